@@ -1,0 +1,1 @@
+"""The shell: read, decide, apply. No policy lives here."""

@@ -1,0 +1,1 @@
+"""One training framework per file: which environment and ports a rank needs."""

@@ -1,0 +1,1 @@
+"""What things are: frozen data shared by everything that decides."""

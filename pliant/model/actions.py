@@ -1,0 +1,111 @@
+"""What a decision may ask for: a closed set, so that a forgotten case is a type error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from pliant.model.job import JobKey
+from pliant.model.state import EngineState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePod:
+    """Bring the pod of one member into being."""
+
+    name: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateService:
+    """Give one member a name that others can reach."""
+
+    name: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePod:
+    """Take away exactly this pod, and no later one of the same name."""
+
+    name: str
+    uid: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteService:
+    """Take away exactly this service."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyObject:
+    """Create or update an owned object of any other kind (a ConfigMap, a PodGroup, a Role)."""
+
+    api_version: str
+    kind: str
+    name: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteObject:
+    """Take away an owned object of any other kind."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmitEvent:
+    """Tell people reading `kubectl describe` what happened."""
+
+    reason: str
+    message: str
+    is_warning: bool = False
+
+
+Action = CreatePod | CreateService | DeletePod | DeleteService | ApplyObject | DeleteObject | EmitEvent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCounts:
+    """How many members of a group are in which condition."""
+
+    size: int = 0
+    pending: int = 0
+    scheduled: int = 0
+    active: int = 0
+    succeeded: int = 0
+    restarting: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """What is worth telling about a job; front ends put it into their kind's own words."""
+
+    state: EngineState
+    counts: Mapping[str, GroupCounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do next about one job.
+
+    An `intent` is written to the status before anything else happens, and ends the pass: what must not be decided
+    twice is remembered first and acted upon by the next pass.
+    """
+
+    intent: JobStatus | None = None
+    actions: tuple[Action, ...] = ()
+    statuses: Mapping[JobKey, JobStatus] = field(default_factory=dict)
+    look_again: timedelta | None = None

@@ -1,0 +1,27 @@
+"""What a framework plugin must answer about one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from pliant.model.job import Group, Job
+
+
+class Rank(NamedTuple):
+    """One place in a job: which group, which index, which attempt at it."""
+
+    group: Group
+    index: int
+    attempt: int
+
+
+class Framework(Protocol):
+    """Knows the environment contract of one training framework."""
+
+    @property
+    def name(self) -> str:
+        """The word users write to choose it."""
+
+    def environment(self, job: Job, rank: Rank) -> Mapping[str, str]:
+        """The variables every container of this rank gets, beside those in its template."""

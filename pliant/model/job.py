@@ -1,0 +1,130 @@
+"""The one shape every kind of training resource becomes before anything is decided about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from pliant.errors import InvalidSpec
+from pliant.model.state import EngineState
+
+
+class JobKey(NamedTuple):
+    """The only way to name a job; prints as `namespace/name`."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class EndPolicy(StrEnum):
+    """Which members speak for their group, or which groups for the job."""
+
+    ANY = "Any"
+    RANK0 = "Rank0"
+    ALL = "All"
+    NONE = "None"
+
+
+class RestartPolicy(StrEnum):
+    """What starts a restart."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    ON_NODE_FAIL = "OnNodeFail"
+    NEVER = "Never"
+    EXIT_CODE = "ExitCode"
+    ON_NODE_FAIL_WITH_EXIT_CODE = "OnNodeFailWithExitCode"
+
+
+class RestartScope(StrEnum):
+    """How far a restart reaches."""
+
+    POD = "Pod"
+    REPLICA = "Replica"
+    ALL = "All"
+
+
+class CleanPolicy(StrEnum):
+    """Whether pods and services go away when the job ends."""
+
+    ALL = "All"
+    NONE = "None"
+
+
+class Port(NamedTuple):
+    """A port that members of a group listen on."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The resource that owns everything a job creates."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartRule:
+    """When, how far and how often members are restarted."""
+
+    policy: RestartPolicy = RestartPolicy.NEVER
+    scope: RestartScope = RestartScope.ALL
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A set of like pods: the trainers, the parameter servers."""
+
+    name: str
+    size: int
+    template: Mapping[str, Any]
+    """The pod template as the user wrote it; only `engine.podspec` looks inside."""
+    ports: tuple[Port, ...] = ()
+    counted: frozenset[str] = frozenset()
+    """Containers whose exit decides the pod's; empty means all of them."""
+    complete_policy: EndPolicy = EndPolicy.ALL
+    fail_policy: EndPolicy = EndPolicy.ANY
+    restart: RestartRule = field(default_factory=RestartRule)
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise InvalidSpec(
+                f"spec.replicaSpecs.{self.name}.replicas", f"must be 0 or more, got {self.size}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A training job, whatever dialect it was written in."""
+
+    key: JobKey
+    owner: Owner
+    groups: tuple[Group, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    framework: str = "generic"
+    complete_policy: EndPolicy = EndPolicy.ALL
+    fail_policy: EndPolicy = EndPolicy.ANY
+    clean: CleanPolicy = CleanPolicy.ALL
+    restart_exit_codes: frozenset[int] = frozenset()
+    scheduler: str | None = None
+    priority: str | None = None
+    created_at: datetime
+    is_deleting: bool = False
+    state: EngineState | None = None
+    """What the engine remembered; None for a job it has never seen."""
+
+    def group(self, name: str) -> Group | None:
+        """The group of that name, if the job has one."""
+        return next((group for group in self.groups if group.name == name), None)

@@ -1,0 +1,64 @@
+"""The slice of the cluster that decisions read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class PodPhase(StrEnum):
+    """How far a pod has come, judged by the containers that count."""
+
+    PENDING = "Pending"
+    SCHEDULED = "Scheduled"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How a container, or a pod as a whole, came to its end."""
+
+    code: int | None = None
+    container: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedPod:
+    """A pod that a job owns, as last seen."""
+
+    name: str
+    uid: str
+    group: str
+    index: int
+    attempt: int
+    phase: PodPhase
+    is_leaving: bool = False
+    """Whether its deletion has begun; nothing it does from then on counts."""
+    node: str = ""
+    exit: Exit | None = None
+    trouble: str = ""
+    """Why it does not start, in the cluster's own words."""
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedService:
+    """A service that a job owns, as last seen."""
+
+    name: str
+    uid: str
+    is_leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Everything a decision about one job may look at besides the job."""
+
+    pods: tuple[ObservedPod, ...] = ()
+    services: Mapping[str, ObservedService] = field(default_factory=dict)
