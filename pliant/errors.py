@@ -52,9 +52,7 @@ class NotYet(PliantError):
 class ApiError(PliantError):
     """An answer of the API server other than success."""
 
-    def __init__(
-        self, status: int, reason: str, message: str, *, details: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, status: int, reason: str, message: str, *, details: dict[str, Any] | None = None) -> None:
         super().__init__(message or reason or f"HTTP {status}")
         self.status = status
         self.reason = reason

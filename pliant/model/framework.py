@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from pliant.model.job import Group, Job
 
 
-class Rank(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
     """One place in a job: which group, which index, which attempt at it."""
 
     group: Group

@@ -100,9 +100,7 @@ class Group:
 
     def __post_init__(self) -> None:
         if self.size < 0:
-            raise InvalidSpec(
-                f"spec.replicaSpecs.{self.name}.replicas", f"must be 0 or more, got {self.size}"
-            )
+            raise InvalidSpec(f"spec.replicaSpecs.{self.name}.replicas", f"must be 0 or more, got {self.size}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
