@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.model.job import JobKey
-from pliant.model.state import EngineState
+from pliant.model.state import EngineState, GroupCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +74,6 @@ class EmitEvent:
 
 
 Action = CreatePod | CreateService | DeletePod | DeleteService | ApplyObject | DeleteObject | EmitEvent
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupCounts:
-    """How many members of a group are in which condition."""
-
-    size: int = 0
-    pending: int = 0
-    scheduled: int = 0
-    active: int = 0
-    succeeded: int = 0
-    restarting: int = 0
-    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,8 @@ class Owner:
 class RestartRule:
     """When, how far and how often members are restarted."""
 
-    policy: RestartPolicy = RestartPolicy.NEVER
+    policy: RestartPolicy | None = None
+    """None when the user said nothing: then the pod's own restartPolicy stands, and the engine restarts nothing."""
     scope: RestartScope = RestartScope.ALL
     limit: int | None = None
 

@@ -62,3 +62,5 @@ class Seen:
 
     pods: tuple[ObservedPod, ...] = ()
     services: Mapping[str, ObservedService] = field(default_factory=dict)
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Names the API server would not let us create, and its words for why."""

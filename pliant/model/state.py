@@ -71,6 +71,18 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime
 
 
+class GroupCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many members of a group are in which condition."""
+
+    size: int = 0
+    pending: int = 0
+    scheduled: int = 0
+    active: int = 0
+    succeeded: int = 0
+    restarting: int = 0
+    failed: int = 0
+
+
 class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is remembered about one group.
 
@@ -105,6 +117,9 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     written_at: datetime | None = None
     verdict: Verdict | None = None
     groups: dict[str, GroupState] = {}
+    counts: dict[str, GroupCounts] = {}
+    restarted_group: str = ""
+    """The group whose member called for the latest restart."""
     timeline: tuple[Moment, ...] = ()
 
     def group(self, name: str) -> GroupState:
