@@ -89,7 +89,8 @@ class Decision:
     """What to do next about one job.
 
     An `intent` is written to the status before anything else happens, and ends the pass: what must not be decided
-    twice is remembered first and acted upon by the next pass.
+    twice is remembered first and acted upon by the next pass. Beside an intent there are only events, to be told
+    once it is written. Without one, actions come first and the statuses after them.
     """
 
     intent: JobStatus | None = None

@@ -79,7 +79,7 @@ class RestartRule:
     """When, how far and how often members are restarted."""
 
     policy: RestartPolicy | None = None
-    """None when the user said nothing: then the pod's own restartPolicy stands, and the engine restarts nothing."""
+    """None when the user said nothing: the pod's own restartPolicy stands, and the engine restarts nothing."""
     scope: RestartScope = RestartScope.ALL
     limit: int | None = None
 

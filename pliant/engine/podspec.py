@@ -1,0 +1,85 @@
+"""Pod and service manifests for one rank: the template the user wrote plus what makes it a member."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pliant.model.framework import Framework, Rank
+from pliant.model.job import Job
+from pliant.model.labels import job_labels, member_name, member_selector, pod_labels
+
+
+def pod_manifest(job: Job, rank: Rank, framework: Framework) -> dict[str, Any]:
+    """The pod of one rank; the same arguments always make the same pod."""
+    template = rank.group.template
+    metadata = template.get("metadata") or {}
+    described: dict[str, Any] = {
+        "name": member_name(job.key, rank.group.name, rank.index),
+        "namespace": job.key.namespace,
+        "labels": {**(metadata.get("labels") or {}), **pod_labels(job, rank)},
+        "ownerReferences": [_owner_reference(job)],
+    }
+    if metadata.get("annotations"):
+        described["annotations"] = dict(metadata["annotations"])
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": described, "spec": _pod_spec(job, rank, framework)}
+
+
+def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
+    """The headless service that gives one rank its name, whatever its attempt."""
+    spec: dict[str, Any] = {
+        "clusterIP": "None",
+        # Members look each other up while they start, before any of them is ready.
+        "publishNotReadyAddresses": True,
+        "selector": member_selector(job, rank.group, rank.index),
+    }
+    if rank.group.ports:
+        spec["ports"] = [
+            {"name": port.name or f"port-{port.number}", "port": port.number} for port in rank.group.ports
+        ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": member_name(job.key, rank.group.name, rank.index),
+            "namespace": job.key.namespace,
+            "labels": {**job_labels(job), **member_selector(job, rank.group, rank.index)},
+            "ownerReferences": [_owner_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+def _pod_spec(job: Job, rank: Rank, framework: Framework) -> dict[str, Any]:
+    spec = dict(rank.group.template.get("spec") or {})
+    environment = framework.environment(job, rank)
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            spec[kind] = [_with_environment(container, environment) for container in spec[kind]]
+    if rank.group.restart.policy is not None or not spec.get("restartPolicy"):
+        # The engine restarts members itself, as new pods, so that it can count and scope the restarts.
+        spec["restartPolicy"] = "Never"
+    if job.scheduler:
+        spec.setdefault("schedulerName", job.scheduler)
+    if job.priority:
+        spec.setdefault("priorityClassName", job.priority)
+    return spec
+
+
+def _with_environment(container: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """Ours come first, so that the user's own variables may refer to them and may replace them."""
+    own = list(container.get("env") or ())
+    taken = {variable.get("name") for variable in own}
+    ours = [{"name": name, "value": value} for name, value in environment.items() if name not in taken]
+    return {**container, "env": [*ours, *own]}
+
+
+def _owner_reference(job: Job) -> dict[str, Any]:
+    return {
+        "apiVersion": job.owner.api_version,
+        "kind": job.owner.kind,
+        "name": job.owner.name,
+        "uid": job.owner.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

@@ -1,0 +1,116 @@
+"""Who is where: every place of a job with its present occupant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from pliant.model.framework import Rank
+from pliant.model.job import Group, Job
+from pliant.model.labels import member_name
+from pliant.model.observed import ObservedPod, PodPhase, Seen
+from pliant.model.state import EngineState, Outcome
+
+
+class Standing(Enum):
+    """How things are at one place."""
+
+    ABSENT = auto()
+    STALE = auto()
+    LEAVING = auto()
+    PENDING = auto()
+    SCHEDULED = auto()
+    RUNNING = auto()
+    SUCCEEDED = auto()
+    FAILED = auto()
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the member runs, or has run and ended."""
+        return self in (Standing.RUNNING, Standing.SUCCEEDED, Standing.FAILED)
+
+
+_STANDING_OF_POD = {
+    PodPhase.PENDING: Standing.PENDING,
+    PodPhase.SCHEDULED: Standing.SCHEDULED,
+    PodPhase.RUNNING: Standing.RUNNING,
+    PodPhase.SUCCEEDED: Standing.SUCCEEDED,
+    PodPhase.FAILED: Standing.FAILED,
+}
+_STANDING_OF_OUTCOME = {Outcome.SUCCEEDED: Standing.SUCCEEDED, Outcome.FAILED: Standing.FAILED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """One rank of a job and whoever occupies it."""
+
+    rank: Rank
+    name: str
+    standing: Standing
+    pod: ObservedPod | None = None
+
+    @property
+    def title(self) -> str:
+        """What people call it: `worker-1`."""
+        return f"{self.rank.group.name}-{self.rank.index}"
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How its work ended, if it has."""
+        if self.standing is Standing.SUCCEEDED:
+            return Outcome.SUCCEEDED
+        return Outcome.FAILED if self.standing is Standing.FAILED else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roster:
+    """Every place of a job, and the pods that have none."""
+
+    places: tuple[Place, ...]
+    strays: tuple[ObservedPod, ...]
+
+    def of(self, group: Group) -> tuple[Place, ...]:
+        """The places of one group, lowest index first."""
+        return tuple(place for place in self.places if place.rank.group is group)
+
+    def failed(self) -> Iterator[Place]:
+        """Places whose member ended badly, in order."""
+        return (place for place in self.places if place.standing is Standing.FAILED)
+
+
+def call_the_roll(job: Job, seen: Seen, state: EngineState) -> Roster:
+    """Find the occupant of every place; pods without a place are strays."""
+    pods = {pod.name: pod for pod in seen.pods}
+    places = tuple(
+        _place(job, group, index, state, pods.pop(member_name(job.key, group.name, index), None))
+        for group in job.groups
+        for index in range(group.size)
+    )
+    return Roster(places=places, strays=_in_order(pods.values()))
+
+
+def _place(job: Job, group: Group, index: int, state: EngineState, pod: ObservedPod | None) -> Place:
+    memory = state.group(group.name)
+    rank = Rank(group=group, index=index, attempt=memory.wanted_attempt(index))
+    return Place(
+        rank=rank,
+        name=member_name(job.key, group.name, index),
+        standing=_standing(rank, memory.finished.get(index), pod),
+        pod=pod,
+    )
+
+
+def _standing(rank: Rank, remembered: Outcome | None, pod: ObservedPod | None) -> Standing:
+    if pod is not None and pod.attempt < rank.attempt:
+        return Standing.STALE
+    if remembered is not None:
+        return _STANDING_OF_OUTCOME[remembered]
+    if pod is None:
+        return Standing.ABSENT
+    # What a pod does after its deletion began says nothing about the training.
+    return Standing.LEAVING if pod.is_leaving else _STANDING_OF_POD[pod.phase]
+
+
+def _in_order(pods: Iterable[ObservedPod]) -> tuple[ObservedPod, ...]:
+    return tuple(sorted(pods, key=lambda pod: pod.name))

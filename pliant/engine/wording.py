@@ -1,0 +1,57 @@
+"""The sentences people read in statuses, events and timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from signal import Signals
+
+from pliant.engine.roster import Place
+from pliant.model.observed import Exit
+
+MOST_NAMED = 3
+
+
+def manner_of(end: Exit | None) -> str:
+    """How a member ended: `exited with code 3`, `was killed by SIGKILL (exit code 137)`."""
+    if end is None:
+        return "failed"
+    if end.code is None:
+        return _with_detail(f"failed: {end.reason}" if end.reason else "failed", end.message)
+    said = f"exited with code {end.code}"
+    if end.reason == "OOMKilled":
+        said = f"ran out of memory (OOMKilled, exit code {end.code})"
+    elif (signal := _signal_name(end.code)) is not None:
+        said = f"was killed by {signal} (exit code {end.code})"
+    return _with_detail(said, end.message)
+
+
+def failure_of(place: Place) -> str:
+    """Which member failed and how: `worker-1 exited with code 3`."""
+    return f"{place.title} {manner_of(place.pod.exit if place.pod else None)}"
+
+
+def listing(names: Sequence[str]) -> str:
+    """A short enumeration: `a, b, c and 4 more`."""
+    shown = ", ".join(names[:MOST_NAMED])
+    return f"{shown} and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else shown
+
+
+def troubles(places: Iterable[Place]) -> list[str]:
+    """Why members do not start, one sentence each."""
+    return [f"{place.title}: {place.pod.trouble}" for place in places if place.pod and place.pod.trouble]
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 member`, `2 members`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _signal_name(code: int) -> str | None:
+    try:
+        return Signals(code - 128).name if code > 128 else None
+    except ValueError:
+        return None
+
+
+def _with_detail(said: str, detail: str) -> str:
+    return f"{said}: {detail}" if detail else said
