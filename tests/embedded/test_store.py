@@ -1,0 +1,254 @@
+"""The store: versions, group commit, durability."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pliant.embedded.journal import SqliteJournal
+from pliant.embedded.records import Event, Key, Record
+from pliant.embedded.shelves import Shelves
+from pliant.embedded.store import Store, Transaction
+from pliant.errors import Conflict, Gone, ServerError
+
+PODS = "/pods"
+
+
+def pod(name: str, namespace: str = "default", **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace, "uid": f"u-{name}"},
+    } | more
+
+
+async def put(store: Store, obj: dict[str, Any]) -> Record:
+    return await store.write(lambda transaction: transaction.put(PODS, obj))
+
+
+async def remove(store: Store, name: str) -> Record:
+    return await store.write(lambda transaction: transaction.remove(PODS, pod(name)))
+
+
+class GatedJournal:
+    """Commits only when told to; fails when told to."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.groups: list[list[Event]] = []
+        self.failure: Exception | None = None
+
+    def commit(self, events: Iterable[Event]) -> None:
+        assert self.gate.wait(5)
+        if self.failure is not None:
+            raise self.failure
+        self.groups.append(list(events))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+async def test_versions_count_up_over_all_resources() -> None:
+    store = Store.in_memory()
+    first = await put(store, pod("a"))
+    second = await store.write(
+        lambda transaction: transaction.put("/nodes", {"metadata": {"name": "n", "uid": "n"}})
+    )
+    assert (first.version, second.version) == (1, 2)
+    assert store.visible.version == 2
+    assert first.decode()["metadata"]["resourceVersion"] == "1"
+
+
+async def test_a_memory_store_never_suspends() -> None:
+    store = Store.in_memory()
+    writing = put(store, pod("a"))
+    with pytest.raises(StopIteration):
+        writing.send(None)
+    assert store.visible.get(Key(PODS, "default", "a")) is not None
+
+
+async def test_lists_are_ordered_and_kept_apart_by_namespace() -> None:
+    store = Store.in_memory()
+    for namespace, name in [("b", "x"), ("a", "z"), ("a", "b"), ("ab", "a")]:
+        await put(store, pod(name, namespace))
+    assert [record.key[1:] for record in store.visible.listing(PODS)] == [
+        ("a", "b"),
+        ("a", "z"),
+        ("ab", "a"),
+        ("b", "x"),
+    ]
+    assert [record.key.name for record in store.visible.listing(PODS, "a")] == ["b", "z"]
+    assert store.visible.is_empty(PODS, "c")
+    assert not store.visible.is_empty(PODS, "ab")
+
+
+async def test_an_earlier_list_can_be_had_until_it_is_forgotten() -> None:
+    store = Store.in_memory(keep=4)
+    await put(store, pod("a", spec={"nodeName": ""}))
+    await put(store, pod("b"))
+    await put(store, pod("a", spec={"nodeName": "n"}))
+    await remove(store, "b")
+    await put(store, pod("c"))
+    then = store.visible.listing_at(2, PODS)
+    assert [(record.key.name, record.version) for record in then] == [("a", 1), ("b", 2)]
+    for _ in range(4):
+        await put(store, pod("c"))
+    with pytest.raises(Gone, match="too old resource version"):
+        store.visible.listing_at(2, PODS)
+
+
+async def test_owners_and_uids_are_indexed_as_long_as_they_live() -> None:
+    store = Store.in_memory()
+    owned = pod("child")
+    owned["metadata"]["ownerReferences"] = [{"uid": "u-boss"}]
+    await put(store, owned)
+    assert store.visible.dependents("u-boss") == (Key(PODS, "default", "child"),)
+    assert store.visible.find_uid("u-child") == Key(PODS, "default", "child")
+    await put(store, pod("child"))
+    assert store.visible.dependents("u-boss") == ()
+    await remove(store, "child")
+    assert store.visible.find_uid("u-child") is None
+
+
+async def test_nothing_is_seen_or_answered_before_its_commit() -> None:
+    journal = GatedJournal()
+    async with Store(Shelves(0, 100), journal).committing() as store:
+        told: list[int] = []
+        store.listen(lambda events: told.extend(event.version for event in events))
+        watcher = asyncio.create_task(store.visible.history(PODS).changed())
+        writer = asyncio.create_task(put(store, pod("a")))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not writer.done()
+        assert not watcher.done()
+        assert store.visible.get(Key(PODS, "default", "a")) is None
+        assert (store.visible.version, told) == (0, [])
+        journal.gate.set()
+        await writer
+        await watcher
+        assert (store.visible.version, told) == (1, [1])
+
+
+async def test_writes_of_one_turn_share_a_commit_and_see_each_other() -> None:
+    journal = GatedJournal()
+    key = Key(PODS, "default", "a")
+
+    def grow(transaction: Transaction) -> int:
+        current = transaction.get(key)
+        size = current.decode()["size"] + 1 if current else 0
+        transaction.put(PODS, pod("a", size=size))
+        return int(size)
+
+    async with Store(Shelves(0, 100), journal).committing() as store:
+        writers = [asyncio.create_task(store.write(grow)) for _ in range(20)]
+        journal.gate.set()
+        assert await asyncio.gather(*writers) == list(range(20))
+    assert sum(len(group) for group in journal.groups) == 20
+    assert len(journal.groups) == 1
+
+
+async def test_a_refusal_built_on_an_undecided_write_waits_for_it() -> None:
+    journal = GatedJournal()
+    key = Key(PODS, "default", "a")
+
+    def create(transaction: Transaction) -> Record:
+        if transaction.get(key):
+            raise Conflict(409, "AlreadyExists", "there")
+        return transaction.put(PODS, pod("a"))
+
+    async with Store(Shelves(0, 100), journal).committing() as store:
+        first = asyncio.create_task(store.write(create))
+        second = asyncio.create_task(store.write(create))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not second.done()
+        journal.gate.set()
+        await first
+        with pytest.raises(Conflict):
+            await second
+
+
+async def test_a_failed_commit_refuses_everything_decided_on_top_of_it() -> None:
+    journal = GatedJournal()
+    journal.failure = sqlite3.OperationalError("database or disk is full")
+    async with Store(Shelves(0, 100), journal).committing() as store:
+        first = asyncio.create_task(put(store, pod("a")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        second = asyncio.create_task(put(store, pod("b")))
+        await asyncio.sleep(0)
+        journal.gate.set()
+        for writer in (first, second):
+            with pytest.raises(ServerError, match="disk is full"):
+                await writer
+        assert store.visible.listing(PODS) == []
+        journal.failure = None
+        assert (await put(store, pod("a"))).version == 3
+        assert store.visible.history(PODS).since(0)[0].version == 3
+
+
+async def test_a_caller_who_leaves_does_not_take_the_write_back() -> None:
+    journal = GatedJournal()
+    async with Store(Shelves(0, 100), journal).committing() as store:
+        writer = asyncio.create_task(put(store, pod("a")))
+        await asyncio.sleep(0)
+        writer.cancel()
+        journal.gate.set()
+        await put(store, pod("b"))
+        assert [record.key.name for record in store.visible.listing(PODS)] == ["a", "b"]
+
+
+async def test_a_dry_run_changes_nothing() -> None:
+    store = Store.in_memory()
+    await store.write(lambda transaction: transaction.put(PODS, pod("a")), dry_run=True)
+    assert (store.visible.version, store.visible.listing(PODS)) == (0, [])
+    assert (await put(store, pod("a"))).version == 1
+
+
+async def test_what_was_acknowledged_is_there_after_a_crash(tmp_path: Path) -> None:
+    live, crashed = tmp_path / "live", tmp_path / "crashed"
+    live.mkdir()
+    async with Store.opened(live / "objects.db") as store:
+        await asyncio.gather(*(put(store, pod(f"p{number}")) for number in range(50)))
+        await remove(store, "p7")
+        shutil.copytree(live, crashed)  # as the disk would look after a power cut now
+        await put(store, pod("later"))
+    async with Store.opened(crashed / "objects.db") as store:
+        assert store.visible.version == 51
+        names = {record.key.name for record in store.visible.listing(PODS)}
+        assert names == {f"p{number}" for number in range(50)} - {"p7"}
+        assert store.visible.find_uid("u-p3") == Key(PODS, "default", "p3")
+        assert (await put(store, pod("next"))).version == 52
+
+
+async def test_a_reopened_store_serves_watches_from_its_version_and_refuses_older_ones(tmp_path: Path) -> None:
+    async with Store.opened(tmp_path / "objects.db") as store:
+        await put(store, pod("a"))
+        await put(store, pod("b"))
+    async with Store.opened(tmp_path / "objects.db") as store:
+        history = store.visible.history(PODS)
+        assert history.since(2) == []
+        with pytest.raises(Gone):
+            history.since(1)
+        await remove(store, "a")
+        assert [event.type for event in history.since(2)] == ["DELETED"]
+
+
+def test_the_journal_synchronises_every_commit_and_keeps_others_out(tmp_path: Path) -> None:
+    path = tmp_path / "objects.db"
+    journal = SqliteJournal.open(path)
+    pragma = {
+        name: journal._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")
+    }
+    assert pragma == {"synchronous": 2, "journal_mode": "wal"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        SqliteJournal.open(path)
+    journal.close()
