@@ -1,0 +1,247 @@
+"""Every verb of the Kubernetes API over any transport: typed answers, typed errors, no hidden state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from pliant.errors import ApiError, Gone, ServerError, TooManyRequests
+from pliant.kube.codec import Listing, WatchEvent, decode, decode_event, decode_page, encode, failure
+from pliant.kube.lines import lines
+from pliant.kube.resources import PODS, Resource
+from pliant.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, Transport
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+FIELD_MANAGER = "pliant"
+PAGE_SIZE = 500
+WATCH_SECONDS = 290
+"""How long the server is asked to keep one watch open."""
+SILENCE_SECONDS = WATCH_SECONDS + 30
+"""A watch that says nothing for this long is dead, for the server should have ended it."""
+PATIENCE_SECONDS = 5.0
+"""The longest single wait a server may ask of one call; a longer one is the caller's to plan."""
+ATTEMPTS = 4
+
+_DICT: Any = dict
+
+
+class KubeClient:
+    """Calls an API server; answers are dicts, or structs when `into` names their type."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def get(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        subresource: str | None = None,
+        into: type[T] = _DICT,
+    ) -> T:
+        """Read one object."""
+        reply = await self._call(Request(method="GET", path=resource.path(namespace, name, subresource)))
+        return decode(reply.body, into)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        labels: str = "",
+        fields: str = "",
+        into: type[T] = _DICT,
+    ) -> Listing[T]:
+        """Read a whole collection as it stood at one version, page by page."""
+        path, query = resource.path(namespace), _selection(labels, fields)
+        try:
+            return await self._pages(resource, path, {**query, "limit": str(PAGE_SIZE)}, into)
+        except Gone:
+            # The snapshot expired between two pages; in one piece it cannot.
+            return await self._pages(resource, path, query, into)
+
+    async def _pages(self, resource: Resource, path: str, query: dict[str, str], into: type[T]) -> Listing[T]:
+        listing: Listing[T] = Listing()
+        while True:
+            reply = await self._call(Request(method="GET", path=path, query=query))
+            items, page = decode_page(reply.body, into, resource)
+            listing.items.extend(items)
+            listing.resource_version = page.resource_version
+            if not page.more:
+                return listing
+            query = {**query, "continue": page.more}
+
+    async def create(  # noqa: PLR0913
+        self,
+        resource: Resource,
+        namespace: str | None,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        name: str | None = None,
+        strict: bool = False,
+        into: type[T] = _DICT,
+    ) -> T:
+        """Create an object, or post to a subresource of the one named; strict refuses unknown fields."""
+        path = resource.path(namespace, name, subresource)
+        reply = await self._call(Request(method="POST", path=path, query=_writing(strict), body=encode(body)))
+        return decode(reply.body, into)
+
+    async def replace(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str | None = None,
+        into: type[T] = _DICT,
+    ) -> T:
+        """Put an object in place of the one there, provided its version is still the one in the body."""
+        path = resource.path(namespace, name, subresource)
+        reply = await self._call(Request(method="PUT", path=path, query=_writing(), body=encode(body)))
+        return decode(reply.body, into)
+
+    async def patch(  # noqa: PLR0913
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        content_type: str = MERGE_PATCH,
+        subresource: str | None = None,
+        strict: bool = False,
+        into: type[T] = _DICT,
+    ) -> T:
+        """Change parts of an object; an applied patch takes over fields that others own."""
+        path = resource.path(namespace, name, subresource)
+        query = _writing(strict)
+        if content_type == APPLY_PATCH:
+            query["force"] = "true"
+        request = Request(method="PATCH", path=path, query=query, body=encode(patch), content_type=content_type)
+        return decode((await self._call(request)).body, into)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> dict[str, Any]:
+        """Delete an object, only if it is the incarnation `uid`; the answer is the object or a Status."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        request = Request(method="DELETE", path=resource.path(namespace, name), body=encode(options))
+        return decode((await self._call(request)).body, dict)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        since: str,
+        labels: str = "",
+        fields: str = "",
+        into: type[T] = _DICT,
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        """Follow changes after version `since` until the server ends the stream.
+
+        Bookmarks come along as events without an object. Raises `Gone` when `since` is no longer kept, and
+        `Unreachable` when the stream breaks or falls silent for longer than the server could mean it to.
+        """
+        query = {
+            **_selection(labels, fields),
+            "watch": "true",
+            "resourceVersion": since,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        request = Request(method="GET", path=resource.path(namespace), query=query, timeout=None)
+        async with self._transport.stream(request) as reply:
+            if reply.status != 200:
+                raise failure(reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks]))
+            async for line in lines(reply.chunks, SILENCE_SECONDS):
+                yield decode_event(line, into)
+
+    async def logs(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        container: str | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        previous: bool = False,
+    ) -> AsyncGenerator[bytes, None]:
+        """What a container wrote, in pieces of any size; following lasts until it ends."""
+        asked = {
+            "container": container,
+            "follow": "true" if follow else None,
+            "tailLines": None if tail is None else str(tail),
+            "previous": "true" if previous else None,
+        }
+        query = {option: value for option, value in asked.items() if value is not None}
+        path = PODS.path(namespace, name, "log")
+        request = Request(method="GET", path=path, query=query, accept="*/*", timeout=None)
+        async with self._transport.stream(request) as reply:
+            if reply.status != 200:
+                raise failure(reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks]))
+            async for chunk in reply.chunks:
+                yield chunk
+
+    async def raw(self, path: str, *, accept: str = JSON) -> bytes:
+        """Read any path as it comes; a query after `?` is understood."""
+        path, _, query = path.partition("?")
+        asked = dict(parse_qsl(query, keep_blank_values=True))
+        return (await self._call(Request(method="GET", path=path, query=asked, accept=accept))).body
+
+    async def _call(self, request: Request) -> Reply:
+        """Exchange one request, waiting a little where the server asks for it and asking twice is safe."""
+        for attempt in range(1, ATTEMPTS + 1):
+            reply = await self._transport.send(request)
+            if reply.status < 300:
+                return reply
+            error = failure(reply.status, reply.headers, reply.body)
+            pause = _pause_before_retry(request, error)
+            if pause is None or attempt == ATTEMPTS:
+                raise error
+            await asyncio.sleep(pause)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _pause_before_retry(request: Request, error: ApiError) -> float | None:
+    if error.retry_after is None or error.retry_after > PATIENCE_SECONDS:
+        return None
+    # 429 means the request was turned away at the door; after 503 a write may have been carried out.
+    turned_away = isinstance(error, TooManyRequests)
+    unavailable = isinstance(error, ServerError) and error.status == 503 and request.method == "GET"
+    return error.retry_after if turned_away or unavailable else None
+
+
+def _selection(labels: str, fields: str) -> dict[str, str]:
+    chosen = {"labelSelector": labels, "fieldSelector": fields}
+    return {option: value for option, value in chosen.items() if value}
+
+
+def _writing(strict: bool = False) -> dict[str, str]:
+    return {"fieldManager": FIELD_MANAGER, **({"fieldValidation": "Strict"} if strict else {})}

@@ -1,0 +1,208 @@
+"""The parts of Kubernetes objects that Pliant reads; all other fields are skipped while decoding.
+
+Values are immutable trees, so the cyclic collector need not follow them (`gc=False`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    """Shared decoding rules."""
+
+
+class OwnerReference(_Part, frozen=True):
+    """Who an object belongs to."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool = False
+
+
+class ObjectMeta(_Part, frozen=True):
+    """What every object carries."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+
+
+class Condition(_Part, frozen=True):
+    """One aspect of an object's state."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class ContainerWaiting(_Part, frozen=True):
+    """A container that has not started."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerRunning(_Part, frozen=True):
+    """A container at work."""
+
+    started_at: datetime | None = None
+
+
+class ContainerTerminated(_Part, frozen=True):
+    """A container that has ended."""
+
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ContainerState(_Part, frozen=True):
+    """Exactly one of these is set, or none when nothing is known yet."""
+
+    waiting: ContainerWaiting | None = None
+    running: ContainerRunning | None = None
+    terminated: ContainerTerminated | None = None
+
+
+class ContainerStatus(_Part, frozen=True):
+    """How one container fares."""
+
+    name: str
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+    restart_count: int = 0
+    ready: bool = False
+
+
+class Container(_Part, frozen=True):
+    """A container as asked for."""
+
+    name: str
+
+
+class PodSpec(_Part, frozen=True):
+    """Where a pod runs and what in it."""
+
+    node_name: str = ""
+    restart_policy: str = "Always"
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+
+
+class PodStatus(_Part, frozen=True):
+    """How a pod fares."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(_Part, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class ServicePort(_Part, frozen=True):
+    """A port that a service offers."""
+
+    port: int
+    name: str = ""
+    protocol: str = "TCP"
+    target_port: int | str | None = None
+
+
+class ServiceSpec(_Part, frozen=True):
+    """Which pods a service stands for."""
+
+    selector: dict[str, str] = {}
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(_Part, frozen=True):
+    """A service."""
+
+    metadata: ObjectMeta
+    spec: ServiceSpec = ServiceSpec()
+
+
+class Taint(_Part, frozen=True):
+    """A mark on a node that keeps pods away."""
+
+    key: str
+    effect: str = ""
+    value: str = ""
+
+
+class NodeSpec(_Part, frozen=True):
+    """What a node accepts."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeStatus(_Part, frozen=True):
+    """What a node has and how it fares."""
+
+    conditions: tuple[Condition, ...] = ()
+    capacity: dict[str, str] = {}
+    allocatable: dict[str, str] = {}
+
+
+class Node(_Part, frozen=True):
+    """A node."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class ObjectKey(NamedTuple):
+    """Which object, whatever its incarnation."""
+
+    namespace: str
+    name: str
+
+
+class Identity(NamedTuple):
+    """Which incarnation of an object, and which version of it."""
+
+    key: ObjectKey
+    uid: str
+    version: int
+
+
+def identity(obj: Any) -> Identity:
+    """Tell objects apart, decoded as structs or as dicts; versions of one resource compare as numbers."""
+    if isinstance(obj, dict):
+        raw = obj["metadata"]
+        key = ObjectKey(raw.get("namespace", ""), raw["name"])
+        return Identity(key, raw.get("uid", ""), int(raw.get("resourceVersion") or 0))
+    meta: ObjectMeta = obj.metadata
+    return Identity(ObjectKey(meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))

@@ -1,0 +1,58 @@
+"""Which resources exist and under which path each one lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object as the API serves it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """What objects of this kind carry as `apiVersion`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """Where an object or a collection is found, percent-encoded; no namespace means all of them."""
+        parts = ["apis", self.group] if self.group else ["api"]
+        parts.append(self.version)
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", _segment(namespace)]
+        elif self.namespaced and name is not None:
+            raise ValueError(f"{self.plural} live in namespaces: cannot name {name!r} without one")
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(_segment(name))
+        if subresource is not None:
+            parts.append(_segment(subresource))
+        return "/" + "/".join(parts)
+
+
+def _segment(text: str) -> str:
+    # An empty or dotted segment would silently address the collection or a parent, also for DELETE.
+    if text in ("", ".", ".."):
+        raise ValueError(f"{text!r} cannot name an object")
+    return quote(text, safe=":")
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+SERVICES = Resource("", "v1", "services", "Service")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+EVENTS = Resource("", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+CRDS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
