@@ -34,7 +34,7 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
         return _intent(sentenced(job, summary(job, seen, roster, state, now), done), now)
     if (again := restarted(job, roster, state, now)) is not None:
         return _intent(again, now)
-    if (lost := failure(job, roster, now)) is not None:
+    if (lost := failure(job, roster, state, now)) is not None:
         return _intent(sentenced(job, summary(job, seen, roster, state, now), lost), now)
 
     actions, wait = staffing(job, seen, state, roster, framework, now)

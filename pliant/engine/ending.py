@@ -7,9 +7,10 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from pliant.engine.restarting import total
 from pliant.engine.roster import Place, Roster
 from pliant.engine.timeline import noted
-from pliant.engine.wording import failure_of, listing
+from pliant.engine.wording import counted, failure_of, listing
 from pliant.model.actions import Action, DeletePod, DeleteService
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job
 from pliant.model.observed import Seen
@@ -23,9 +24,9 @@ def completion(job: Job, roster: Roster, now: datetime) -> Verdict | None:
     return Verdict(phase=Phase.SUCCEED, message="training completed", at=now)
 
 
-def failure(job: Job, roster: Roster, now: datetime) -> Verdict | None:
+def failure(job: Job, roster: Roster, state: EngineState, now: datetime) -> Verdict | None:
     """The verdict that the job has failed or can no longer complete, if so."""
-    causes = [failure_of(place) for place in _by_time(roster.failed())]
+    causes = [_cause(place, state) for place in _by_time(roster.failed())]
     if _reached(job.fail_policy, _on_failure(job, roster), Outcome.FAILED):
         return Verdict(phase=Phase.FAILED, message=listing(causes), at=now)
     if not _nobody_is_left(job, roster):
@@ -94,6 +95,14 @@ def _speaks(policy: EndPolicy, places: tuple[Place, ...], outcome: Outcome) -> b
 def _reached(policy: EndPolicy, voters: list[Voter], outcome: Outcome) -> bool:
     votes = [_speaks(own, places, outcome) for own, places in voters]
     return bool(votes) and (any(votes) if policy is EndPolicy.ANY else all(votes))
+
+
+def _cause(place: Place, state: EngineState) -> str:
+    """What happened, and why it was not mended."""
+    group = place.rank.group
+    if group.restart.limit is not None and total(state.group(group.name)) >= group.restart.limit > 0:
+        return f"{failure_of(place)} and {group.name} has spent its {counted(group.restart.limit, 'restart')}"
+    return failure_of(place)
 
 
 def _nobody_is_left(job: Job, roster: Roster) -> bool:
