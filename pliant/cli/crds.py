@@ -1,0 +1,34 @@
+"""`pliant crds`: the resource definitions to install on a cluster, as YAML."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+EXAMPLES = """\
+examples:
+  pliant crds | kubectl apply --server-side -f -     install them all
+  pliant crds --kind AITrainingJob > crd.yaml        keep one in a file
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = EXAMPLES
+    parser.add_argument("--kind", metavar="KIND", help="only the definitions of this kind")
+
+
+def execute(args: Namespace) -> int:
+    """Print the definitions."""
+    from pliant.cli.problems import refuse
+    from pliant.frontends import FRONTENDS
+
+    chosen = [end for end in FRONTENDS.values() if args.kind is None or end.kind.lower() == args.kind.lower()]
+    if not chosen:
+        kinds = ", ".join(sorted({end.kind for end in FRONTENDS.values()}))
+        raise refuse(f"Pliant defines no kind `{args.kind}`", fix=f"choose one of: {kinds}")
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    yaml.dump_all([end.crd() for end in chosen], sys.stdout, Dumper=dumper, sort_keys=False, explicit_start=True)
+    return 0

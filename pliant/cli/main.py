@@ -1,0 +1,116 @@
+"""The `pliant` command: finds the sub-command, and loads that one alone so that it starts at once."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn, Protocol, cast
+
+from pliant import __version__
+from pliant.errors import ApiError, NotPossibleHere, PliantError
+
+COMMANDS = {
+    "run": "run training jobs on this machine and watch them to their end",
+    "up": "start a cluster on this machine that stays up, for kubectl and friends",
+    "down": "stop that cluster",
+    "operator": "run the operator against any Kubernetes cluster",
+    "crds": "print the resource definitions to install on a cluster",
+    "version": "print the version",
+}
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+class Command(Protocol):
+    """What each command's module offers."""
+
+    def configure(self, parser: ArgumentParser) -> None:
+        """Declare the options, and a text worth reading."""
+
+    def execute(self, args: Namespace) -> int:
+        """Do it; the answer is the exit code."""
+
+
+class Parser(ArgumentParser):
+    """Complains in one line that says where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the exit code of wrong usage."""
+        self.exit(EXIT_USAGE, f"error: {message}\nSee `{self.prog} --help`.\n")
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line given, or the one of this process, and exit."""
+    try:
+        sys.exit(_outcome(list(sys.argv[1:] if argv is None else argv)))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+
+
+def _outcome(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_overview())
+        return 0
+    if words[0] in ("-V", "--version"):
+        words[0] = "version"
+    if words[0] not in COMMANDS:
+        sys.stderr.write(_unknown(words))
+        return EXIT_USAGE
+    return _execute(words[0], words[1:])
+
+
+def _execute(name: str, words: list[str]) -> int:
+    command = cast(Command, import_module(f"pliant.cli.{name}"))
+    summary = COMMANDS[name]
+    parser = Parser(
+        prog=f"pliant {name}",
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.configure(parser)
+    args = parser.parse_args(words)
+    try:
+        return command.execute(args)
+    except PliantError as error:
+        return _explain(error)
+
+
+def _explain(error: PliantError) -> int:
+    """Say what a person must do about an error raised on purpose; any other is a bug and stays loud."""
+    from pliant.cli.problems import InvalidInput, problem_text
+    from pliant.cli.style import Style
+
+    style = Style.of(sys.stderr)
+    if isinstance(error, InvalidInput):
+        sys.stderr.write("\n\n".join(problem_text(problem, style) for problem in error.problems) + "\n")
+    else:
+        sys.stderr.write(f"{style.red('error')}: {error}\n")
+    return 1 if isinstance(error, ApiError | NotPossibleHere) else EXIT_USAGE
+
+
+def _overview() -> str:
+    lines = "".join(f"  {name:<10} {summary}\n" for name, summary in COMMANDS.items())
+    return (
+        f"Pliant {__version__}: elastic deep-learning jobs on a laptop or on any Kubernetes.\n\n"
+        f"Usage: pliant COMMAND [OPTIONS]\n\n{lines}\n"
+        "Start here:\n"
+        "  pliant run examples/quickstart/job.yaml\n\n"
+        "`pliant COMMAND --help` tells more.\n"
+    )
+
+
+def _unknown(words: list[str]) -> str:
+    from difflib import get_close_matches
+
+    word = words[0]
+    if word.endswith((".yaml", ".yml")):
+        hint = f"Did you mean `pliant run {' '.join(words)}`?"
+    elif close := get_close_matches(word, COMMANDS, n=1):
+        hint = f"Did you mean `pliant {close[0]}`?"
+    else:
+        hint = "See `pliant --help`."
+    return f"error: no command is named `{word}`. {hint}\n"

@@ -1,0 +1,73 @@
+"""A throw-away folder for one run; what dead runs left behind is swept away."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pliant.errors import NotPossibleHere
+
+_LOCK = "lock"
+
+
+@contextmanager
+def scratch_folder(*, keep: bool = False) -> Iterator[Path]:
+    """A fresh private folder, locked for as long as the context lasts; removed afterwards unless kept."""
+    root = _root()
+    with _locked(root / _LOCK):
+        _sweep(root)
+        folder = Path(tempfile.mkdtemp(prefix="kept-" if keep else "run-", dir=root))
+        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _root() -> Path:
+    """Where the runs of this user live: memory-backed where the system offers that."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    base = Path(runtime) if runtime and os.access(runtime, os.W_OK | os.X_OK) else None
+    root = base / "pliant" if base else Path(tempfile.gettempdir()) / f"pliant-{os.getuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise NotPossibleHere(f"{root} is not a private folder of yours; remove it or set XDG_RUNTIME_DIR")
+    return root
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _sweep(root: Path) -> None:
+    """Remove the folders whose owner is dead: nobody holds their lock any more."""
+    for folder in root.glob("run-*"):
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
