@@ -1,0 +1,140 @@
+"""Keeps a store equal to the server's collection, through every kind of interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import Generic, TypeVar
+
+from pliant.errors import ApiError, Gone, TooManyRequests, Unreachable
+from pliant.kube.client import KubeClient
+from pliant.kube.codec import EventType, WatchEvent
+from pliant.kube.resources import Resource
+from pliant.kube.store import Indexer, ObjectStore, OnChange
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 30.0
+STEADY_SECONDS = 5.0
+"""A watch that lasted this long was a good one, even if nothing happened meanwhile."""
+
+log = logging.getLogger(__name__)
+
+
+class Informer(Generic[T]):
+    """Lists once, then follows; resumes after a break, lists again only when history was lost.
+
+    `on_change(old, new)` is called for each change, with None for what was or is not there. It must not raise.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        client: KubeClient,
+        resource: Resource,
+        into: type[T],
+        *,
+        namespace: str | None = None,
+        labels: str = "",
+        fields: str = "",
+        indexes: Mapping[str, Indexer[T]] | None = None,
+        on_change: OnChange[T] | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        self.store: ObjectStore[T] = ObjectStore(indexes, on_change)
+        self.last_problem: ApiError | None = None
+        """What went wrong most recently since the last complete list; it may be over."""
+        self.lists = 0
+        self.watches = 0
+        self._client = client
+        self._resource = resource
+        self._into = into
+        self._namespace = namespace
+        self._labels = labels
+        self._fields = fields
+        self._chance = chance or random.Random()
+        self._synced = asyncio.Event()
+        self._must_list = True
+        self._failures = 0
+
+    async def wait_synced(self) -> None:
+        """Return once the store holds a complete list."""
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Keep the store current until cancelled."""
+        while True:
+            try:
+                if self._must_list:
+                    await self._list()
+                await self._follow()
+            except ApiError as problem:
+                self._must_list = self._must_list or _history_is_lost(problem)
+                await self._pause(problem)
+
+    async def _list(self) -> None:
+        self.lists += 1
+        listing = await self._client.list(
+            self._resource, self._namespace, labels=self._labels, fields=self._fields, into=self._into
+        )
+        self.store.replace(listing.items, int(listing.resource_version or 0))
+        self._must_list = False
+        self.last_problem = None
+        self._synced.set()
+
+    async def _follow(self) -> None:
+        self.watches += 1
+        clock = asyncio.get_running_loop().time
+        opened, known = clock(), self.store.version
+        events = self._client.watch(
+            self._resource,
+            self._namespace,
+            since=str(known),
+            labels=self._labels,
+            fields=self._fields,
+            into=self._into,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self._take(event)
+        finally:
+            if worthwhile := self.store.version > known or clock() - opened >= STEADY_SECONDS:
+                self._failures = 0
+        if not worthwhile:
+            raise Unreachable("the server ended the watch at once")
+
+    def _take(self, event: WatchEvent[T]) -> None:
+        if event.object is None:
+            version = int(event.resource_version)
+            if version < self.store.version:
+                raise Gone(410, "Expired", "the server's history starts over")
+            self.store.observe_version(version)
+        elif event.type is EventType.DELETED:
+            self.store.observe_deleted(event.object)
+        else:
+            self.store.observe(event.object)
+
+    async def _pause(self, problem: ApiError) -> None:
+        self.last_problem = problem
+        self._failures += 1
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 32))
+        pause = max(longest * self._chance.uniform(0.5, 1.0), problem.retry_after or 0.0)
+        log.info(
+            "watch interrupted",
+            extra={
+                "resource": self._resource.plural,
+                "because": str(problem),
+                "resuming": not self._must_list,
+                "pause": pause,
+            },
+        )
+        await asyncio.sleep(pause)
+
+
+def _history_is_lost(problem: ApiError) -> bool:
+    """Whether to list again: not after silence or overload, for then the watch goes on where it stopped."""
+    return not (isinstance(problem, Unreachable | TooManyRequests) or problem.status in (502, 503))

@@ -1,0 +1,151 @@
+"""What is known of one resource, kept right by a watch and by our own writes alike; never shows a ghost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar
+
+from pliant.kube.objects import ObjectKey, identity
+
+T = TypeVar("T")
+
+Indexer = Callable[[T], Iterable[str]]
+OnChange = Callable[[T | None, T | None], None]
+
+
+class ObjectStore(Generic[T]):
+    """Objects of one resource with indexes over them.
+
+    The watch tells everything up to `version`, in order. Our own writes may run ahead of it: `note_written` and
+    `note_deleted` show them at once, and nothing older undoes them. Objects handed out are shared: never change
+    one. An index function must give the same answer for the same object.
+    """
+
+    def __init__(
+        self, indexes: Mapping[str, Indexer[T]] | None = None, on_change: OnChange[T] | None = None
+    ) -> None:
+        self.version = 0
+        """Everything the server did up to here is known."""
+        self._objects: dict[ObjectKey, T] = {}
+        self._indexers = dict(indexes or {})
+        self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {index: {} for index in self._indexers}
+        self._on_change = on_change
+        self._tombstones: dict[str, int] = {}
+        """By uid, the last version seen of objects we deleted whose end the watch has not told yet."""
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def get(self, namespace: str, name: str) -> T | None:
+        """The object of that name; cluster-wide ones have the namespace ''."""
+        return self._objects.get(ObjectKey(namespace, name))
+
+    def all(self) -> tuple[T, ...]:
+        """Every object, as of now."""
+        return tuple(self._objects.values())
+
+    def by_index(self, index: str, key: str) -> tuple[T, ...]:
+        """The objects that an index files under a key."""
+        return tuple(self._indexes[index].get(key, {}).values())
+
+    def note_written(self, obj: T) -> None:
+        """Take in the reply to a write of ours, of an object that this store would be told about."""
+        key, uid, version = identity(obj)
+        # Whatever became of a write that old, the watch has told already: taking it in could revive the dead.
+        if version > self.version and uid not in self._tombstones:
+            self._take_newer(key, version, obj)
+
+    def note_deleted(self, namespace: str, name: str, uid: str) -> None:
+        """Take in that this incarnation is gone for good, as the server confirmed; its late events are moot."""
+        key = ObjectKey(namespace, name)
+        known = self._objects.get(key)
+        if known is not None:
+            _, known_uid, version = identity(known)
+            if known_uid == uid:
+                self._tombstones[uid] = version
+                self._drop(key)
+
+    def observe(self, obj: T) -> None:
+        """Take in an addition or a change that the watch reports."""
+        key, uid, version = identity(obj)
+        if version < self.version:
+            return
+        self.version = version
+        if uid not in self._tombstones:
+            self._take_newer(key, version, obj)
+
+    def observe_deleted(self, obj: T) -> None:
+        """Take in an end that the watch reports."""
+        key, uid, version = identity(obj)
+        self.version = max(self.version, version)
+        if self._tombstones.get(uid, version + 1) <= version:
+            del self._tombstones[uid]
+        known = self._objects.get(key)
+        # Newer than its end it can be when it left the selection and a write of ours has brought it back.
+        if known is not None and _is_up_to(known, uid, version):
+            self._drop(key)
+
+    def observe_version(self, version: int) -> None:
+        """Take in that the watch has told everything up to a version."""
+        self.version = max(self.version, version)
+
+    def replace(self, objects: Iterable[T], version: int) -> None:
+        """Take in the whole collection as it stood at a version: what is missing has been deleted."""
+        # A list that is older than what is known means that the server lost its memory (a restored or new
+        # cluster): then nothing known before counts, not even our own writes.
+        rewound = version < self.version
+        self.version = version
+        if rewound:
+            self._tombstones.clear()
+        listed: set[ObjectKey] = set()
+        uids: set[str] = set()
+        for obj in objects:
+            key, uid, its_version = identity(obj)
+            listed.add(key)
+            uids.add(uid)
+            if rewound:
+                self._put(key, obj)
+            elif uid not in self._tombstones:
+                self._take_newer(key, its_version, obj)
+        for key in [key for key in self._objects if key not in listed]:
+            if rewound or identity(self._objects[key]).version <= version:
+                self._drop(key)
+        for uid in [uid for uid, last in self._tombstones.items() if uid not in uids and last <= version]:
+            del self._tombstones[uid]
+
+    def _take_newer(self, key: ObjectKey, version: int, obj: T) -> None:
+        known = self._objects.get(key)
+        if known is None or version > identity(known).version:
+            self._put(key, obj)
+
+    def _put(self, key: ObjectKey, new: T) -> None:
+        old = self._objects.get(key)
+        self._reindex(key, old, new)
+        self._objects[key] = new
+        if self._on_change is not None:
+            self._on_change(old, new)
+
+    def _drop(self, key: ObjectKey) -> None:
+        old = self._objects.pop(key)
+        self._reindex(key, old, None)
+        if self._on_change is not None:
+            self._on_change(old, None)
+
+    def _reindex(self, key: ObjectKey, old: T | None, new: T | None) -> None:
+        for name, indexer in self._indexers.items():
+            index = self._indexes[name]
+            before = set() if old is None else set(indexer(old))
+            after = set() if new is None else set(indexer(new))
+            for entry in before - after:
+                filed = index[entry]
+                del filed[key]
+                if not filed:
+                    del index[entry]
+            if new is not None:
+                for entry in after:
+                    index.setdefault(entry, {})[key] = new
+
+
+def _is_up_to(obj: object, uid: str, version: int) -> bool:
+    _, its_uid, its_version = identity(obj)
+    return its_uid == uid and its_version <= version
