@@ -1,0 +1,144 @@
+"""Carries requests over HTTP: verified TLS, reused connections, every network failure as `Unreachable`."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from pliant import __version__
+from pliant.errors import Unreachable
+from pliant.kube.transport import Reply, Request, StreamReply
+
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 30.0
+"""How long a stream may take to begin."""
+IDLE_SECONDS = 75.0
+"""How long an unused connection is kept."""
+_KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+_FAILURES = (aiohttp.ClientError, TimeoutError, OSError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where an API server is and how to be let in."""
+
+    url: str
+    tls: ssl.SSLContext | None = None
+    """None only for plain HTTP."""
+    token: Callable[[], str] | None = None
+    """Asked for each request, so that a renewed token is used at once."""
+    server_name: str | None = None
+    proxy: str | None = None
+
+
+class HttpTransport:
+    """A pool of connections to one API server."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._session: aiohttp.ClientSession | None = None
+
+    async def send(self, request: Request) -> Reply:
+        """Exchange one request for one complete reply."""
+        timeout = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
+        try:
+            async with await self._begin(request, timeout) as answer:
+                body = await answer.read()
+        except _FAILURES as problem:
+            raise self._unreachable(request, problem) from problem
+        return Reply(
+            status=answer.status, body=body, content_type=answer.content_type, headers=dict(answer.headers)
+        )
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
+        """Open a stream; leaving the context ends it."""
+        timeout = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await self._begin(request, timeout)
+        except _FAILURES as problem:
+            raise self._unreachable(request, problem) from problem
+        try:
+            _notice_dead_peers(answer)
+            yield StreamReply(
+                status=answer.status,
+                chunks=self._chunks(request, answer),
+                content_type=answer.content_type,
+                headers=dict(answer.headers),
+            )
+        finally:
+            # Not `release`: the rest of an endless answer is unwanted.
+            answer.close()
+
+    async def aclose(self) -> None:
+        """Give back connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _begin(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        headers = {"Accept": request.accept}
+        if request.body:
+            headers["Content-Type"] = request.content_type
+        if self._endpoint.token is not None:
+            headers["Authorization"] = f"Bearer {self._endpoint.token()}"
+        return await self._open_session().request(
+            request.method,
+            self._url(request),
+            data=request.body or None,
+            headers=headers,
+            timeout=timeout,
+            # A redirect would carry the credentials to whoever it names.
+            allow_redirects=False,
+            proxy=self._endpoint.proxy,
+            server_hostname=self._endpoint.server_name,
+        )
+
+    def _url(self, request: Request) -> URL:
+        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
+        return URL(f"{self._endpoint.url}{request.path}{query}", encoded=True)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            tls = True if self._endpoint.tls is None else self._endpoint.tls
+            # Watches and followed logs hold a connection each, so the pool has no bound of its own.
+            connector = aiohttp.TCPConnector(ssl=tls, limit=0, keepalive_timeout=IDLE_SECONDS)
+            # Compression would cost both sides more than a network between cluster and operator gains.
+            headers = {"User-Agent": f"pliant/{__version__}", "Accept-Encoding": "identity"}
+            jar = aiohttp.DummyCookieJar()
+            self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=jar)
+        return self._session
+
+    async def _chunks(self, request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in answer.content.iter_any():
+                yield chunk
+        except _FAILURES as problem:
+            raise self._unreachable(request, problem) from problem
+
+    def _unreachable(self, request: Request, problem: Exception) -> Unreachable:
+        why = str(problem) or (
+            "no answer in time" if isinstance(problem, TimeoutError) else type(problem).__name__
+        )
+        return Unreachable(f"{request.method} {self._endpoint.url}{request.path}: {why}")
+
+
+def _notice_dead_peers(answer: aiohttp.ClientResponse) -> None:
+    """Let the kernel probe a quiet stream: a peer that vanished is known in under a minute."""
+    transport = answer.connection.transport if answer.connection else None
+    plain = transport.get_extra_info("socket") if transport else None
+    if plain is None or plain.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE.items():
+        if number := getattr(socket, option, None):
+            plain.setsockopt(socket.IPPROTO_TCP, number, value)
