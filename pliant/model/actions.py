@@ -45,16 +45,6 @@ class DeleteService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyObject:
-    """Create or update an owned object of any other kind (a ConfigMap, a PodGroup, a Role)."""
-
-    api_version: str
-    kind: str
-    name: str
-    manifest: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteObject:
     """Take away an owned object of any other kind."""
 
@@ -73,7 +63,7 @@ class EmitEvent:
     is_warning: bool = False
 
 
-Action = CreatePod | CreateService | DeletePod | DeleteService | ApplyObject | DeleteObject | EmitEvent
+Action = CreatePod | CreateService | DeletePod | DeleteService | EmitEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

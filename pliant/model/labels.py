@@ -18,9 +18,14 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "pliant"
 
 
+def member_group(group: str) -> str:
+    """A group's name as it appears in object names and labels: lower case, no slashes."""
+    return group.lower().replace("/", "-")
+
+
 def member_name(job: JobKey, group: str, index: int) -> str:
     """The name of a member's pod and of its service: `<job>-<group>-<index>`."""
-    return f"{job.name}-{group.lower().replace('/', '-')}-{index}"
+    return f"{job.name}-{member_group(group)}-{index}"
 
 
 def member_address(job: JobKey, group: str, index: int) -> str:
@@ -41,7 +46,7 @@ def job_labels(job: Job) -> dict[str, str]:
 
 def member_selector(job: Job, group: Group, index: int) -> dict[str, str]:
     """Labels that pick exactly one member of one job, whatever its attempt."""
-    return {JOB: job.key.name, REPLICA: group.name.lower().replace("/", "-"), INDEX: str(index)}
+    return {JOB: job.key.name, REPLICA: member_group(group.name), INDEX: str(index)}
 
 
 def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
@@ -50,7 +55,7 @@ def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
     return {
         **job_labels(job),
         **member_selector(job, rank.group, rank.index),
-        ROLE: rank.group.name.lower().replace("/", "-"),
+        ROLE: member_group(rank.group.name),
         ATTEMPT: str(rank.attempt),
         **priority,
     }

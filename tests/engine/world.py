@@ -9,11 +9,9 @@ from datetime import datetime, timedelta
 from pliant.engine.decide import decide
 from pliant.model.actions import (
     Action,
-    ApplyObject,
     CreatePod,
     CreateService,
     Decision,
-    DeleteObject,
     DeletePod,
     DeleteService,
     EmitEvent,
@@ -87,7 +85,7 @@ class World:
             case DeleteService(name=name, uid=uid):
                 if name in self.services and self.services[name].uid == uid:
                     del self.services[name]
-            case ApplyObject() | DeleteObject() | EmitEvent():
+            case EmitEvent():
                 pass
 
     def _admit(self, name: str, group: str, index: int, attempt: int) -> None:
