@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies_environment, proxy_bypass_environment
+from urllib.request import getproxies, proxy_bypass
 
 import yaml
 
@@ -25,7 +25,7 @@ HOME_CONFIG = Path(".kube") / "config"
 
 
 def transport_for(kubeconfig: Path | None, context: str | None) -> HttpTransport:
-    """A transport to the cluster that the arguments, $KUBECONFIG, this pod or ~/.kube/config name, in that order."""
+    """A transport to the cluster of the arguments, $KUBECONFIG, this pod or ~/.kube/config, in that order."""
     return HttpTransport(find_endpoint(kubeconfig, context, os.environ))
 
 
@@ -34,16 +34,16 @@ def find_endpoint(kubeconfig: Path | None, context: str | None, environment: Map
     if kubeconfig is not None:
         if not kubeconfig.is_file():
             raise UserError(f"kubeconfig {kubeconfig}: no such file")
-        return _from_files([kubeconfig], context, environment)
+        return _from_files([kubeconfig], context)
     listed = [Path(path) for path in environment.get("KUBECONFIG", "").split(os.pathsep) if path]
     if found := [path for path in listed if path.is_file()]:
-        return _from_files(found, context, environment)
+        return _from_files(found, context)
     inside = environment.get("KUBERNETES_SERVICE_HOST")
     if inside and not listed and context is None and (SERVICE_ACCOUNT / "token").is_file():
         return _in_cluster(inside, environment.get("KUBERNETES_SERVICE_PORT", "443"))
     home = Path(environment.get("HOME", "/")) / HOME_CONFIG
     if not listed and home.is_file():
-        return _from_files([home], context, environment)
+        return _from_files([home], context)
     looked = ", ".join(str(path) for path in listed) + " (from $KUBECONFIG)" if listed else f"$KUBECONFIG, {home}"
     raise UserError(
         f"no cluster to talk to: looked at {looked} and {SERVICE_ACCOUNT}. "
@@ -113,7 +113,7 @@ class _Entry:
             raise UserError(f"{self.file}: {self.what}: {field}: {path}: {problem.strerror}") from problem
 
 
-def _from_files(files: list[Path], context: str | None, environment: Mapping[str, str]) -> Endpoint:
+def _from_files(files: list[Path], context: str | None) -> Endpoint:
     documents = [(_load(file), file) for file in files]
     chosen = context or next((d["current-context"] for d, _ in documents if d.get("current-context")), None)
     if not chosen:
@@ -129,7 +129,7 @@ def _from_files(files: list[Path], context: str | None, environment: Mapping[str
         tls=_tls(cluster, user) if url.startswith("https") else None,
         token=_token(user),
         server_name=cluster.text("tls-server-name") or None,
-        proxy=cluster.text("proxy-url") or _proxy(url, environment),
+        proxy=cluster.text("proxy-url") or _proxy(url),
     )
 
 
@@ -193,10 +193,8 @@ def _file(content: bytes) -> Iterator[str]:
         yield file.name
 
 
-def _proxy(url: str, environment: Mapping[str, str]) -> str | None:
-    if environment is not os.environ:
-        return None
+def _proxy(url: str) -> str | None:
     address = urlsplit(url)
-    if proxy_bypass_environment(address.hostname or ""):
-        return None
-    return getproxies_environment().get(address.scheme)
+    host = address.hostname or ""
+    is_here = host == "localhost" or host.startswith("127.") or host == "::1"
+    return None if is_here or proxy_bypass(host) else getproxies().get(address.scheme)

@@ -1,0 +1,117 @@
+"""Hands out keys that need a look: each once however often it was added, to one worker at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Hashable
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from pliant.runtime.backoff import Backoff
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueClosed(Exception):
+    """Nothing more will be handed out."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys waiting for a look, now or at some time.
+
+    A key waits in one place at most: ready, or behind a timer, or (while somebody works on it) to be looked at
+    again. The earliest look asked for wins and replaces later ones: whoever looks says when to look again.
+    """
+
+    def __init__(self, *, backoff: Backoff | None = None, chance: random.Random | None = None) -> None:
+        self._backoff = backoff or Backoff()
+        self._chance = chance or random.Random()
+        self._ready: deque[K] = deque()
+        self._waiting: set[K] = set()
+        """Ready, or to be ready as soon as the work on them is done."""
+        self._active: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._tickets = asyncio.Semaphore(0)
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many keys wait for a look, timers included."""
+        return len(self._waiting) + len(self._timers)
+
+    def add(self, key: K) -> None:
+        """Have a key looked at as soon as a worker is free."""
+        if self._closed or key in self._waiting:
+            return
+        self._cancel_timer(key)
+        self._waiting.add(key)
+        if key not in self._active:
+            self._offer(key)
+
+    def add_after(self, key: K, delay: timedelta) -> None:
+        """Have a key looked at after a delay, unless an earlier look is planned."""
+        if self._closed or key in self._waiting:
+            return
+        if delay <= timedelta(0):
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + delay.total_seconds()
+        planned = self._timers.get(key)
+        if planned is None or when < planned.when():
+            self._cancel_timer(key)
+            self._timers[key] = loop.call_at(when, self._ring, key)
+
+    def add_failed(self, key: K, *, at_least: timedelta = timedelta(0)) -> timedelta:
+        """Have a key looked at after its back-off, which grows until `forget`; answers how long that is."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        wait = max(at_least, self._backoff.wait(failures, self._chance))
+        self.add_after(key, wait)
+        return wait
+
+    def failures(self, key: K) -> int:
+        """How often in a row work on a key has failed."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """Let the back-off of a key start over."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key; nobody else gets it until `done`. Raises `QueueClosed` after `close`."""
+        await self._tickets.acquire()
+        if self._closed:
+            self._tickets.release()
+            raise QueueClosed
+        key = self._ready.popleft()
+        self._waiting.discard(key)
+        self._active.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Say that the work on a key is over; if it was added meanwhile it is ready again."""
+        self._active.discard(key)
+        if key in self._waiting:
+            self._offer(key)
+
+    def close(self) -> None:
+        """Hand out nothing more, wake all who wait and drop all timers."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._tickets.release()
+
+    def _offer(self, key: K) -> None:
+        self._ready.append(key)
+        self._tickets.release()
+
+    def _ring(self, key: K) -> None:
+        del self._timers[key]
+        self.add(key)
+
+    def _cancel_timer(self, key: K) -> None:
+        if timer := self._timers.pop(key, None):
+            timer.cancel()
