@@ -121,6 +121,8 @@ class Job:
     priority: str | None = None
     created_at: datetime
     is_deleting: bool = False
+    elastic: str = ""
+    """The group whose size one number can set, as `kubectl scale` does; empty if there is no such group."""
     state: EngineState | None = None
     """What the engine remembered; None for a job it has never seen."""
 
