@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -66,6 +68,19 @@ def run(main: Coroutine[Any, Any, T], *, limit: timedelta = timedelta(days=1)) -
     """Run a coroutine to its end on virtual time."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(limit)) as runner:
         return runner.run(main)
+
+
+def on_virtual_time(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make an async test a plain one that runs on virtual time; fixtures and parameters stay."""
+
+    @functools.wraps(scenario)
+    def test(*args: Any, **kwargs: Any) -> None:
+        run(scenario(*args, **kwargs))
+
+    # Otherwise pytest follows the wrapper back to the coroutine function and runs that itself.
+    test.__signature__ = inspect.signature(scenario)  # type: ignore[attr-defined]
+    del test.__wrapped__
+    return test
 
 
 async def passing(delay: timedelta) -> None:

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from pliant.kube.client import SILENCE_SECONDS, KubeClient
+from pliant.kube.informer import Informer
+from pliant.kube.objects import Pod
+from pliant.kube.resources import PODS
+from pliant.kube.transport import Reply
+from tests.kube.toy_server import LOST, ToyServer, line, status
+from tests.virtual_time import on_virtual_time, passing, quiet
+
+SECOND = timedelta(seconds=1)
+
+
+def names(informer: Informer[Pod]) -> set[str]:
+    return {pod.metadata.name for pod in informer.store.all()}
+
+
+@asynccontextmanager
+async def following(server: ToyServer, **options: Any) -> AsyncIterator[Informer[Pod]]:
+    informer = Informer(KubeClient(server), PODS, Pod, chance=random.Random(1), **options)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(informer.run())
+        await informer.wait_synced()
+        await quiet()
+        yield informer
+        task.cancel()
+
+
+@on_virtual_time
+async def test_a_store_holds_what_was_there_and_what_came_later() -> None:
+    server = ToyServer()
+    server.put("old")
+    async with following(server) as informer:
+        server.put("new")
+        await quiet()
+        assert names(informer) == {"old", "new"}
+        server.delete("old")
+        await quiet()
+        assert names(informer) == {"new"}
+        assert (informer.lists, informer.watches) == (1, 1)
+
+
+@on_virtual_time
+async def test_a_watch_asks_for_bookmarks_and_an_end() -> None:
+    server = ToyServer()
+    async with following(server, namespace="default", labels="a=b", fields="c=d"):
+        request = server.asked(watches=True)[0]
+    assert request.path == "/api/v1/namespaces/default/pods"
+    assert request.timeout is None
+    assert request.query["allowWatchBookmarks"] == "true"
+    assert int(request.query["timeoutSeconds"]) < SILENCE_SECONDS
+    assert (request.query["labelSelector"], request.query["fieldSelector"]) == ("a=b", "c=d")
+
+
+@on_virtual_time
+async def test_a_watch_that_ends_in_order_goes_on_from_the_last_event_without_a_list() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        await passing(60 * SECOND)
+        last = server.put("a")["metadata"]["resourceVersion"]
+        await quiet()
+        server.end_watches()
+        server.put("b")
+        await quiet()
+        assert names(informer) == {"a", "b"}
+        assert server.asked(watches=True)[-1].query["resourceVersion"] == last
+        assert informer.lists == 1
+
+
+@on_virtual_time
+async def test_an_idle_watch_that_ends_after_its_time_is_opened_again_at_once() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        for _ in range(5):
+            await passing(290 * SECOND)
+            server.end_watches()
+            await quiet()
+            assert server.open_watches == 1
+        assert informer.lists == 1
+
+
+@on_virtual_time
+async def test_a_bookmark_moves_the_point_to_resume_from() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        server.pass_unseen(1000)
+        server.bookmark()
+        await quiet()
+        server.forget_history()
+        server.end_watches(LOST)
+        await passing(SECOND)
+        assert server.asked(watches=True)[-1].query["resourceVersion"] == str(server.version)
+        assert informer.lists == 1
+
+
+@on_virtual_time
+async def test_a_connection_lost_in_the_middle_of_a_line_loses_nothing() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        server.end_watches(LOST, half_a_line=True)
+        server.put("a")
+        await passing(SECOND)
+        assert names(informer) == {"a"}
+        assert informer.lists == 1
+
+
+@on_virtual_time
+async def test_gone_on_opening_lists_again_and_drops_what_was_deleted_meanwhile() -> None:
+    server = ToyServer()
+    server.put("stays")
+    server.put("goes")
+    seen: list[tuple[str | None, str | None]] = []
+
+    def note(old: Pod | None, new: Pod | None) -> None:
+        seen.append((old.metadata.name if old else None, new.metadata.name if new else None))
+
+    async with following(server, on_change=note) as informer:
+        seen.clear()
+        server.end_watches(LOST)
+        server.delete("goes")
+        server.put("comes")
+        server.forget_history()
+        await passing(5 * SECOND)
+        assert names(informer) == {"stays", "comes"}
+        assert seen == [(None, "comes"), ("goes", None)]
+        assert informer.lists == 2
+
+
+@on_virtual_time
+async def test_gone_within_a_stream_lists_again() -> None:
+    server = ToyServer()
+    server.put("goes")
+    async with following(server) as informer:
+        server.say_in_stream(line("ERROR", status(410, "Expired")))
+        server.end_watches()
+        server.delete("goes")
+        server.forget_history()
+        await passing(SECOND)
+        assert names(informer) == set()
+        assert informer.lists == 2
+
+
+@on_virtual_time
+async def test_a_server_that_always_says_gone_is_asked_ever_less_often() -> None:
+    server = ToyServer()
+    server.put("a")
+    async with following(server) as informer:
+        server.oldest = 10**9
+        server.end_watches(LOST)
+        await passing(600 * SECOND)
+        assert 10 < informer.lists < 40
+
+
+@on_virtual_time
+async def test_a_server_that_ends_every_watch_at_once_is_asked_ever_less_often() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        ender = asyncio.create_task(_end_watches_at_once(server))
+        await passing(600 * SECOND)
+        ender.cancel()
+        assert 10 < informer.watches < 50
+        assert informer.lists == 1
+
+
+async def _end_watches_at_once(server: ToyServer) -> None:
+    while True:
+        server.end_watches()
+        await passing(timedelta(milliseconds=10))
+
+
+@on_virtual_time
+async def test_an_unreachable_server_is_tried_until_it_answers() -> None:
+    server = ToyServer()
+    server.put("a")
+    async with following(server) as informer:
+        server.refusals = [LOST] * 6
+        server.end_watches(LOST)
+        server.put("b")
+        await passing(60 * SECOND)
+        assert names(informer) == {"a", "b"}
+        assert informer.lists == 1
+
+
+@on_virtual_time
+async def test_an_overloaded_server_is_given_the_time_it_asks_for() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        body = json.dumps(status(429, "TooManyRequests")).encode()
+        server.refusals = [Reply(status=429, body=body, headers={"Retry-After": "20"})]
+        server.end_watches(LOST)
+        await passing(19 * SECOND)
+        assert server.open_watches == 0
+        await passing(2 * SECOND)
+        assert server.open_watches == 1
+        assert informer.lists == 1
+
+
+@on_virtual_time
+async def test_a_stream_silent_past_its_end_is_dead() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        server._streams.clear()
+        server.put("a")
+        await passing(timedelta(seconds=SILENCE_SECONDS - 1))
+        assert informer.watches == 1
+        await passing(3 * SECOND)
+        assert informer.watches == 2
+        assert names(informer) == {"a"}
+
+
+@on_virtual_time
+async def test_an_answer_that_cannot_be_read_is_followed_by_a_list() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        server.say_in_stream(b'{"type":"MODIFIED","object":{"metadata":{"name":7}}}\n')
+        await passing(SECOND)
+        assert informer.lists == 2
+        assert "cannot be read" not in str(informer.last_problem)
+
+
+@on_virtual_time
+async def test_a_new_cluster_in_place_of_the_old_one_is_taken_over_whole() -> None:
+    server = ToyServer()
+    server.pass_unseen(1000)
+    server.put("old")
+    async with following(server) as informer:
+        server.end_watches(LOST)
+        server.start_over()
+        server.put("new")
+        await passing(SECOND)
+        server.bookmark()
+        await passing(SECOND)
+        assert names(informer) == {"new"}
+
+
+@on_virtual_time
+async def test_before_the_first_list_the_problem_is_known() -> None:
+    server = ToyServer()
+    server.refusals = [Reply(status=403, body=json.dumps(status(403, "Forbidden", "no right to list")).encode())]
+    informer = Informer(KubeClient(server), PODS, Pod)
+    task = asyncio.create_task(informer.run())
+    await quiet()
+    assert "no right to list" in str(informer.last_problem)
+    await informer.wait_synced()
+    assert informer.last_problem is None
+    task.cancel()
+
+
+@on_virtual_time
+async def test_cancelling_ends_the_stream() -> None:
+    server = ToyServer()
+    async with following(server):
+        assert server.open_watches == 1
+    assert server.open_watches == 0
+
+
+@on_virtual_time
+async def test_objects_can_stay_dicts_and_never_carry_managed_fields() -> None:
+    server = ToyServer()
+    server.put("listed")
+    informer = Informer(KubeClient(server), PODS, dict)
+    task = asyncio.create_task(informer.run())
+    await informer.wait_synced()
+    await quiet()
+    server.put("watched")
+    await quiet()
+    for name in ("listed", "watched"):
+        pod = informer.store.get("default", name)
+        assert pod is not None
+        assert "managedFields" not in pod["metadata"]
+    task.cancel()

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pliant.kube.client import KubeClient
+from pliant.kube.codec import decode
+from pliant.kube.informer import Informer
+from pliant.kube.objects import Pod, identity
+from pliant.kube.resources import PODS
+from tests import virtual_time
+from tests.kube.toy_server import LOST, ToyServer, line, status
+from tests.virtual_time import passing, quiet
+
+NAMES = st.sampled_from(["a", "b", "c"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), NAMES),
+        st.tuples(st.just("delete"), NAMES),
+        st.tuples(st.just("write"), NAMES),
+        st.tuples(st.just("write, reply late"), NAMES),
+        st.tuples(st.just("remove"), NAMES),
+        st.tuples(st.just("remove, reply late"), NAMES),
+        st.tuples(
+            st.sampled_from(
+                [
+                    "late replies",
+                    "bookmark",
+                    "others write",
+                    "end",
+                    "break",
+                    "break in a line",
+                    "expire",
+                    "forget",
+                    "refuse",
+                    "slow lists",
+                    "settle",
+                    "wait",
+                ]
+            ),
+            st.just(""),
+        ),
+    ),
+    max_size=40,
+)
+
+
+class World:
+    """A server, an informer on it, and a replica kept only by what `on_change` tells."""
+
+    def __init__(self) -> None:
+        self.server = ToyServer()
+        self.replica: dict[str, Pod] = {}
+        self.removed: set[str] = set()
+        self.late: list[Callable[[], None]] = []
+        self.informer = Informer(
+            KubeClient(self.server),
+            PODS,
+            Pod,
+            indexes={"label": lambda pod: pod.metadata.labels.values()},
+            on_change=self.changed,
+            chance=random.Random(0),
+        )
+
+    def changed(self, old: Pod | None, new: Pod | None) -> None:
+        some = new or old
+        assert some is not None
+        assert self.replica.get(some.metadata.name) == old
+        assert old != new
+        if new is None:
+            del self.replica[some.metadata.name]
+        else:
+            assert new.metadata.uid not in self.removed, "what we removed came back"
+            self.replica[some.metadata.name] = new
+
+    def write(self, name: str) -> Callable[[], None]:
+        reply = decode(json.dumps(self.server.put(name, by="us")).encode(), Pod)
+        return lambda: self.note_written(reply)
+
+    def note_written(self, pod: Pod) -> None:
+        self.informer.store.note_written(pod)
+        seen = self.informer.store.get("default", pod.metadata.name)
+        ours, at = identity(pod), self.informer.store.version
+        assert ours.version <= at or ours.uid in self.removed or (seen and identity(seen).version >= ours.version)
+
+    def remove(self, name: str) -> Callable[[], None]:
+        if name not in self.server.objects:
+            return lambda: None
+        uid = self.server.delete(name)["metadata"]["uid"]
+
+        def reply() -> None:
+            known = self.informer.store.get("default", name)
+            self.informer.store.note_deleted("default", name, uid)
+            if known is not None and known.metadata.uid == uid:
+                self.removed.add(uid)
+
+        return reply
+
+    async def step(self, what: str, name: str) -> None:
+        match what:
+            case "settle":
+                await quiet()
+            case "wait":
+                await passing(timedelta(seconds=1.3))
+            case "put":
+                self.server.put(name, by="them")
+            case "delete" if name in self.server.objects:
+                self.server.delete(name)
+            case "write":
+                self.write(name)()
+            case "write, reply late":
+                self.late.append(self.write(name))
+            case "remove":
+                self.remove(name)()
+            case "remove, reply late":
+                self.late.append(self.remove(name))
+            case _:
+                self.happen(what)
+
+    def happen(self, what: str) -> None:
+        server = self.server
+        match what:
+            case "late replies":
+                self.reply_late()
+            case "bookmark":
+                server.bookmark()
+            case "others write":
+                server.pass_unseen(3)
+            case "slow lists":
+                server.list_delay = 0.0 if server.list_delay else 1.0
+            case "end":
+                server.end_watches()
+            case "break":
+                server.end_watches(LOST)
+            case "break in a line":
+                server.end_watches(LOST, half_a_line=True)
+            case "expire":
+                server.say_in_stream(line("ERROR", status(410, "Expired")))
+            case "forget":
+                server.forget_history()
+            case "refuse":
+                server.refusals.append(LOST)
+
+    def reply_late(self) -> None:
+        for reply in self.late:
+            reply()
+        self.late.clear()
+
+
+async def live_through(steps: list[tuple[str, str]]) -> None:
+    world = World()
+    task = asyncio.create_task(world.informer.run())
+    for what, name in steps:
+        await world.step(what, name)
+        assert not task.done()
+    world.reply_late()
+    await passing(timedelta(minutes=3))
+    store, server = world.informer.store, world.server
+    wanted = {name: int(obj["metadata"]["resourceVersion"]) for name, obj in server.objects.items()}
+    assert {pod.metadata.name: identity(pod).version for pod in store.all()} == wanted
+    assert {name: identity(pod).version for name, pod in world.replica.items()} == wanted
+    for label in ("us", "them"):
+        filed = {pod.metadata.name for pod in store.by_index("label", label)}
+        assert filed == {n for n, obj in server.objects.items() if obj["metadata"]["labels"] == {"by": label}}
+    assert not store._tombstones
+    task.cancel()
+
+
+@settings(max_examples=300, deadline=None)
+@given(STEPS)
+def test_whatever_happens_the_store_ends_equal_to_the_server(steps: list[tuple[str, str]]) -> None:
+    virtual_time.run(live_through(steps))
