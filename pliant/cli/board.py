@@ -1,0 +1,179 @@
+"""What a run knows of its jobs: where each group stands, who failed first, who cannot start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pliant.controllers.observe import observe
+from pliant.engine.roster import Place, Roster, Standing, call_the_roll
+from pliant.kube.objects import Pod
+from pliant.model import labels
+from pliant.model.job import Group, Job, JobKey
+from pliant.model.observed import ObservedPod, PodPhase
+from pliant.model.state import EngineState, Phase
+
+NEVER_STARTS = (
+    "CreateContainerError",
+    "CreateContainerConfigError",
+    "RunContainerError",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+)
+"""Waits that nothing ends on a cluster where every object has been applied and images are not pulled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLine:
+    """One group of one job, as a person wants to see it."""
+
+    job: str
+    group: str
+    phase: str
+    running: int
+    size: int
+    restarts: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A member that ended badly."""
+
+    job: JobKey
+    pod: ObservedPod
+
+    @property
+    def title(self) -> str:
+        """What people call the member: `worker-1`."""
+        return f"{self.pod.group}-{self.pod.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """A member that does not start, and why."""
+
+    job: JobKey
+    title: str
+    pod: str
+    why: str
+    is_hopeless: bool
+
+
+class Board:
+    """Collects what informers report about the jobs of one run."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[JobKey, Job] = {}
+        self._keys: dict[str, JobKey] = {}
+        self._pods: dict[JobKey, dict[str, Pod]] = {}
+        self._losses: dict[str, Loss] = {}
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Every job of the run, in the order written."""
+        return tuple(self._jobs.values())
+
+    def put_job(self, job: Job) -> None:
+        """Note how a job is now."""
+        self._jobs[job.key] = job
+        self._keys[job.owner.uid] = job.key
+        self._pods.setdefault(job.key, {})
+
+    def put_pod(self, pod: Pod) -> None:
+        """Note how a pod is now; pods of other owners are ignored."""
+        job = self.owner_of(pod)
+        if job is None:
+            return
+        self._pods[job.key][pod.metadata.name] = pod
+        seen = observe(job, (pod,), (), {}).pods[0]
+        if seen.phase is PodPhase.FAILED and not seen.is_leaving:
+            self._losses.setdefault(seen.uid, Loss(job=job.key, pod=seen))
+
+    def drop_pod(self, pod: Pod) -> None:
+        """Note that a pod is gone."""
+        job = self.owner_of(pod)
+        if job is not None:
+            self._pods[job.key].pop(pod.metadata.name, None)
+
+    def owner_of(self, pod: Pod) -> Job | None:
+        """The job of this run that a pod belongs to."""
+        for owner in pod.metadata.owner_references:
+            if (key := self._keys.get(owner.uid)) is not None:
+                return self._jobs[key]
+        return None
+
+    def speaker(self, pod: Pod) -> str:
+        """How a member is named before its log lines: short, but never ambiguous."""
+        prefix, name = "", pod.metadata.name
+        if len(self._jobs) == 1:
+            prefix = f"{next(iter(self._jobs)).name}-"
+        return name.removeprefix(prefix) or name
+
+    def lines(self) -> list[GroupLine]:
+        """One line per group, in the order written."""
+        return [_line(job, group, self._roster(job)) for job in self._jobs.values() for group in job.groups]
+
+    def is_over(self) -> bool:
+        """Whether every job has reached its end."""
+        return all(job.state is not None and job.state.phase.is_final for job in self._jobs.values())
+
+    def stuck(self) -> Iterator[Stuck]:
+        """Members that do not start, of jobs that have not ended."""
+        for job in self._jobs.values():
+            if job.state is not None and job.state.phase.is_final:
+                continue
+            for place in self._roster(job).places:
+                if place.pod is not None and place.pod.trouble and not place.standing.is_up:
+                    yield _stuck(job, place)
+
+    def first_cause(self, job: Job) -> Loss | None:
+        """The failure that began the job's end: the earliest that was not mended by a restart."""
+        losses = [loss for loss in self._losses.values() if loss.job == job.key]
+        unmended = [loss for loss in losses if not _was_mended(job, loss.pod)]
+        return next(iter(unmended), losses[-1] if losses else None)
+
+    def _roster(self, job: Job) -> Roster:
+        seen = observe(job, self._pods[job.key].values(), (), {})
+        return call_the_roll(job, seen, job.state or _unborn(job))
+
+
+def restarts_of(job: Job, group: Group) -> int:
+    """How often members of a group were restarted."""
+    return sum(job.state.group(group.name).restarts.values()) if job.state else 0
+
+
+def _unborn(job: Job) -> EngineState:
+    return EngineState(phase=Phase.PENDING, started_at=job.created_at)
+
+
+def _line(job: Job, group: Group, roster: Roster) -> GroupLine:
+    state = job.state or _unborn(job)
+    places = roster.of(group)
+    running = sum(place.standing is Standing.RUNNING for place in places)
+    has_succeeded = bool(places) and all(place.standing is Standing.SUCCEEDED for place in places)
+    phase = "Succeeded" if has_succeeded and not state.phase.is_final else str(state.phase)
+    troubles = [f"{place.title}: {place.pod.trouble}" for place in places if place.pod and place.pod.trouble]
+    return GroupLine(
+        job=job.key.name,
+        group=group.name,
+        phase=phase,
+        running=running,
+        size=group.size,
+        restarts=restarts_of(job, group),
+        message=troubles[0] if troubles else state.message,
+    )
+
+
+def _stuck(job: Job, place: Place) -> Stuck:
+    why = place.pod.trouble if place.pod else ""
+    is_hopeless = why.startswith(NEVER_STARTS)
+    return Stuck(job=job.key, title=place.title, pod=place.name, why=why, is_hopeless=is_hopeless)
+
+
+def _was_mended(job: Job, pod: ObservedPod) -> bool:
+    """Whether a later attempt was decided for the place where this pod failed."""
+    if job.state is None:
+        return False
+    group = next((group for group in job.groups if labels.member_group(group.name) == pod.group), None)
+    return group is not None and pod.attempt < job.state.group(group.name).wanted_attempt(pod.index)

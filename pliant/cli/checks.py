@@ -1,0 +1,118 @@
+"""Finds what a cluster would refuse, before one is started: kinds, fields, values, and what cannot run here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pliant.cli.manifests import Manifest, check_commands, check_kinds
+from pliant.cli.problems import InvalidInput, Problem, refuse
+from pliant.errors import ApiError, InvalidSpec
+from pliant.frontends import FRONTENDS
+
+if TYPE_CHECKING:
+    from pliant.embedded.resources import Catalog
+    from pliant.frontends.base import Frontend
+
+FIRST_MOMENT = "1970-01-01T00:00:00Z"
+
+
+def frontend_of(manifest: Manifest) -> Frontend | None:
+    """The front end that reads this object, if it is a training job."""
+    frontend = FRONTENDS.get((manifest.api_version.partition("/")[0], manifest.kind))
+    return frontend if frontend and manifest.api_version == f"{frontend.group}/{frontend.version}" else None
+
+
+def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
+    """Raise `InvalidInput` with everything that is wrong with the files; return if they can be run."""
+    served = {(kind.api_version, kind.kind) for kind in catalog.kinds()}
+    problems = check_kinds(manifests, served)
+    for manifest in manifests:
+        kind = catalog.of_kind(manifest.api_version, manifest.kind)
+        if kind is not None and kind.schema is not None:
+            problems += _field_problems(manifest, kind.schema)
+    problems += check_commands(one for one in manifests if one.kind == "Pod" or frontend_of(one))
+    problems = problems or [found for one in manifests for found in _job_problems(one, namespace)]
+    if problems:
+        raise InvalidInput(problems)
+    if not any(frontend_of(manifest) for manifest in manifests):
+        kinds = ", ".join(sorted({frontend.kind for frontend in FRONTENDS.values()}))
+        fix = f"add a job ({kinds}), or use `pliant up` and `kubectl apply` for other things"
+        raise refuse("nothing to run: the files hold no training job", fix=fix)
+
+
+def _field_problems(manifest: Manifest, schema: Any) -> list[Problem]:
+    """What the schema of its kind has against an object, in the order of its fields."""
+    from pliant.embedded.schema import copied
+
+    obj = copied(manifest.raw)
+    problems = [unknown_field(manifest, field, schema.openapi) for field in schema.prune(obj)]
+    schema.default(obj)
+    return problems + [_value_problem(manifest, found.field, found.message) for found in schema.validate(obj)]
+
+
+def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:
+    """What the operator would have against a job that fits its schema."""
+    frontend = frontend_of(manifest)
+    if frontend is None:
+        return []
+    born = {"uid": "unborn", "creationTimestamp": FIRST_MOMENT, "namespace": namespace}
+    try:
+        frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
+    except InvalidSpec as problem:
+        return [manifest.problem(problem.problem, problem.field)]
+    return []
+
+
+def refused(manifest: Manifest, error: ApiError, openapi: Mapping[str, Any]) -> InvalidInput:
+    """What the server had against an object, told field by field where it says so."""
+    causes = error.details.get("causes") or ()
+    problems = [
+        unknown_field(manifest, field, openapi) for field in re.findall(r'unknown field "([^"]+)"', str(error))
+    ]
+    problems += [_value_problem(manifest, cause.get("field", ""), cause.get("message", "")) for cause in causes]
+    return InvalidInput(problems or [manifest.problem(str(error), "")])
+
+
+def unknown_field(manifest: Manifest, field: str, openapi: Mapping[str, Any]) -> Problem:
+    """A field that nobody declared, and the one that was probably meant."""
+    parent, _, word = field.rpartition(".")
+    known = sorted(known_fields(openapi, parent))
+    close = get_close_matches(word, known, n=1)
+    by_case = [name for name in known if name.lower() == word.lower()]
+    fix = f"known here: {', '.join(known)}" if 0 < len(known) <= 12 else "take it away, or check its indentation"
+    if by_case or close:
+        fix = f"did you mean `{(by_case or close)[0]}`?"
+    return manifest.problem(f"unknown field `{word}`", field, fix)
+
+
+def known_fields(openapi: Mapping[str, Any], path: str) -> Iterable[str]:
+    """The fields that a schema declares below a path."""
+    node: Any = openapi
+    for step in re.findall(r"[^.\[\]]+", path):
+        properties = node.get("properties", {})
+        node = properties.get(step) or node.get("additionalProperties") or node.get("items")
+        if not isinstance(node, Mapping):
+            return ()
+        if step.isdigit() and "items" in node:
+            node = node["items"]
+    return tuple(node.get("properties", ()))
+
+
+def _value_problem(manifest: Manifest, field: str, message: str) -> Problem:
+    word = field.rpartition(".")[2]
+    if message.startswith("Required value"):
+        return manifest.problem(f"`{word}` is missing", field, f"add `{word}:`")
+    return manifest.problem(message.replace(f"{field} in body ", ""), field, _value_fix(message))
+
+
+def _value_fix(message: str) -> str:
+    """The allowed word that comes closest to the one written, where there is a list of them."""
+    if "supported values: " not in message:
+        return ""
+    written, allowed = message.split("supported values: ")
+    words = re.findall(r'"([^"]*)"', allowed)
+    close = get_close_matches("".join(re.findall(r'"([^"]*)"', written)[:1]), words, n=1, cutoff=0.4)
+    return f"did you mean `{close[0]}`?" if close else ""

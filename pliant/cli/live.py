@@ -1,0 +1,147 @@
+"""Shows a run on a terminal: log lines scroll by, the groups stand below them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from pliant.cli.board import GroupLine
+from pliant.cli.durations import duration_text
+from pliant.cli.view import Wishes
+
+FRAME = 0.04
+"""Seconds between repaints when things move: what arrives meanwhile is painted together."""
+TICK = 1.0
+"""Seconds between repaints when nothing moves: only the clock does."""
+
+MEMBER_COLOURS = ("cyan", "magenta", "blue", "yellow", "green", "bright_red", "bright_cyan", "bright_magenta")
+PHASE_COLOURS = {
+    "Running": "green",
+    "Succeeded": "green",
+    "Succeed": "green",
+    "Failed": "red",
+    "NodeFail": "red",
+    "Timeout": "red",
+    "Preempted": "red",
+}
+
+
+class LiveView:
+    """Paints at most once a frame, and only when something has changed or a second has passed."""
+
+    def __init__(self, out: TextIO, wishes: Wishes, on_hangup: Callable[[], None]) -> None:
+        self._wishes = wishes
+        self._on_hangup = on_hangup
+        self._console = Console(file=out, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._live = Live(
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._width = 0
+        self._colours: dict[str, str] = {}
+        self._held: list[Text] = []
+        self._groups: Sequence[GroupLine] = ()
+        self._timer: asyncio.TimerHandle | None = None
+        self._painted_at = 0.0
+
+    def open(self) -> None:
+        """Take over the lower end of the terminal."""
+        self._live.start()
+        self._paint()
+
+    def expect(self, speakers: Iterable[str]) -> None:
+        """Make room for the names that will stand before log lines."""
+        self._width = max([self._width, *map(len, speakers)])
+
+    def log(self, speaker: str, line: str) -> None:
+        """Show one line that a member wrote."""
+        if self._wishes.logs:
+            colour = self._colours.setdefault(speaker, MEMBER_COLOURS[len(self._colours) % len(MEMBER_COLOURS)])
+            self._hold(Text.assemble((f"{speaker:<{self._width}} │ ", colour), line))
+
+    def note(self, text: str) -> None:
+        """Say something that happened once."""
+        if self._wishes.notes:
+            self._hold(Text(text, style="yellow"))
+
+    def show(self, groups: Sequence[GroupLine]) -> None:
+        """Show where the groups stand now."""
+        if groups != self._groups:
+            self._groups = groups
+            self._soon()
+
+    def close(self) -> None:
+        """Write out what is still held back, and take the groups away."""
+        self._paint()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._live.stop()
+
+    def _hold(self, text: Text) -> None:
+        self._held.append(text)
+        self._soon()
+
+    def _soon(self) -> None:
+        due = max(self._loop.time(), self._painted_at + FRAME)
+        if self._timer is None or self._timer.when() > due:
+            self._at(due)
+
+    def _at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._paint)
+
+    def _paint(self) -> None:
+        held, self._held = self._held, []
+        elapsed = timedelta(seconds=self._loop.time() - self._began)
+        try:
+            self._live.update(region(self._groups, elapsed, self._console.width))
+            if held:
+                self._console.print(Text("\n").join(held))
+            else:
+                self._live.refresh()
+        except BrokenPipeError:
+            self._on_hangup()
+        self._painted_at = self._loop.time()
+        self._at(self._painted_at + TICK)
+
+
+def region(groups: Sequence[GroupLine], elapsed: timedelta, width: int) -> Group:
+    """The lines that stay: a rule with the time that has passed, then one line per group."""
+    clock = f" {duration_text(elapsed)} "
+    rule = Text(f"──{clock}{'─' * max(width - len(clock) - 2, 0)}", style="dim")
+    name_width = max((len(_name(line)) for line in groups), default=0)
+    lines = [group_text(line, name_width) for line in groups] or [Text("starting the cluster…", style="dim")]
+    for line in (rule, *lines):
+        line.no_wrap = True
+        line.truncate(width, overflow="ellipsis")
+    return Group(rule, *lines)
+
+
+def group_text(line: GroupLine, name_width: int) -> Text:
+    """One group: `bert/worker  Running  2/2  1 restart  every member runs`."""
+    restarts = f"{line.restarts} restart{'' if line.restarts == 1 else 's'}" if line.restarts else ""
+    return Text.assemble(
+        (f"{_name(line):<{name_width}}", "bold"),
+        "  ",
+        (f"{line.phase:<10}", PHASE_COLOURS.get(line.phase, "yellow")),
+        f"  {line.running}/{line.size}",
+        (f"  {restarts}" if restarts else "", "yellow"),
+        (f"  {line.message}" if line.message else "", "dim"),
+    )
+
+
+def _name(line: GroupLine) -> str:
+    return f"{line.job}/{line.group}"

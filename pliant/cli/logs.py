@@ -1,0 +1,80 @@
+"""Follows what every container writes, from its start to its last line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+from pliant.cli.lines import LineSplitter
+from pliant.errors import ApiError
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import ContainerStatus, Pod
+
+TAIL = 10
+"""Lines remembered of each container, to be shown if it turns out to be the culprit."""
+
+OnLine = Callable[[Pod, str, str], None]
+"""Takes a pod, the name of a container and a line it wrote."""
+
+
+class Spell(NamedTuple):
+    """One life of one container; a restart within the pod begins another."""
+
+    uid: str
+    container: str
+    restart: int
+
+
+class LogStreams:
+    """Opens a stream for each container as soon as it has started, and reads it to its end."""
+
+    def __init__(self, client: KubeClient, tasks: asyncio.TaskGroup, on_line: OnLine) -> None:
+        self._client = client
+        self._tasks = tasks
+        self._on_line = on_line
+        self._streams: dict[Spell, asyncio.Task[None]] = {}
+        self._tails: dict[tuple[str, str], deque[str]] = {}
+
+    def notice(self, pod: Pod) -> None:
+        """Begin to follow whatever has started in this pod since the last look."""
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+            spell = Spell(pod.metadata.uid, status.name, status.restart_count)
+            if _has_started(status) and spell not in self._streams:
+                self._streams[spell] = self._tasks.create_task(self._follow(pod, status.name))
+
+    def tail(self, uid: str, container: str) -> tuple[str, ...]:
+        """The last lines of a container."""
+        return tuple(self._tails.get((uid, container), ()))
+
+    async def drain(self, limit: timedelta) -> None:
+        """Wait until every stream has been read to its end, but not for ever; then let go of them."""
+        if self._streams:
+            _, unread = await asyncio.wait(self._streams.values(), timeout=limit.total_seconds())
+            for stream in unread:
+                stream.cancel()
+
+    async def _follow(self, pod: Pod, container: str) -> None:
+        tail = self._tails.setdefault((pod.metadata.uid, container), deque(maxlen=TAIL))
+        splitter = LineSplitter()
+
+        def tell(lines: list[str]) -> None:
+            for line in lines:
+                tail.append(line)
+                self._on_line(pod, container, line)
+
+        meta = pod.metadata
+        try:
+            async for chunk in self._client.logs(meta.namespace, meta.name, container=container, follow=True):
+                tell(splitter.feed(chunk))
+        except ApiError as error:
+            tell(splitter.close())
+            tell([f"(its log ends here: {error})"])
+        else:
+            tell(splitter.close())
+
+
+def _has_started(status: ContainerStatus) -> bool:
+    return status.state.running is not None or status.state.terminated is not None

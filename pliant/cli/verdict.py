@@ -1,0 +1,90 @@
+"""Says how a run ended, in one line and an exit code; a failure comes with its first cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pliant.cli.board import Board, Loss, Stuck, restarts_of
+from pliant.cli.durations import duration_text
+from pliant.cli.logs import LogStreams
+from pliant.cli.style import Style
+from pliant.engine.wording import counted, manner_of
+from pliant.model.job import Job
+from pliant.model.state import Phase
+
+EXIT_SUCCESS = 0
+EXIT_FAILED = 1
+EXIT_TIMEOUT = 124
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The last words of a run."""
+
+    code: int
+    text: str
+
+
+def verdict(board: Board, logs: LogStreams, took: timedelta, style: Style) -> Verdict:
+    """The end of a run whose jobs have all ended."""
+    parts, code = [], EXIT_SUCCESS
+    for job in board.jobs:
+        succeeded = job.state is not None and job.state.phase is Phase.SUCCEED
+        code = code if succeeded else EXIT_FAILED
+        parts += [_success(job, took, style)] if succeeded else _failure(job, board, logs, took, style)
+    return Verdict(code=code, text="\n".join(parts))
+
+
+def stuck_verdict(stuck: Sequence[Stuck], style: Style) -> Verdict:
+    """The end of a run that has members which can never start."""
+    lines = [
+        f"{style.red('✘')} {style.bold(f'{one.job.name} cannot start')}: {one.title}: {one.why}" for one in stuck
+    ]
+    return Verdict(code=EXIT_FAILED, text="\n".join(lines))
+
+
+def timeout_verdict(board: Board, limit: timedelta, style: Style) -> Verdict:
+    """The end of a run that took too long: what was still going on, and what kept it."""
+    lines = [f"{style.red('✘')} {style.bold(f'not done after {duration_text(limit)}')} (--timeout)"]
+    waiting = {(one.job.name, one.title): one.why for one in board.stuck()}
+    for line in board.lines():
+        job = next(job for job in board.jobs if job.key.name == line.job)
+        if job.state is not None and job.state.phase.is_final:
+            continue
+        lines.append(
+            f"  {line.job}/{line.group}: {line.phase}, {line.running}/{line.size} running; {line.message}"
+        )
+    lines += [f"  {job}: {title} waits: {why}" for (job, title), why in waiting.items()]
+    return Verdict(code=EXIT_TIMEOUT, text="\n".join(lines))
+
+
+def _success(job: Job, took: timedelta, style: Style) -> str:
+    members = ", ".join(counted(group.size, group.name) for group in job.groups)
+    said = style.bold(f"{job.key.name} succeeded")
+    return f"{style.green('✔')} {said} in {duration_text(took)} ({members}{_restarts(job)})"
+
+
+def _restarts(job: Job) -> str:
+    total = sum(restarts_of(job, group) for group in job.groups)
+    return f", {counted(total, 'restart')}" if total else ""
+
+
+def _failure(job: Job, board: Board, logs: LogStreams, took: timedelta, style: Style) -> list[str]:
+    phase = "failed" if job.state is None or job.state.phase is Phase.FAILED else f"ended as {job.state.phase}"
+    message = job.state.message if job.state else "it was deleted"
+    said = style.bold(f"{job.key.name} {phase}")
+    lines = [f"{style.red('✘')} {said} after {duration_text(took)}{_restarts(job)}: {message}"]
+    loss = board.first_cause(job)
+    return lines + (_cause(loss, logs, style) if loss else [])
+
+
+def _cause(loss: Loss, logs: LogStreams, style: Style) -> list[str]:
+    container = loss.pod.exit.container if loss.pod.exit else ""
+    where = f"pod {loss.pod.name}" + (f", container {container}" if container else "")
+    lines = [f"  first cause: {loss.title} {manner_of(loss.pod.exit)} ({where})"]
+    tail = logs.tail(loss.pod.uid, container)
+    if tail:
+        lines += ["  its last lines:", *(f"    {style.dim('│')} {line}" for line in tail)]
+    return lines

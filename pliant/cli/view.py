@@ -1,0 +1,113 @@
+"""Shows a run as plain lines: logs on the standard output, everything else on the standard error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, TextIO
+
+from pliant.cli.board import GroupLine
+from pliant.cli.durations import duration_text
+
+
+class View(Protocol):
+    """Where a run is shown."""
+
+    def open(self) -> None:
+        """Begin."""
+
+    def expect(self, speakers: Iterable[str]) -> None:
+        """Make room for the names that will stand before log lines."""
+
+    def log(self, speaker: str, line: str) -> None:
+        """Show one line that a member wrote."""
+
+    def note(self, text: str) -> None:
+        """Say something that happened once."""
+
+    def show(self, groups: Sequence[GroupLine]) -> None:
+        """Show where the groups stand now."""
+
+    def close(self) -> None:
+        """Write out what is still held back; nothing moves afterwards."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How much a person wants to see."""
+
+    logs: bool = True
+    notes: bool = True
+
+
+class PlainView:
+    """Lines for files, pipes and CI: nothing is ever painted over."""
+
+    def __init__(self, out: TextIO, err: TextIO, wishes: Wishes, on_hangup: Callable[[], None]) -> None:
+        self._out = out
+        self._err = err
+        self._wishes = wishes
+        self._on_hangup = on_hangup
+        self._width = 0
+        self._told: dict[str, str] = {}
+        self._began = asyncio.get_running_loop().time()
+        self._is_flushing = False
+
+    def open(self) -> None:
+        """Begin; there is nothing to prepare."""
+
+    def expect(self, speakers: Iterable[str]) -> None:
+        """Make room for the names that will stand before log lines."""
+        self._width = max([self._width, *map(len, speakers)])
+
+    def log(self, speaker: str, line: str) -> None:
+        """Show one line that a member wrote."""
+        if self._wishes.logs:
+            self._write(self._out, f"{speaker:<{self._width}} │ {line}\n")
+
+    def note(self, text: str) -> None:
+        """Say something that happened once."""
+        if self._wishes.notes:
+            self._flush()
+            self._write(self._err, f"{text}\n")
+
+    def show(self, groups: Sequence[GroupLine]) -> None:
+        """Say where a job stands when its phase has changed."""
+        for job in dict.fromkeys(group.job for group in groups):
+            mine = [group for group in groups if group.job == job]
+            phases = list(dict.fromkeys(group.phase for group in mine))
+            if self._told.get(job) != (phase := " and ".join(phases)):
+                self._told[job] = phase
+                elapsed = timedelta(seconds=asyncio.get_running_loop().time() - self._began)
+                self.note(phase_line(job, phase, mine, elapsed))
+
+    def close(self) -> None:
+        """Write out what is still held back."""
+        self._flush()
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        try:
+            stream.write(text)
+        except BrokenPipeError:
+            self._on_hangup()
+        if not self._is_flushing:
+            # Once per turn of the loop: a thousand lines that arrive together are one write.
+            self._is_flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flushing = False
+        try:
+            self._out.flush()
+            self._err.flush()
+        except BrokenPipeError:
+            self._on_hangup()
+
+
+def phase_line(job: str, phase: str, groups: Sequence[GroupLine], elapsed: timedelta) -> str:
+    """A job's phase in one line: `[1.2s] bert: Running, worker 2/2`."""
+    counts = ", ".join(f"{group.group} {group.running}/{group.size}" for group in groups)
+    message = next((group.message for group in groups if group.message), "")
+    return f"[{duration_text(elapsed)}] {job}: {phase}, {counts}{f' ({message})' if message else ''}"
