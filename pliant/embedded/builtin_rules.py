@@ -1,0 +1,67 @@
+"""Defaults and limits of built-in kinds that Kubernetes keeps in code and does not publish in its schemas."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pliant.embedded.schema.metadata import DNS_LABEL
+
+_PORT: Final = {"minimum": 1, "maximum": 65535}
+_PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
+_LABEL: Final = {"pattern": f"^{DNS_LABEL.pattern.pattern}$", "maxLength": DNS_LABEL.longest}
+_MAY_REPEAT: Final = {"x-kubernetes-list-type": "atomic"}
+"""A list Kubernetes merges by key and yet lets repeat."""
+
+_CONTAINER: Final[dict[str, dict[str, Any]]] = {
+    "name": _LABEL,
+    "env": _MAY_REPEAT,
+    "env[].name": {"minLength": 1},
+    "imagePullPolicy": {"default": "IfNotPresent", "enum": ["Always", "IfNotPresent", "Never"]},
+    "ports": _MAY_REPEAT,
+    "ports[].containerPort": _PORT,
+    "ports[].protocol": _PROTOCOL,
+    "resources": {"default": {}},
+    "terminationMessagePath": {"default": "/dev/termination-log"},
+    "terminationMessagePolicy": {"default": "File", "enum": ["File", "FallbackToLogsOnError"]},
+    "volumeMounts[].mountPath": {"minLength": 1},
+}
+
+
+def _of_each_container() -> dict[str, dict[str, Any]]:
+    return {
+        f"spec.{group}[].{path}": keywords
+        for group in ("containers", "initContainers")
+        for path, keywords in _CONTAINER.items()
+    }
+
+
+RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "Pod": {
+        "spec.containers": {"minItems": 1},
+        "spec.dnsPolicy": {
+            "default": "ClusterFirst",
+            "enum": ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
+        },
+        "spec.enableServiceLinks": {"default": True},
+        "spec.restartPolicy": {"default": "Always", "enum": ["Always", "OnFailure", "Never"]},
+        "spec.schedulerName": {"default": "default-scheduler"},
+        "spec.securityContext": {"default": {}},
+        "spec.serviceAccountName": {"default": "default"},
+        "spec.terminationGracePeriodSeconds": {"default": 30, "minimum": 0},
+        "spec.activeDeadlineSeconds": {"minimum": 1},
+        "spec.volumes[].name": _LABEL,
+        **_of_each_container(),
+    },
+    "Service": {
+        "spec.internalTrafficPolicy": {"default": "Cluster", "enum": ["Cluster", "Local"]},
+        "spec.ports[].port": _PORT,
+        "spec.ports[].protocol": _PROTOCOL,
+        "spec.sessionAffinity": {"default": "None", "enum": ["None", "ClientIP"]},
+        "spec.type": {"default": "ClusterIP", "enum": ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]},
+    },
+    "Namespace": {"spec": {"default": {"finalizers": ["kubernetes"]}}, "status": {"default": {"phase": "Active"}}},
+    "Secret": {"type": {"default": "Opaque"}},
+    "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
+    "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
+}
+"""By kind and path (`[]` steps into a list's items): keywords added to the published schema."""

@@ -1,0 +1,116 @@
+"""The string formats an OpenAPI schema may ask for, as yes-or-no questions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import re
+from collections.abc import Callable
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Final
+from urllib.parse import urlsplit
+
+from pliant.errors import InvalidSpec
+
+_DURATION: Final = re.compile(
+    r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d|w)((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d|w))*"
+)
+_HOSTNAME: Final = re.compile(
+    r"(?=.{1,253}\Z)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)*"
+)
+_EMAIL: Final = re.compile(r"[^@\s<>]+@[^@\s<>]+")
+_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}([:-][0-9A-Fa-f]{2}){0,2}")
+_UUID: Final = re.compile(r"[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}")
+_DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)")
+
+
+def _survives(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def question(text: str) -> bool:
+        try:
+            parse(text)
+        except ValueError:
+            return False
+        return True
+
+    return question
+
+
+def _is_date_time(text: str) -> bool:
+    if _DATE_TIME.fullmatch(text) is None:
+        return False
+    try:
+        datetime.fromisoformat(text[:19])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
+def _is_uri(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return bool(parts.scheme) or text.startswith("/")
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.fullmatch(text) is not None
+
+
+STRING_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
+    "byte": _is_base64,
+    "cidr": _survives(lambda text: ipaddress.ip_network(text, strict=False)),
+    "date": _survives(date.fromisoformat),
+    "date-time": _is_date_time,
+    "datetime": _is_date_time,
+    "duration": _matches(_DURATION),
+    "email": _matches(_EMAIL),
+    "hostname": _matches(_HOSTNAME),
+    "ipv4": _survives(ipaddress.IPv4Address),
+    "ipv6": _survives(ipaddress.IPv6Address),
+    "mac": _matches(_MAC),
+    "uri": _is_uri,
+    "uuid": _matches(_UUID),
+}
+"""Formats that are checked; any other is a note to the reader, as in Kubernetes."""
+
+INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {
+    "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}
+
+_CLASSES: Final = {
+    "[:alpha:]": "A-Za-z",
+    "[:digit:]": "0-9",
+    "[:alnum:]": "A-Za-z0-9",
+    "[:lower:]": "a-z",
+    "[:upper:]": "A-Z",
+    "[:space:]": r"\s",
+    "[:word:]": r"\w",
+    "[:xdigit:]": "0-9A-Fa-f",
+}
+
+
+@lru_cache(maxsize=1024)
+def compiled_pattern(pattern: str, where: str = "pattern") -> re.Pattern[str]:
+    """A Go regular expression in Python's terms; InvalidSpec names `where` when it is none."""
+    text = pattern
+    for name, members in _CLASSES.items():
+        text = text.replace(name, members)
+    # In Go `$` is the very end; in Python it also matches before a last newline.
+    if text.endswith("$") and not text.endswith(r"\$"):
+        text = text[:-1] + r"\Z"
+    try:
+        return re.compile(text.replace(r"\z", r"\Z"), re.ASCII)
+    except re.error as error:
+        raise InvalidSpec(where, f"must be a valid regular expression, but isn't: {error}") from error

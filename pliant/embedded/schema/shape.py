@@ -1,0 +1,167 @@
+"""Turns a structural schema into functions that fill in defaults and cut away what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pliant.embedded.schema.metadata import as_resource
+from pliant.embedded.schema.problems import Step
+
+Defaulter = Callable[[Any], None]
+Pruner = Callable[[Any], list[list[Step]] | None]
+"""Prunes in place; answers the places of what was unknown, steps from the inside out."""
+
+_ABSENT: Final = object()
+
+
+def copied(value: Any) -> Any:
+    """A JSON value that shares nothing with the original."""
+    if type(value) is dict:
+        return {name: copied(member) for name, member in value.items()}
+    if type(value) is list:
+        return [copied(member) for member in value]
+    return value
+
+
+def compile_defaulter(schema: Mapping[str, Any]) -> Defaulter | None:
+    """Fills in missing values; None where the schema below has no default."""
+    if "items" in schema:
+        return _for_each(compile_defaulter(schema["items"]))
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, Mapping) and extra:
+        return _for_each_member(extra, compile_defaulter(extra))
+    entries = [
+        (name, child.get("default", _ABSENT), bool(child.get("nullable")), compile_defaulter(child))
+        for name, child in schema.get("properties", {}).items()
+    ]
+    entries = [entry for entry in entries if entry[1] is not _ABSENT or entry[3] is not None]
+    return _members_by_default(entries) if entries else None
+
+
+def _members_by_default(entries: list[tuple[str, Any, bool, Defaulter | None]]) -> Defaulter:
+    def fill(value: Any) -> None:
+        if type(value) is not dict:
+            return
+        for name, default, nullable, inner in entries:
+            member = value.get(name, _ABSENT)
+            if default is not _ABSENT and (member is _ABSENT or (member is None and not nullable)):
+                member = value[name] = copied(default)
+            if inner is not None and member is not _ABSENT:
+                inner(member)
+
+    return fill
+
+
+def _for_each(inner: Defaulter | None) -> Defaulter | None:
+    if inner is None:
+        return None
+
+    def fill(value: Any) -> None:
+        if type(value) is list:
+            for entry in value:
+                inner(entry)
+
+    return fill
+
+
+def _for_each_member(extra: Mapping[str, Any], inner: Defaulter | None) -> Defaulter | None:
+    default = extra.get("default", _ABSENT)
+    replaces_null = default is not _ABSENT and not extra.get("nullable")
+    if inner is None and not replaces_null:
+        return None
+
+    def fill(value: Any) -> None:
+        if type(value) is not dict:
+            return
+        for name, member in value.items():
+            if member is None and replaces_null:
+                value[name] = copied(default)
+            if inner is not None:
+                inner(value[name])
+
+    return fill
+
+
+def compile_pruner(schema: Mapping[str, Any]) -> Pruner | None:
+    """Cuts away unknown fields and nulls that mean "unset"; None where nothing can be cut."""
+    if schema.get("x-kubernetes-embedded-resource"):
+        schema = as_resource(schema)
+    if "items" in schema:
+        return _in_list(compile_pruner(schema["items"]))
+    extra = schema.get("additionalProperties")
+    properties = schema.get("properties", {})
+    if schema.get("type") != "object" and not properties:
+        return None
+    if isinstance(extra, Mapping):
+        return _in_map(compile_pruner(extra), keeps_null=not extra or bool(extra.get("nullable")))
+    known = {name: compile_pruner(child) for name, child in properties.items()}
+    nullable = {name for name, child in properties.items() if child.get("nullable")}
+    keeps_all = bool(extra or schema.get("x-kubernetes-preserve-unknown-fields"))
+    return _in_object(known, nullable, keeps_all=keeps_all)
+
+
+def _in_list(inner: Pruner | None) -> Pruner | None:
+    if inner is None:
+        return None
+
+    def prune(value: Any) -> list[list[Step]] | None:
+        cut: list[list[Step]] | None = None
+        if type(value) is list:
+            for index, entry in enumerate(value):
+                cut = _noted(cut, inner(entry), index)
+        return cut
+
+    return prune
+
+
+def _in_map(inner: Pruner | None, *, keeps_null: bool) -> Pruner | None:
+    if inner is None and keeps_null:
+        return None
+
+    def prune(value: Any) -> list[list[Step]] | None:
+        if type(value) is not dict:
+            return None
+        cut: list[list[Step]] | None = None
+        if not keeps_null and None in value.values():
+            for name in [name for name, member in value.items() if member is None]:
+                del value[name]
+        if inner is not None:
+            for name, member in value.items():
+                cut = _noted(cut, inner(member), name)
+        return cut
+
+    return prune
+
+
+def _in_object(known: Mapping[str, Pruner | None], nullable: set[str], *, keeps_all: bool) -> Pruner:
+    names = frozenset(known)
+    inner_of = {name: inner for name, inner in known.items() if inner is not None}.get
+
+    def prune(value: Any) -> list[list[Step]] | None:
+        if type(value) is not dict:
+            return None
+        cut: list[list[Step]] | None = None
+        if not keeps_all and not value.keys() <= names:
+            for name in [name for name in value if name not in names]:
+                del value[name]
+                cut = [*(cut or ()), [name]]
+        if None in value.values():
+            for name in [name for name, member in value.items() if member is None and name in names]:
+                if name not in nullable:
+                    del value[name]
+        for name, member in value.items():
+            inner = inner_of(name)
+            if inner is not None:
+                cut = _noted(cut, inner(member), name)
+        return cut
+
+    return prune
+
+
+def _noted(cut: list[list[Step]] | None, found: list[list[Step]] | None, step: Step) -> list[list[Step]] | None:
+    if found is None:
+        return cut
+    for steps in found:
+        steps.append(step)
+    return found if cut is None else cut + found
