@@ -1,0 +1,102 @@
+"""A little rtnetlink: links, addresses and routes of one network namespace."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+_NEWLINK, _NEWADDR, _NEWROUTE = 16, 20, 24
+_ERROR = 2
+_REQUEST, _ACK, _EXCL, _CREATE = 0x1, 0x4, 0x200, 0x400
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_FD = 1, 3, 10, 18, 28
+_LINKINFO_KIND, _LINKINFO_DATA, _VETH_PEER = 1, 2, 1
+_IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST = 1, 2, 4
+_RTA_GATEWAY = 5
+_UP = 1
+_HEADER = struct.Struct("=IHHII")
+_LINK = struct.Struct("=BxHiII")
+
+LOOPBACK = 1
+"""The index of `lo` in every network namespace."""
+
+
+class Netlink:
+    """A conversation with the kernel about the network namespace in which it was opened."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+
+    @classmethod
+    def opened(cls) -> Netlink:
+        """A conversation about the network namespace of this moment."""
+        sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        sock.bind((0, 0))
+        return cls(sock)
+
+    def close(self) -> None:
+        """End the conversation."""
+        self._socket.close()
+
+    def add_bridge(self, name: str, hardware: bytes) -> None:
+        """Add a bridge with a fixed hardware address, so that adding ports never changes it."""
+        body = _link() + _text(_IFLA_IFNAME, name) + _attribute(_IFLA_ADDRESS, hardware)
+        self._ask(_NEWLINK, _CREATE | _EXCL, body + _kind("bridge"))
+
+    def add_pair(self, name: str, master: int, *, peer: str, peer_index: int, namespace: int) -> None:
+        """Add a port of bridge `master` whose other end lies in another network namespace."""
+        other = _link(peer_index) + _text(_IFLA_IFNAME, peer) + _number(_IFLA_NET_NS_FD, namespace)
+        body = _link() + _text(_IFLA_IFNAME, name) + _number(_IFLA_MASTER, master)
+        self._ask(_NEWLINK, _CREATE | _EXCL, body + _kind("veth", _attribute(_VETH_PEER, other)))
+
+    def set_up(self, index: int) -> None:
+        """Switch a link on."""
+        self._ask(_NEWLINK, 0, _LINK.pack(socket.AF_UNSPEC, 0, index, _UP, _UP))
+
+    def add_address(self, index: int, address: str, prefix: int) -> None:
+        """Give a link an IPv4 address."""
+        packed = socket.inet_aton(address)
+        mask = (1 << 32 - prefix) - 1
+        broadcast = (int.from_bytes(packed, "big") | mask).to_bytes(4, "big")
+        body = struct.pack("=BBBBI", socket.AF_INET, prefix, 0, 0, index)
+        body += _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
+        self._ask(_NEWADDR, _CREATE | _EXCL, body + _attribute(_IFA_BROADCAST, broadcast))
+
+    def add_default_route(self, gateway: str) -> None:
+        """Send everything without a better route to `gateway`."""
+        table_main, proto_boot, scope_universe, unicast = 254, 3, 0, 1
+        body = struct.pack(
+            "=BBBBBBBBI", socket.AF_INET, 0, 0, 0, table_main, proto_boot, scope_universe, unicast, 0
+        )
+        self._ask(_NEWROUTE, _CREATE | _EXCL, body + _attribute(_RTA_GATEWAY, socket.inet_aton(gateway)))
+
+    def _ask(self, kind: int, flags: int, body: bytes) -> None:
+        self._socket.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _ACK | flags, 1, 0) + body)
+        answer = self._socket.recv(8192)
+        _, answered, _, _, _ = _HEADER.unpack_from(answer)
+        (error,) = struct.unpack_from("=i", answer, _HEADER.size)
+        if answered != _ERROR or error != 0:
+            raise OSError(-error, os.strerror(-error), "rtnetlink")
+
+
+def _link(index: int = 0) -> bytes:
+    return _LINK.pack(socket.AF_UNSPEC, 0, index, 0, 0)
+
+
+def _kind(name: str, data: bytes = b"") -> bytes:
+    return _attribute(
+        _IFLA_LINKINFO, _text(_LINKINFO_KIND, name) + (_attribute(_LINKINFO_DATA, data) if data else b"")
+    )
+
+
+def _text(number: int, value: str) -> bytes:
+    return _attribute(number, value.encode() + b"\0")
+
+
+def _number(number: int, value: int) -> bytes:
+    return _attribute(number, struct.pack("=I", value))
+
+
+def _attribute(number: int, value: bytes) -> bytes:
+    length = 4 + len(value)
+    return struct.pack("=HH", length, number) + value + b"\0" * (-length % 4)

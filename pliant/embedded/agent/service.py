@@ -1,0 +1,165 @@
+"""Answer the parent's requests, and tell it when containers end."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from pliant.embedded.agent.container import spawn
+from pliant.embedded.agent.sandbox import Network, Sandbox
+
+Message = dict[str, Any]
+
+
+class _Run:
+    """One container that was started and has not been reaped."""
+
+    def __init__(self, pod: str, name: str, process: int, asked: int) -> None:
+        self.pod = pod
+        self.name = name
+        self.process = process
+        self.asked = asked
+        self.is_answered = False
+        self.is_started = False
+        self.heard = b""
+        self.ending: tuple[int, int] | None = None
+
+
+class _Pod:
+    """One sandbox, and the report pipe of each container in it that has not been reaped."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.runs: dict[str, int] = {}
+        self.removal: int | None = None
+        """The request to remove it, to be answered when the last container is gone."""
+
+
+class Service:
+    """The agent's only loop: one socket to the parent, one pipe from each container."""
+
+    def __init__(self, parent: socket.socket, network: Network, stage: str) -> None:
+        self._parent = parent
+        self._network = network
+        self._stage = stage
+        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        self._selector = selectors.DefaultSelector()
+        self._pods: dict[str, _Pod] = {}
+        self._runs: dict[int, _Run] = {}
+        self._heard = b""
+        self._requests: dict[str, Callable[[Message], Message | None]] = {
+            "make": self._make,
+            "start": self._start,
+            "signal": self._signal,
+            "remove": self._remove,
+        }
+
+    def run(self) -> None:
+        """Serve until the parent closes its end."""
+        self._selector.register(self._parent, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd in self._runs:
+                    self._hear_container(key.fd)
+                elif not self._hear_parent():
+                    return
+
+    def _hear_parent(self) -> bool:
+        heard = self._parent.recv(1 << 16)
+        *lines, self._heard = (self._heard + heard).split(b"\n")
+        for line in lines:
+            self._obey(json.loads(line))
+        return bool(heard)
+
+    def _obey(self, request: Message) -> None:
+        try:
+            answer = self._requests[request["do"]](request)
+        except OSError as problem:
+            answer = {"error": problem.strerror or str(problem)}
+        if answer is not None:
+            self._say({"answers": request["id"], **answer})
+
+    def _say(self, message: Message) -> None:
+        self._parent.sendall(json.dumps(message).encode() + b"\n")
+
+    def _make(self, request: Message) -> Message:
+        sandbox = self._network.make_sandbox(request["pod"], request["hostname"])
+        self._pods[request["pod"]] = _Pod(sandbox)
+        return {"address": sandbox.address}
+
+    def _start(self, request: Message) -> Message | None:
+        pod, name = self._pods.get(request["pod"]), request["run"]
+        if pod is None or pod.removal is not None:
+            return {"error": "the pod is being removed"}
+        for each in request["command"]["mounts"]:
+            if "memory" in each:
+                each["source"] = f"{pod.sandbox.memory}/{each['memory']}"
+                os.makedirs(each["source"], exist_ok=True)
+        process, reports = spawn(request["command"], pod.sandbox.namespaces, self._stage, self._own_pids)
+        self._runs[reports] = _Run(request["pod"], name, process, request["id"])
+        pod.runs[name] = reports
+        self._selector.register(reports, selectors.EVENT_READ)
+        return None
+
+    def _signal(self, request: Message) -> Message:
+        pod = self._pods.get(request["pod"])
+        reports = pod.runs.get(request["run"]) if pod else None
+        if reports is not None:
+            os.kill(self._runs[reports].process, request["signal"])
+        return {}
+
+    def _remove(self, request: Message) -> Message | None:
+        pod = self._pods.get(request["pod"])
+        if pod is None:
+            return {}
+        pod.removal = request["id"]
+        for reports in pod.runs.values():
+            os.kill(self._runs[reports].process, signal.SIGKILL)
+        self._release_if_empty(request["pod"])
+        return None
+
+    def _hear_container(self, reports: int) -> None:
+        run = self._runs[reports]
+        heard = os.read(reports, 4096)
+        *lines, run.heard = (run.heard + heard).split(b"\n")
+        for line in lines:
+            self._note(run, json.loads(line))
+        if not heard:
+            self._reap(reports, run)
+
+    def _note(self, run: _Run, words: Message) -> None:
+        if "code" in words:
+            run.ending = words["code"], words["signal"]
+            return
+        run.is_answered, run.is_started = True, "started" in words
+        self._say({"answers": run.asked, **words})
+
+    def _reap(self, reports: int, run: _Run) -> None:
+        self._selector.unregister(reports)
+        os.close(reports)
+        del self._runs[reports]
+        _, status = os.waitpid(run.process, 0)
+        code, ended_by = run.ending or _told(status)
+        if not run.is_answered:
+            self._say({"answers": run.asked, "error": "its first process was killed"})
+        elif run.is_started:
+            self._say({"ended": run.name, "pod": run.pod, "code": code, "signal": ended_by})
+        del self._pods[run.pod].runs[run.name]
+        self._release_if_empty(run.pod)
+
+    def _release_if_empty(self, name: str) -> None:
+        pod = self._pods[name]
+        if pod.removal is not None and not pod.runs:
+            del self._pods[name]
+            self._network.release(pod.sandbox)
+            self._say({"answers": pod.removal})
+
+
+def _told(status: int) -> tuple[int, int]:
+    code = os.waitstatus_to_exitcode(status)
+    return (128 - code, -code) if code < 0 else (code, 0)

@@ -1,0 +1,92 @@
+"""A node agent that runs as an ordinary user, whoever runs the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pliant.embedded.node import Command, Ending, Launch, Mount, NodeAgent
+
+NOBODY = (65534, 65534)
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """A data folder that belongs to the user as whom pods run, outside of pytest's private ones."""
+    folder = Path(tempfile.mkdtemp(prefix="pliant-test-"))
+    if os.getuid() == 0:
+        os.chown(folder, *NOBODY)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def agent(data: Path) -> AsyncIterator[Node]:
+    """An agent with one pod, `pod`."""
+    async with NodeAgent.started(ordinary(data)) as started:
+        node = Node(started, data)
+        await node.agent.make_pod("pod", "worker-0")
+        yield node
+
+
+def ordinary(data: Path) -> Launch:
+    """How to start an agent that is nobody special."""
+    if os.getuid() != 0:
+        return Launch(data=data)
+    # The interpreter of a virtual environment often lies in root's own home.
+    return Launch(data=data, identity=NOBODY, interpreter="/usr/bin/python3")
+
+
+class Node:
+    """An agent and short ways to use it."""
+
+    def __init__(self, agent: NodeAgent, data: Path) -> None:
+        self.agent = agent
+        self.data = data
+        self._runs = 0
+
+    def command(self, *argv: str, mounts: list[Mount] | None = None, folder: str = "/") -> Command:
+        """A command with its own log."""
+        self._runs += 1
+        env = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+        log = str(self.data / f"{self._runs}.log")
+        return Command(argv=list(argv), env=env, folder=folder, log=log, mounts=mounts or [])
+
+    async def sh(self, script: str, *, pod: str = "pod", mounts: list[Mount] | None = None) -> str:
+        """What a shell script prints in a pod."""
+        command = self.command("sh", "-ec", script, mounts=mounts)
+        ending = await (await self.agent.start(pod, str(self._runs), command))
+        printed = Path(command["log"]).read_text()
+        assert ending == Ending(0), printed
+        return printed.strip()
+
+    def show(self, source: Path, target: str, *, readonly: bool = False, private: bool = False) -> Mount:
+        """A mount of a host path."""
+        return Mount(target=target, source=str(source), readonly=readonly, private=private)
+
+
+PYTHON = "/usr/bin/python3" if os.getuid() == 0 else sys.executable
+"""An interpreter that pods may run."""
+
+
+@asynccontextmanager
+async def listening(node: Node, pod: str, port: int, answer: str) -> AsyncIterator[None]:
+    """A server in a pod that has begun to listen."""
+    script = (
+        f"import socket; s = socket.create_server(('0.0.0.0', {port}))\n"
+        f"open('{node.data}/{pod}.up', 'w').close()\n"
+        f"while True: s.accept()[0].send(b'{answer}')"
+    )
+    os.mkfifo(node.data / f"{pod}.up")
+    if os.getuid() == 0:
+        os.chown(node.data / f"{pod}.up", *NOBODY)
+    await node.agent.start(pod, "server", node.command(PYTHON, "-c", script))
+    await node.sh(f"cat {node.data}/{pod}.up", pod=pod)
+    yield

@@ -1,0 +1,142 @@
+"""What a command finds when it runs in a pod, and what is told of its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pliant.embedded.node import Ending, NodeAgent, StartFailed
+from pliant.errors import NotPossibleHere
+from tests.node.conftest import PYTHON, Node, listening, ordinary
+
+
+async def test_an_exit_code_is_told(agent: Node) -> None:
+    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", "exit 7"))
+    assert await ending == Ending(7, 0)
+
+
+async def test_a_command_killed_by_a_signal_is_told_as_a_shell_would(agent: Node) -> None:
+    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", "kill -9 $$"))
+    assert await ending == Ending(137, 9)
+
+
+async def test_both_outputs_go_to_the_log_in_order(agent: Node) -> None:
+    assert await agent.sh("echo one; echo two >&2; echo three") == "one\ntwo\nthree"
+
+
+async def test_a_program_that_does_not_exist_is_named(agent: Node) -> None:
+    with pytest.raises(StartFailed, match=r'exec: "no-such-program": executable file not found in \$PATH'):
+        await agent.agent.start("pod", "a", agent.command("no-such-program"))
+    with pytest.raises(StartFailed, match='exec: "/no/such": no such file or directory'):
+        await agent.agent.start("pod", "a", agent.command("/no/such"))
+
+
+async def test_a_working_folder_that_does_not_exist_is_named(agent: Node) -> None:
+    with pytest.raises(StartFailed, match="workingDir '/no/such': No such file or directory"):
+        await agent.agent.start("pod", "a", agent.command("true", folder="/no/such"))
+
+
+async def test_a_signal_reaches_the_command(agent: Node) -> None:
+    script = "trap 'echo bye; exit 3' TERM; echo up > $0; sleep 60 & wait"
+    gate = _fifo(agent.data / "gate")
+    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", script, gate))
+    await agent.sh(f"cat {gate}")
+    await agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    assert await ending == Ending(3)
+    await agent.agent.send_signal("pod", "a", signal.SIGTERM)
+
+
+async def test_a_command_without_a_handler_ends_on_sigterm(agent: Node) -> None:
+    ending = await agent.agent.start("pod", "a", agent.command("sleep", "60"))
+    await agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    assert await ending == Ending(143, 15)
+
+
+async def test_removing_a_pod_kills_what_ignores_every_signal(agent: Node) -> None:
+    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", "trap '' TERM INT HUP; sleep 60"))
+    await agent.agent.remove_pod("pod")
+    assert await ending == Ending(137, 9)
+    await agent.agent.remove_pod("pod")
+    with pytest.raises(StartFailed, match="being removed"):
+        await agent.agent.start("pod", "b", agent.command("true"))
+
+
+async def test_what_a_command_leaves_behind_ends_with_it(agent: Node) -> None:
+    kept = _fifo(agent.data / "kept")
+    daemon = f"(setsid sh -c 'exec 3<>{kept}; sleep 60' &) ; exec sleep 0"
+    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", daemon))
+    assert await ending == Ending(0)
+    assert await agent.sh("ls -d /proc/[0-9]* | wc -l") in {"3", "4", "5"}
+    assert _holders(kept) == 0
+
+
+async def test_a_command_starts_clean(agent: Node) -> None:
+    status = dict(line.split(":", 1) for line in (await agent.sh("exec cat /proc/self/status")).splitlines())
+    assert status["NoNewPrivs"].strip() == "1"
+    assert {status[name].strip() for name in ("SigBlk", "SigIgn", "SigCgt")} == {"0" * 16}
+    if os.getuid() != 0:
+        assert status["CapEff"].strip() == "0" * 16
+    assert await agent.sh("ls /proc/self/fd") == "0\n1\n2\n3"
+    assert await agent.sh("cat; echo $PPID") == "1"
+
+
+async def test_only_processes_of_the_container_are_seen(agent: Node) -> None:
+    await agent.agent.start("pod", "other", agent.command("sleep", "60"))
+    assert "sleep" not in await agent.sh("cat /proc/[0-9]*/comm")
+
+
+async def test_pods_have_their_own_address_host_name_and_ports(agent: Node) -> None:
+    address = await agent.agent.make_pod("second", "worker-1")
+    assert await agent.sh("hostname") == "worker-0"
+    assert await agent.sh("hostname", pod="second") == "worker-1"
+    fetch = f"import socket; print(socket.create_connection(('{address}', 80), 5).recv(9).decode())"
+    async with listening(agent, "pod", 80, "zero"), listening(agent, "second", 80, "one"):
+        assert await agent.sh(f'{PYTHON} -c "{fetch}"') == "one"
+        assert await agent.sh(f"""{PYTHON} -c "{fetch.replace(address, "127.0.0.1")}" """) == "zero"
+
+
+async def test_pods_reach_the_parent_at_the_bridge(agent: Node) -> None:
+    talk = f"import socket; print(socket.create_connection(('{agent.agent.address}', 6443), 5).recv(9).decode())"
+    heard = asyncio.create_task(agent.sh(f'{PYTHON} -c "{talk}"'))
+    connection, _ = await asyncio.get_running_loop().sock_accept(agent.agent.listener)
+    with connection:
+        connection.send(b"welcome")
+    assert await heard == "welcome"
+
+
+async def test_the_outside_is_unreachable_at_once(agent: Node) -> None:
+    attempt = "import socket, sys; sys.exit(socket.socket().connect_ex(('192.0.2.1', 80)) != 101)"
+    async with asyncio.timeout(5):
+        await agent.sh(f'{PYTHON} -c "{attempt}"')
+
+
+async def test_a_machine_that_forbids_namespaces_is_explained(data: Path) -> None:
+    usual = ordinary(data)
+    wrapper = data / "python"
+    wrapper.write_text(
+        "#!/bin/sh\nexec unshare --user --map-root-user sh -c "
+        f"""'echo 0 > /proc/sys/user/max_net_namespaces; exec {usual.interpreter} "$@"' sh "$@"\n"""
+    )
+    wrapper.chmod(0o755)
+    with pytest.raises(NotPossibleHere, match=r"sysctl -w user\.max_net_namespaces=15000"):
+        async with NodeAgent.started(type(usual)(data=data, interpreter=str(wrapper), identity=usual.identity)):
+            pytest.fail("it started all the same")
+
+
+def _fifo(path: Path) -> str:
+    os.mkfifo(path)
+    path.chmod(0o666)
+    return str(path)
+
+
+def _holders(path: str) -> int:
+    """How many processes still have a pipe open for reading."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return 0
+    return 1

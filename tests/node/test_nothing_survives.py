@@ -1,0 +1,133 @@
+"""Whatever ends the parent, and whenever: no process, mount, namespace or network link is left."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from pliant.embedded.node import NodeAgent
+from tests.node.conftest import Node, ordinary
+
+_PR_SET_CHILD_SUBREAPER = 36
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def adopted() -> Iterator[None]:
+    """Every process below this one that loses its parent becomes this one's child, so that none can hide."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    yield
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+@contextmanager
+def started(data: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A parent that has begun to start, and is gone afterwards even if the test fails."""
+    command = [sys.executable, "-m", "tests.node.victim", str(data)]
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as parent:
+        try:
+            yield parent
+        finally:
+            parent.kill()
+
+
+@pytest.mark.usefixtures("adopted")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_survives_a_parent_that_is_up(data: Path, number: signal.Signals) -> None:
+    before = _traces()
+    with started(data) as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"up\n"
+        family = _descendants(parent.pid)
+        assert len(family) >= 6
+        networks = _networks(family) - _networks([os.getpid()])
+        assert len(networks) == 3
+        parent.send_signal(number)
+        _expect_all_gone(family)
+    _reap_adopted()
+    assert not networks & _networks(int(each.name) for each in Path("/proc").glob("[0-9]*"))
+    assert _traces() == before
+
+
+@pytest.mark.usefixtures("adopted")
+@pytest.mark.parametrize("step", range(8))
+def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int) -> None:
+    before = _traces()
+    with started(data) as parent:
+        _wait_for_descendants(parent.pid, step)
+        parent.kill()
+        parent.wait()
+        _expect_all_gone(_descendants(os.getpid()))
+    _reap_adopted()
+    assert _traces() == before
+
+
+async def test_an_agent_that_is_killed_takes_its_pods_along(data: Path) -> None:
+    async with NodeAgent.started(ordinary(data)) as agent:
+        node = Node(agent, data)
+        await agent.make_pod("a", "a")
+        await agent.start("a", "main", node.command("sleep", "600"))
+        family = _descendants(agent.process)
+        os.kill(agent.process, signal.SIGKILL)
+        _expect_all_gone(family)
+
+
+def _traces() -> tuple[str, list[str]]:
+    """What an ordinary process sees of mounts and network links."""
+    return Path("/proc/self/mountinfo").read_text(), sorted(each.name for each in Path("/sys/class/net").iterdir())
+
+
+def _networks(processes: Iterable[int]) -> set[str]:
+    """The network namespaces in which processes live."""
+    found = set()
+    for process in processes:
+        with suppress(OSError):
+            found.add(str(Path(f"/proc/{process}/ns/net").readlink()))
+    return found
+
+
+def _descendants(root: int) -> list[int]:
+    """Every process below `root`."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = stat.read_text().rpartition(")")[2].split()[1]
+            children.setdefault(int(parent), []).append(int(stat.parent.name))
+    found = [root]
+    for process in found:
+        found += children.get(process, [])
+    return found[1:]
+
+
+def _expect_all_gone(family: list[int]) -> None:
+    for process in family:
+        with suppress(ProcessLookupError):
+            handle = os.pidfd_open(process)
+            assert select.select([handle], [], [], 10)[0], "a process is still there"
+            os.close(handle)
+
+
+def _wait_for_descendants(parent: int, count: int) -> None:
+    """Return as soon as the parent has so many processes below it."""
+    for _ in range(100_000):
+        if len(_descendants(parent)) >= count:
+            return
+    pytest.fail(f"{count} processes never appeared")
+
+
+def _reap_adopted() -> None:
+    """Collect what was adopted; there may be zombies, and nothing else."""
+    with suppress(ChildProcessError):
+        while True:
+            process, _ = os.waitpid(-1, os.WNOHANG)
+            assert process != 0, "a process is still there"

@@ -1,0 +1,27 @@
+"""A parent to be killed: starts an agent and pods that do their best to outlive it, then waits forever."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from pliant.embedded.node import NodeAgent
+from tests.node.conftest import Node, ordinary
+
+_STUBBORN = "trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & sleep 600' &); sleep 600"
+
+
+async def main(data: Path) -> None:
+    """Start everything, say so, and stay."""
+    async with NodeAgent.started(ordinary(data)) as agent:
+        node = Node(agent, data)
+        for pod in ("a", "b"):
+            await agent.make_pod(pod, pod)
+            await agent.start(pod, "main", node.command("sh", "-c", _STUBBORN))
+        print("up", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))
