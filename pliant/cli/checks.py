@@ -105,7 +105,11 @@ def _value_problem(manifest: Manifest, field: str, message: str) -> Problem:
     word = field.rpartition(".")[2]
     if message.startswith("Required value"):
         return manifest.problem(f"`{word}` is missing", field, f"add `{word}:`")
-    return manifest.problem(message.replace(f"{field} in body ", ""), field, _value_fix(message))
+    said = message.replace(f"{field} in body ", "")
+    if kind := re.search(r'must be of type (\w+): "(\w+)"$', said):
+        said = f"`{word}` must be of type {kind[1]}, this is of type {kind[2]}"
+    said = re.sub(r"^(?:Invalid|Unsupported) value: (.*?): ", r"\1 is not allowed: ", said)
+    return manifest.problem(said, field, _value_fix(message))
 
 
 def _value_fix(message: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pliant.cli.style import Style
-from pliant.errors import UserError
+from pliant.errors import PliantError, UserError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,14 @@ class InvalidInput(UserError):
 def refuse(what: str, *, place: Place | None = None, fix: str = "") -> InvalidInput:
     """The error for a single problem that concerns no field."""
     return InvalidInput([Problem(what=what, place=place, fix=fix)])
+
+
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What to raise in place of a group: the first error raised on purpose, or else the group itself."""
+    found: BaseException | None = group.subgroup(PliantError)
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found or group
 
 
 def problem_text(problem: Problem, style: Style) -> str:

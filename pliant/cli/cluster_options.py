@@ -1,0 +1,68 @@
+"""Options of the commands that start a cluster on this machine."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pliant.embedded.cluster import ClusterConfig
+
+
+def add_node_options(parser: ArgumentParser) -> None:
+    """Let people choose the nodes of the cluster."""
+    nodes = parser.add_argument_group("nodes")
+    nodes.add_argument("--nodes", type=_positive, default=1, metavar="N", help="how many (1)")
+    nodes.add_argument("--node-cpu", type=_positive, metavar="N", help="CPUs of each (those of this machine)")
+    nodes.add_argument(
+        "--node-memory", type=_memory, metavar="SIZE", help="memory of each, as 8Gi (this machine's)"
+    )
+    nodes.add_argument(
+        "--node-gpu", type=_count, default=0, metavar="N", help="GPUs each offers as nvidia.com/gpu (0)"
+    )
+
+
+def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: bool, port: int = 0) -> ClusterConfig:
+    """The cluster that the options ask for."""
+    from pliant.embedded.cluster import ClusterConfig
+
+    return ClusterConfig(
+        data=data,
+        nodes=args.nodes,
+        node_cpu=args.node_cpu,
+        node_memory=args.node_memory,
+        node_gpu=args.node_gpu,
+        durable=durable,
+        port=port,
+        workspace=workspace,
+    )
+
+
+def duration(text: str) -> timedelta:
+    """A span of time, as an option's type."""
+    from pliant.cli.durations import parse_duration
+    from pliant.errors import UserError
+
+    try:
+        return parse_duration(text)
+    except UserError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ArgumentTypeError(f"`{text}` is not a whole number above 0")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else _positive(text)
+
+
+def _memory(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d*([KMGT]i?|k)?", text):
+        raise ArgumentTypeError(f"`{text}` is not an amount of memory; write 512Mi or 8Gi")
+    return text

@@ -1,0 +1,111 @@
+"""Where the clusters that stay up keep their data, and which of them run."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pliant.errors import NotPossibleHere, UserError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A cluster that is up, or coming up: then it has no address yet."""
+
+    pid: int
+    url: str = ""
+    kubeconfig: str = ""
+
+
+class AlreadyRunning(UserError):
+    """Another process holds this cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of one named cluster."""
+
+    name: str
+    folder: Path
+
+    @classmethod
+    def of(cls, name: str, environment: Mapping[str, str]) -> Home:
+        """The place for that name: below $PLIANT_HOME, or where this system keeps the data of programs."""
+        if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?", name):
+            raise UserError(f"`{name}` cannot name a cluster; use a-z, 0-9 and -")
+        own, shared = environment.get("PLIANT_HOME"), environment.get("XDG_DATA_HOME")
+        root = Path(own) if own else Path(shared or Path.home() / ".local" / "share") / "pliant"
+        return cls(name, root.absolute() / name)
+
+    @property
+    def log(self) -> Path:
+        """Where the cluster writes what it does."""
+        return self.folder / "pliant.log"
+
+    @property
+    def data(self) -> Path:
+        """What the cluster keeps."""
+        return self.folder / "data"
+
+    def running(self) -> Running | None:
+        """Who runs this cluster now; a file left by a dead one counts for nothing."""
+        try:
+            lock = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _told(os.pread(lock, 65536, 0))
+        else:
+            return None
+        finally:
+            os.close(lock)
+
+    @contextmanager
+    def held(self) -> Iterator[Claim]:
+        """Keep everyone else from running this cluster."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self._lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NotPossibleHere(f"cannot write to {self.folder}: {error.strerror}; set PLIANT_HOME") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            claim = Claim(lock)
+            claim.tell(Running(pid=os.getpid()))
+            yield claim
+        except BlockingIOError:
+            raise AlreadyRunning(f"cluster `{self.name}` is being run by another process") from None
+        finally:
+            os.close(lock)
+
+    @property
+    def _lock(self) -> Path:
+        return self.folder / "lock"
+
+
+class Claim:
+    """The right to run one cluster; others read here who has it."""
+
+    def __init__(self, lock: int) -> None:
+        self._lock = lock
+
+    def tell(self, running: Running) -> None:
+        """Let others know the process and, once there is one, the address."""
+        text = json.dumps({"pid": running.pid, "url": running.url, "kubeconfig": running.kubeconfig}).encode()
+        os.pwrite(self._lock, text, 0)
+        os.ftruncate(self._lock, len(text))
+
+
+def _told(text: bytes) -> Running | None:
+    try:
+        return Running(**json.loads(text))
+    except (ValueError, TypeError):
+        return None

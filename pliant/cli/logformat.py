@@ -1,0 +1,62 @@
+"""How Pliant's own log is written: a constant message with its fields, as text or as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+FORMATS = ("text", "json")
+_ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+def write_log(form: str = "text", *, to: Path | None = None) -> None:
+    """Send everything from `info` on to a file, or to the standard error."""
+    handler = logging.FileHandler(to, encoding="utf-8") if to else logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.INFO)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+class TextFormatter(logging.Formatter):
+    """`12:30:01.250 info  pliant.runtime: pod deleted job=default/bert`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and the traceback below it if there is one."""
+        fields = "".join(f" {name}={_shown(value)}" for name, value in _fields(record).items())
+        start = f"{_moment(record):%H:%M:%S.%f}"[:-3]
+        line = f"{start} {record.levelname.lower():<7} {record.name}: {record.getMessage()}{fields}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record with all its fields; whatever JSON does not know becomes text."""
+        said = {
+            "time": _moment(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(said, default=str, ensure_ascii=False)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in record.__dict__.items() if name not in _ORDINARY}
+
+
+def _moment(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if not text or any(char in text for char in ' "=\n') else text

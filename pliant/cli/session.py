@@ -1,0 +1,153 @@
+"""One run from the first object to the verdict, on a cluster that is up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pliant.cli.apply import Applier, install_crds
+from pliant.cli.board import Board, Stuck
+from pliant.cli.lines import safe_text
+from pliant.cli.logs import LogStreams
+from pliant.cli.manifests import Manifest
+from pliant.cli.style import Style
+from pliant.cli.verdict import Verdict, stuck_verdict, timeout_verdict, verdict
+from pliant.cli.view import View
+from pliant.controllers.job import resource_of
+from pliant.controllers.operator import Operator
+from pliant.embedded.resources import Catalog
+from pliant.frontends import FRONTENDS
+from pliant.frontends.base import Frontend
+from pliant.kube.client import KubeClient
+from pliant.kube.informer import Informer
+from pliant.kube.objects import Pod
+from pliant.kube.resources import EVENTS, PODS
+from pliant.runtime.clock import SystemClock
+
+LAST_WORDS = timedelta(seconds=5)
+"""How long the streams of containers that have ended may take to be read."""
+FRAME = 0.02
+"""Seconds during which changes gather before they are looked at together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is to be run, and for how long at most."""
+
+    manifests: list[Manifest]
+    catalog: Catalog
+    namespace: str
+    timeout: timedelta | None
+    style: Style
+
+
+class Session:
+    """Runs the jobs of one plan with an operator of its own, and shows what happens."""
+
+    def __init__(self, client: KubeClient, plan: Plan, view: View, tasks: asyncio.TaskGroup) -> None:
+        self._client = client
+        self._plan = plan
+        self._view = view
+        self._tasks = tasks
+        self._board = Board()
+        self._logs = LogStreams(client, tasks, self._line)
+        self._pods: Informer[Pod] = Informer(client, PODS, Pod, on_change=self._pod_changed)
+        self._changed = asyncio.Event()
+        self._told: set[tuple[str, str, str]] = set()
+
+    async def verdict(self, began: float) -> Verdict:
+        """Apply everything, follow it to its end, and say how it ended."""
+        loop = asyncio.get_running_loop()
+        limit = self._plan.timeout
+        deadline = began + limit.total_seconds() if limit else None
+        background: list[asyncio.Task[None]] = []
+        try:
+            async with asyncio.timeout_at(deadline):
+                await install_crds(self._client)
+                background = [self._tasks.create_task(work) for work in self._followers()]
+                await self._begin()
+                stuck = await self._end()
+        except TimeoutError:
+            return timeout_verdict(self._board, limit or timedelta(0), self._plan.style)
+        else:
+            await self._logs.drain(LAST_WORDS)
+            took = timedelta(seconds=loop.time() - began)
+            return stuck_verdict(stuck, self._plan.style) if stuck else self._final(took)
+        finally:
+            await self._logs.drain(timedelta(0))
+            for task in background:
+                task.cancel()
+
+    def _final(self, took: timedelta) -> Verdict:
+        return verdict(self._board, self._logs, took, self._plan.style)
+
+    def _followers(self) -> Iterable[Any]:
+        """Everything that runs beside the run itself."""
+        yield Operator(self._client, SystemClock()).run()
+        yield self._pods.run()
+        events: Informer[dict[str, Any]] = Informer(self._client, EVENTS, dict, on_change=self._event_changed)
+        yield events.run()
+        for frontend in FRONTENDS.values():
+            yield self._jobs_of(frontend).run()
+
+    def _jobs_of(self, frontend: Frontend) -> Informer[dict[str, Any]]:
+        def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+            if new is not None:
+                self._take_job(frontend, new)
+
+        return Informer(self._client, resource_of(frontend), dict, on_change=changed)
+
+    async def _begin(self) -> None:
+        applier = Applier(self._client, self._plan.catalog, self._plan.namespace)
+        for raw in await applier.apply(self._plan.manifests):
+            group = raw["apiVersion"].partition("/")[0]
+            self._take_job(FRONTENDS[group, raw["kind"]], raw)
+        self._view.expect(
+            f"{group.name}-{group.size - 1}"
+            if len(self._board.jobs) == 1
+            else f"{job.key.name}-{group.name}-{group.size - 1}"
+            for job in self._board.jobs
+            for group in job.groups
+        )
+
+    async def _end(self) -> list[Stuck]:
+        """Wait for the end of every job; members that can never start end the wait too."""
+        while True:
+            self._view.show(self._board.lines())
+            if self._board.is_over():
+                return []
+            if hopeless := [stuck for stuck in self._board.stuck() if stuck.is_hopeless]:
+                return hopeless
+            await self._changed.wait()
+            await asyncio.sleep(FRAME)
+            self._changed.clear()
+
+    def _take_job(self, frontend: Frontend, raw: dict[str, Any]) -> None:
+        self._board.put_job(frontend.parse(raw))
+        self._changed.set()
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None:
+            self._board.put_pod(new)
+            self._logs.notice(new)
+        elif old is not None:
+            self._board.drop_pod(old)
+        self._changed.set()
+
+    def _event_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        """Tell warnings of the cluster, each once."""
+        if new is None or new.get("type") != "Warning":
+            return
+        about = new.get("involvedObject", {}).get("name", "")
+        told = (about, new.get("reason", ""), new.get("message", ""))
+        if told not in self._told:
+            self._told.add(told)
+            self._view.note(safe_text(f"! {about}: {told[1]}: {told[2]}"))
+
+    def _line(self, pod: Pod, container: str, line: str) -> None:
+        speaker = self._board.speaker(pod)
+        many = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
+        self._view.log(f"{speaker}/{container}" if many else speaker, line)

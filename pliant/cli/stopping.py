@@ -1,0 +1,59 @@
+"""Turns signals into an orderly end; the second one ends at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stop:
+    """Cancels a task on the first request, and remembers what asked for it."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self.asked_by: signal.Signals | None = None
+        self.on_stop: Callable[[], None] = lambda: None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code by which shells know what ended a program."""
+        return 128 + (self.asked_by or signal.SIGINT)
+
+    def request(self, by: signal.Signals) -> None:
+        """Begin the end, or end at once if it has begun already: everything else dies with this process."""
+        if self.asked_by is not None:
+            if by is not signal.SIGPIPE:
+                _leave_at_once(128 + by)
+            return
+        self.asked_by = by
+        self.on_stop()
+        self._task.cancel()
+
+
+@contextmanager
+def stopping() -> Iterator[Stop]:
+    """Let signals cancel the current task, for as long as the context lasts."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    stop = Stop(task)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop.request, number)
+    try:
+        yield stop
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+def _leave_at_once(code: int) -> None:
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[?25h")  # the live view had hidden the cursor
+        sys.stdout.flush()
+    os._exit(code)

@@ -1,0 +1,139 @@
+"""`pliant up`: a cluster on this machine that stays up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pliant.cli.cluster_options import add_node_options, cluster_config
+
+if TYPE_CHECKING:
+    from pliant.cli.daemon import Tell
+    from pliant.cli.home import Claim, Home
+    from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
+    from pliant.kube.client import KubeClient
+
+EPILOG = """\
+The cluster runs in the background and keeps its data: `pliant down`, then `pliant up`, and all is there again.
+What it prints on the standard output is meant for a shell, the rest is on the standard error.
+
+examples:
+  eval "$(pliant up)"                             start it, and let kubectl talk to it
+  kubectl apply -f examples/quickstart/job.yaml
+  kubectl get aitj -w
+  pliant down                                     stop it; --purge deletes its data too
+
+  pliant up --name big --nodes 8 --node-gpu 4     a second one, with eight nodes that offer GPUs
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = EPILOG
+    parser.add_argument("--name", default="default", help="which cluster (default)")
+    parser.add_argument("--foreground", action="store_true", help="do not go into the background")
+    parser.add_argument("--no-operator", action="store_true", help="only the cluster: nobody runs the jobs")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="of the API on 127.0.0.1 (any free one)")
+    parser.add_argument("--workspace", type=Path, metavar="DIR", help="what hostPath may reach (this folder)")
+    add_node_options(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Start the cluster, unless it is up already; then say how to use it."""
+    from pliant.cli.daemon import start_detached
+    from pliant.cli.home import Home
+
+    home = Home.of(args.name, os.environ)
+    running = home.running()
+    if running is not None:
+        return _say_already(home, running.pid, running.url, running.kubeconfig)
+    if args.foreground:
+        return _serve(args, home, lambda told: _say_up(home, told))
+    with home.held():
+        pass  # makes the folder, and says so early if it cannot be written
+    _say_up(home, start_detached(lambda tell: _serve(args, home, tell), home.log))
+    return 0
+
+
+def _serve(args: Namespace, home: Home, tell: Tell) -> int:
+    from pliant.cli.logformat import write_log
+
+    with home.held() as claim:
+        write_log(to=None if args.foreground else home.log)
+        config = cluster_config(
+            args, home.data, workspace=(args.workspace or Path.cwd()).absolute(), durable=True, port=args.port
+        )
+        return asyncio.run(_stay_up(args, config, claim, tell))
+
+
+async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: Tell) -> int:
+    """Run the cluster until a signal comes."""
+    from pliant.cli.stopping import stopping
+    from pliant.embedded.cluster import EmbeddedCluster
+
+    with stopping() as stop:
+        try:
+            async with EmbeddedCluster.started(config) as cluster:
+                await _work(args, cluster, claim, tell)
+        except asyncio.CancelledError:
+            if stop.asked_by is None:
+                raise
+    return 0
+
+
+async def _work(args: Namespace, cluster: EmbeddedCluster, claim: Claim, tell: Tell) -> None:
+    from pliant.cli.apply import install_crds
+    from pliant.cli.home import Running
+    from pliant.cli.problems import first_error
+    from pliant.kube.client import KubeClient
+
+    client = KubeClient(cluster.transport)
+    await install_crds(client)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            if not args.no_operator:
+                await _start_operator(client, tasks)
+            running = Running(pid=os.getpid(), url=cluster.url, kubeconfig=str(cluster.kubeconfig))
+            claim.tell(running)
+            tell({"url": running.url, "kubeconfig": running.kubeconfig})
+            await asyncio.Event().wait()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+
+
+async def _start_operator(client: KubeClient, tasks: asyncio.TaskGroup) -> None:
+    from pliant.controllers.operator import Operator
+    from pliant.runtime.clock import SystemClock
+
+    operator = Operator(client, SystemClock())
+    tasks.create_task(operator.run())
+    await operator.wait_ready()
+
+
+def _say_up(home: Home, told: dict[str, Any]) -> None:
+    _say(f"cluster `{home.name}` is up at {told['url']}", told["kubeconfig"], home)
+
+
+def _say_already(home: Home, pid: int, url: str, kubeconfig: str) -> int:
+    if not url:
+        sys.stderr.write(f"cluster `{home.name}` is coming up already (process {pid})\n")
+        return 1
+    _say(f"cluster `{home.name}` is up already at {url} (process {pid})", kubeconfig, home)
+    return 0
+
+
+def _say(what: str, kubeconfig: str, home: Home) -> None:
+    down = "pliant down" if home.name == "default" else f"pliant down --name {home.name}"
+    sys.stderr.write(f"{what}\n\n")
+    sys.stderr.flush()
+    sys.stdout.write(f"export KUBECONFIG={shlex.quote(kubeconfig)}\n")
+    sys.stdout.flush()
+    sys.stderr.write(
+        f"\nThen: kubectl apply -f job.yaml, kubectl get aitj, kubectl logs -f POD.\n"
+        f"Stop it with `{down}`; its log is {home.log}.\n"
+    )
