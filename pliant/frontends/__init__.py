@@ -1,1 +1,13 @@
 """One resource kind per file: a raw object becomes a Job, a Job's status becomes the kind's own words."""
+
+from __future__ import annotations
+
+from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.base import Frontend
+
+_KNOWN: tuple[Frontend, ...] = (AITrainingJob(),)
+
+FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _KNOWN}
+"""Every kind that is understood, by API group and kind: several groups have a kind of the same name."""
+
+__all__ = ["FRONTENDS", "Frontend"]

@@ -1,0 +1,184 @@
+"""AITrainingJob (elasticdeeplearning.ai/v1): our own general kind, and everything its original accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from pliant.errors import InvalidSpec
+from pliant.frontends.aitrainingjob_status import (
+    inherited,
+    is_rejected_status,
+    rejected_status,
+    rendered_status,
+)
+from pliant.frontends.aitrainingjob_types import (
+    AITrainingJobSpec,
+    AITrainingJobStatus,
+    Elastic,
+    ReplicaSpec,
+    Spec,
+)
+from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
+from pliant.frontends.memory import remembered
+from pliant.frontends.metadata import owner_of, read_metadata
+from pliant.frontends.naming import check_member_names
+from pliant.frontends.reading import not_one_of, quoted, read
+from pliant.frontends.templates import template_facts
+from pliant.model.actions import JobStatus
+from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, RestartRule, RestartScope
+
+KIND = CustomKind(
+    group="elasticdeeplearning.ai",
+    version="v1",
+    kind="AITrainingJob",
+    plural="aitrainingjobs",
+    description="A training job: groups of pods that find each other, are restarted together and end together.",
+    short_names=("aitj",),
+    spec=Spec,
+    status=AITrainingJobStatus,
+    columns=(
+        Column(name="Phase", type="string", path=".status.phase"),
+        Column(name="Ready", type="string", path=".status.ready", description="Running members of all wanted."),
+        Column(name="Restarts", type="integer", path=".status.restarts"),
+        Column(name="Age", type="date", path=".metadata.creationTimestamp"),
+        Column(name="Reason", type="string", path=".status.message", priority=1),
+    ),
+    scale=ScalePaths(spec=".spec.elastic.replicas", status=".status.replicas", selector=".status.selector"),
+)
+
+PREFIX = "aitj-"
+"""Marks the containers that speak for a pod and the ports that are published."""
+
+
+class AITrainingJob:
+    """The front end of AITrainingJob."""
+
+    group = KIND.group
+    version = KIND.version
+    kind = KIND.kind
+    plural = KIND.plural
+
+    def crd(self) -> dict[str, Any]:
+        """The CustomResourceDefinition that teaches a cluster this kind."""
+        return custom_resource_definition(KIND)
+
+    def parse(self, raw: Mapping[str, Any]) -> Job:
+        """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
+        metadata = read_metadata(raw)
+        spec = _checked(read(AITrainingJobSpec, raw.get("spec"), "spec"))
+        elastic = _elastic_group(spec)
+        groups = tuple(_groups(spec, elastic))
+        largest = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
+        check_member_names(metadata.key, largest, "spec.replicaSpecs")
+        status = raw.get("status") or {}
+        return Job(
+            key=metadata.key,
+            owner=owner_of(raw, metadata, api_version=f"{KIND.group}/{KIND.version}", kind=KIND.kind),
+            groups=groups,
+            labels=metadata.labels,
+            framework=spec.framework_type.lower() or "generic",
+            complete_policy=EndPolicy(spec.complete_policy or EndPolicy.ALL),
+            fail_policy=EndPolicy(spec.fail_policy or EndPolicy.ANY),
+            clean=spec.clean_pod_policy or CleanPolicy.ALL,
+            restart_exit_codes=_exit_codes(spec.restarting_exit_code),
+            scheduler=spec.scheduler_name or None,
+            priority=spec.priority or None,
+            created_at=metadata.creation_timestamp,
+            is_deleting=metadata.deletion_timestamp is not None,
+            elastic=elastic,
+            state=remembered(status) or inherited(status, metadata.creation_timestamp),
+        )
+
+    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job | None = None) -> dict[str, Any]:
+        """The whole new raw status; history is carried over from the previous one."""
+        return rendered_status(status, previous, job)
+
+    def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+        """The raw status that tells a user what to fix; everything remembered stays."""
+        return rejected_status(problem, previous, now)
+
+    def is_rejected(self, previous: Mapping[str, Any]) -> bool:
+        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
+        return is_rejected_status(previous)
+
+
+def _checked(spec: AITrainingJobSpec) -> AITrainingJobSpec:
+    """The spec, if its groups make a job that can end."""
+    groups = spec.replica_specs
+    if not groups:
+        raise InvalidSpec("spec.replicaSpecs", "needs at least one group")
+    if all(replica.complete_policy is EndPolicy.NONE for replica in groups.values()):
+        raise InvalidSpec(
+            "spec.replicaSpecs", "completePolicy None in every group: nothing could complete the job"
+        )
+    return spec
+
+
+def _groups(spec: AITrainingJobSpec, elastic: str) -> Iterator[Group]:
+    """The groups in the order they are written."""
+    asked = spec.elastic.replicas if spec.elastic else None
+    for name, replica in spec.replica_specs.items():
+        path = f"spec.replicaSpecs.{name}"
+        facts = template_facts(replica.template, f"{path}.template", PREFIX)
+        yield Group(
+            name=name,
+            size=_size(path, replica, asked if name == elastic else None),
+            template=replica.template,
+            ports=facts.ports,
+            counted=facts.counted,
+            complete_policy=replica.complete_policy or EndPolicy.ALL,
+            fail_policy=replica.fail_policy or EndPolicy.ANY,
+            restart=RestartRule(
+                policy=replica.restart_policy,
+                scope=replica.restart_scope or RestartScope.ALL,
+                limit=replica.restart_limit,
+            ),
+        )
+
+
+def _elastic_group(spec: AITrainingJobSpec) -> str:
+    """The group whose size one number can set; empty if several could be meant."""
+    groups = spec.replica_specs
+    asked = spec.elastic or Elastic()
+    if asked.group and asked.group not in groups:
+        raise InvalidSpec("spec.elastic.group", not_one_of(asked.group, list(groups)))
+    bounded = [
+        name for name, each in groups.items() if each.min_replicas is not None or each.max_replicas is not None
+    ]
+    candidates = [asked.group] if asked.group else bounded or list(groups)
+    if len(candidates) == 1:
+        return candidates[0]
+    if asked.replicas is not None:
+        raise InvalidSpec(
+            "spec.elastic.group", f"is required, several groups could be meant: {', '.join(candidates)}"
+        )
+    return ""
+
+
+def _size(path: str, replica: ReplicaSpec, asked: int | None) -> int:
+    """The wanted size: what scaling asked for, kept within the bounds, else what the group says."""
+    least = replica.min_replicas or 0
+    most = replica.max_replicas
+    if most is not None and most < least:
+        raise InvalidSpec(f"{path}.minReplicas", f"must be at most maxReplicas ({most}), got {least}")
+    if replica.replicas is not None:
+        if replica.replicas < least:
+            raise InvalidSpec(
+                f"{path}.replicas", f"must be at least minReplicas ({least}), got {replica.replicas}"
+            )
+        if most is not None and replica.replicas > most:
+            raise InvalidSpec(f"{path}.replicas", f"must be at most maxReplicas ({most}), got {replica.replicas}")
+    wanted = next(size for size in (asked, replica.replicas, replica.min_replicas, 1) if size is not None)
+    return max(least, wanted if most is None else min(wanted, most))
+
+
+def _exit_codes(raw: Any) -> frozenset[int]:
+    """`"137,128"`, `137` and `[137, "128"]` all name exit codes."""
+    entries = raw.split(",") if isinstance(raw, str) else raw if isinstance(raw, list) else [raw]
+    said = [str(entry).strip() for entry in entries if entry not in (None, "")]
+    codes = [int(text) for text in said if text.isascii() and text.isdigit() and int(text) <= 255]
+    if len(codes) != len([text for text in said if text]):
+        raise InvalidSpec("spec.restartingExitCode", f'must list exit codes such as "137,128", got {quoted(raw)}')
+    return frozenset(codes)

@@ -1,0 +1,206 @@
+"""AITrainingJob as users write and read it: the source of its schema and of `kubectl explain`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+
+from pliant.frontends.conditions import Condition
+from pliant.frontends.crd import TEMPLATE, told
+from pliant.model.job import CleanPolicy, EndPolicy, RestartPolicy, RestartScope
+
+MOST_GROUPS = 64
+"""Groups in one job; a bound lets the API server reckon what its rules cost."""
+
+
+class JobEndPolicy(StrEnum):
+    """Which groups speak for the job."""
+
+    ANY = "Any"
+    ALL = "All"
+
+
+class EdlPolicy(StrEnum):
+    """Who may change a group's size."""
+
+    AUTO = "Auto"
+    MANUAL = "Manual"
+    NEVER = "Never"
+
+
+Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
+Seconds = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]
+Time = Annotated[datetime, Meta(extra_json_schema={"nullable": True})]
+
+
+class ReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+    """One group of like pods."""
+
+    replicas: Annotated[Count | None, told("How many pods the group has. Default: minReplicas, else 1.")] = None
+    min_replicas: Annotated[Count | None, told("The smallest size a resize may bring the group to.")] = None
+    max_replicas: Annotated[Count | None, told("The largest size a resize may bring the group to.")] = None
+    edl_policy: Annotated[
+        EdlPolicy | None,
+        told("""Who may change the size between the bounds: the autoscaler as well (Auto), only people (Manual),
+        nobody (Never). Reserved: no autoscaler reads it yet."""),
+    ] = None
+    restart_policy: Annotated[
+        RestartPolicy | None,
+        told("""What leads to a restart: any failure (Always, OnFailure), the loss of a node (OnNodeFail), an exit
+        code listed in spec.restartingExitCode (ExitCode), either of these two (OnNodeFailWithExitCode), or nothing
+        (Never, the default). Where it is set the pods run with restartPolicy Never: a restart is a new pod."""),
+    ] = None
+    restart_scope: Annotated[
+        RestartScope | None,
+        told("What a restart replaces: the pod, its group (Replica) or the whole job (All, the default)."),
+    ] = None
+    restart_limit: Annotated[Count | None, told("How often the group may be restarted. Default: no limit.")] = None
+    complete_policy: Annotated[
+        EndPolicy | None,
+        told("""Whose success completes the group: any pod's, the first pod's (Rank0), all pods' (All, the
+        default), or nobody's (None: the job does not wait for this group)."""),
+    ] = None
+    fail_policy: Annotated[
+        EndPolicy | None,
+        told("""Whose failure, once no restart is left, fails the group: any pod's (Any, the default), the first
+        pod's (Rank0), all pods' (All), or nobody's (None)."""),
+    ] = None
+    template: Annotated[
+        dict[str, Any],
+        TEMPLATE,
+        told("""The pods of the group. Containers named aitj-* decide success and failure, and their ports named
+        aitj-* are published; without such names all of them count."""),
+    ]
+
+
+Replica = Annotated[
+    ReplicaSpec,
+    told(
+        "One group of like pods.",
+        rules={
+            "minReplicas must be at most maxReplicas": "!has(self.minReplicas) || !has(self.maxReplicas)"
+            " || self.minReplicas <= self.maxReplicas",
+            "replicas must be at least minReplicas": "!has(self.replicas) || !has(self.minReplicas)"
+            " || self.minReplicas <= self.replicas",
+            "replicas must be at most maxReplicas": "!has(self.replicas) || !has(self.maxReplicas)"
+            " || self.replicas <= self.maxReplicas",
+        },
+    ),
+]
+
+
+class Elastic(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The size asked for by `kubectl scale`."""
+
+    group: Annotated[
+        str, told("The group meant. Default: the only one with bounds, else the only one there is.")
+    ] = ""
+    replicas: Annotated[
+        Count | None, told("Its wanted size, kept within its bounds; stands above the replicas of the group.")
+    ] = None
+
+
+class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is to be trained, by whom, and what happens when something goes wrong."""
+
+    framework_type: Annotated[str, told("The training framework: tensorflow, paddlepaddle, pytorch, mxnet, …")] = (
+        ""
+    )
+    fault_tolerant: Annotated[
+        bool, told("Whether an elastic group may lose members while it keeps minReplicas. Reserved.")
+    ] = False
+    priority: Annotated[str, told("A PriorityClass; also the label `priority` of the pods.")] = ""
+    scheduler_name: Annotated[str, told("The scheduler that places the pods.")] = ""
+    time_limit: Annotated[
+        Seconds | None, told("Seconds the job may run, counted from when all pods first ran. Reserved.")
+    ] = None
+    clean_pod_policy: Annotated[
+        CleanPolicy | None,
+        told("Whether pods and services are deleted when the job ends (All, the default) or kept (None)."),
+    ] = None
+    fail_policy: Annotated[
+        JobEndPolicy | None,
+        told("Whether any failed group fails the job (Any, the default) or only all of them (All)."),
+    ] = None
+    complete_policy: Annotated[
+        JobEndPolicy | None,
+        told("Whether any completed group completes the job (Any) or only all of them (All, the default)."),
+    ] = None
+    restarting_exit_code: Annotated[
+        Any, told('Exit codes that policies ExitCode and OnNodeFailWithExitCode restart on: "137,128".')
+    ] = None
+    elastic: Annotated[Elastic | None, told("The size asked for by `kubectl scale`; may be written by hand.")] = (
+        None
+    )
+    replica_specs: Annotated[
+        dict[str, Replica],
+        told(
+            "The groups of pods by name: trainer, pserver, worker, …", minProperties=1, maxProperties=MOST_GROUPS
+        ),
+    ]
+
+
+Spec = Annotated[
+    AITrainingJobSpec,
+    told(
+        "What is to be trained, by whom, and what happens when something goes wrong.",
+        rules={
+            "elastic.group must name one of the groups": "!has(self.elastic) || !has(self.elastic.group)"
+            " || self.elastic.group in self.replicaSpecs",
+            "elastic.group is required, as several groups could be meant": "!has(self.elastic)"
+            " || !has(self.elastic.replicas) || has(self.elastic.group) || self.replicaSpecs.size() == 1"
+            " || self.replicaSpecs.exists_one(name, has(self.replicaSpecs[name].minReplicas)"
+            " || has(self.replicaSpecs[name].maxReplicas))",
+            "completePolicy None in every group: nothing could complete the job": "!self.replicaSpecs.all(name,"
+            " has(self.replicaSpecs[name].completePolicy) && self.replicaSpecs[name].completePolicy == 'None')",
+        },
+    ),
+]
+
+
+class ReplicaStatus(Struct, frozen=True, kw_only=True):
+    """How the members of one group are."""
+
+    pending: Annotated[int, told("Not placed on a node yet.")] = 0
+    scheduled: Annotated[int, told("Placed, not running yet.")] = 0
+    active: Annotated[int, told("Running.")] = 0
+    succeeded: Annotated[int, told("Ended well.")] = 0
+    restarting: Annotated[int, told("On their way out or back in a restart.")] = 0
+    failed: Annotated[int, told("Ended badly.")] = 0
+
+
+class AITrainingJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """How the job is. Lists and maps may be null: the original operator wrote them so."""
+
+    phase: Annotated[
+        str | None,
+        told("""Pending, Creating, Running, Restarting, Terminating, or one of the ends: Succeed, Failed, Timeout,
+        Preempted, NodeFail."""),
+    ] = None
+    reason: Annotated[str, told("One word for the phase, for machines.")] = ""
+    message: Annotated[str, told("Why the job is where it is, for people.")] = ""
+    ready: Annotated[str, told("Running members of all wanted.")] = ""
+    restarts: Annotated[int | None, told("Restarts of all groups together.")] = None
+    replicas: Annotated[Count | None, told("Members of the elastic group.")] = None
+    selector: Annotated[str, told("Labels of the pods of the elastic group.")] = ""
+    conditions: Annotated[
+        tuple[Condition, ...],
+        told("Every phase passed, in order of the latest passage; the last is True.", nullable=True),
+    ] = ()
+    replica_statuses: Annotated[
+        dict[str, ReplicaStatus], told("How the members are, by group.", nullable=True)
+    ] = {}
+    restart_count: Annotated[dict[str, int], told("Restarts so far, by group.", nullable=True)] = field(
+        name="RestartCount", default_factory=dict
+    )
+    restart_replica_name: Annotated[str, told("The group that called for the latest restart.")] = field(
+        name="RestartReplicaName", default=""
+    )
+    start_time: Annotated[Time | None, told("When the job was accepted.")] = None
+    start_running_time: Annotated[Time | None, told("When all members first ran.")] = None
+    end_time: Annotated[Time | None, told("When the job ended.")] = None
+    last_reconcile_time: Annotated[Time | None, told("When this status was last written.")] = None
+    pliant: Annotated[dict[str, Any], told("What the operator must not forget; not for reading.")] = {}

@@ -1,0 +1,35 @@
+"""The engine's memory inside a status: one blob, the same for every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from pliant.errors import InvalidSpec
+from pliant.model.state import EngineState
+
+BLOB = "pliant"
+"""The status field that holds it."""
+
+
+def remembered(status: Mapping[str, Any]) -> EngineState | None:
+    """What the engine wrote last; None if it never wrote.
+
+    Fields of a newer Pliant are passed over. A memory that cannot be read at all raises InvalidSpec: the job is
+    then left exactly as it is, because to forget would be to train a finished job once more.
+    """
+    blob = status.get(BLOB)
+    if not blob:
+        return None
+    try:
+        return msgspec.convert(blob, EngineState, str_keys=True)
+    except msgspec.ValidationError as error:
+        advice = "written by a newer Pliant? Run that version, or remove status.pliant to start the job afresh"
+        raise InvalidSpec(f"status.{BLOB}", f"cannot be read ({error}): {advice}") from None
+
+
+def blob_of(state: EngineState) -> dict[str, Any]:
+    """The memory as plain data, ready for a status."""
+    return cast("dict[str, Any]", msgspec.to_builtins(state, str_keys=True))
