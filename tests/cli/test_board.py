@@ -1,0 +1,180 @@
+"""What a run knows of its jobs, and how it puts it into words."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from pliant.cli.board import Board
+from pliant.cli.logs import LogStreams
+from pliant.cli.style import Style
+from pliant.cli.verdict import stuck_verdict, timeout_verdict, verdict
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import (
+    Condition,
+    Container,
+    ContainerState,
+    ContainerStatus,
+    ContainerTerminated,
+    ContainerWaiting,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    PodStatus,
+)
+from pliant.model.job import Job, JobKey
+from pliant.model.labels import ATTEMPT, INDEX, REPLICA
+from pliant.model.state import Cause, EngineState, GroupState, Phase
+from tests.builders import NOON, make_group, make_job
+
+PLAIN = Style()
+TOOK = timedelta(seconds=3)
+
+
+def board_with(job: Job, *pods: Pod) -> Board:
+    board = Board()
+    board.put_job(job)
+    for pod in pods:
+        board.put_pod(pod)
+    return board
+
+
+def in_phase(phase: Phase, message: str = "", groups: dict[str, GroupState] | None = None) -> EngineState:
+    return EngineState(phase=phase, message=message, started_at=NOON, groups=groups or {})
+
+
+def pod(
+    index: int,
+    *,
+    attempt: int = 0,
+    phase: str = "Running",
+    code: int | None = None,
+    waiting: ContainerWaiting | None = None,
+    unschedulable: str = "",
+) -> Pod:
+    ended = ContainerTerminated(exit_code=code) if code is not None else None
+    status = ContainerStatus(name="trainer", state=ContainerState(terminated=ended, waiting=waiting))
+    condition = Condition(type="PodScheduled", status="False", reason="Unschedulable", message=unschedulable)
+    return Pod(
+        metadata=ObjectMeta(
+            name=f"demo-worker-{index}",
+            uid=f"{index}/{attempt}",
+            labels={REPLICA: "worker", INDEX: str(index), ATTEMPT: str(attempt)},
+            owner_references=(OwnerReference(uid="job-uid", controller=True),),
+        ),
+        spec=PodSpec(restart_policy="Never", containers=(Container(name="trainer"),)),
+        status=PodStatus(
+            phase=phase,
+            container_statuses=(status,),
+            conditions=(condition,) if unschedulable else (),
+        ),
+    )
+
+
+def silent_logs() -> LogStreams:
+    class NoClient(KubeClient):
+        def __init__(self) -> None:
+            pass
+
+    return LogStreams(NoClient(), asyncio.TaskGroup(), lambda pod, container, line: None)
+
+
+def test_a_line_counts_who_runs_and_who_was_restarted() -> None:
+    state = in_phase(Phase.RUNNING, "fine", {"worker": GroupState(restarts={Cause.APP: 2, Cause.NODE: 1})})
+    [line] = board_with(make_job(state=state), pod(0)).lines()
+    assert (line.phase, line.running, line.size, line.restarts, line.message) == ("Running", 1, 2, 3, "fine")
+
+
+def test_pods_of_others_are_ignored() -> None:
+    stranger = replace_owner(pod(0), "somebody else")
+    [line] = board_with(make_job(), stranger).lines()
+    assert line.running == 0
+
+
+def replace_owner(one: Pod, uid: str) -> Pod:
+    from msgspec.structs import replace as changed
+
+    return changed(one, metadata=changed(one.metadata, owner_references=(OwnerReference(uid=uid),)))
+
+
+def test_members_are_named_shortly_when_there_is_one_job_and_fully_when_there_are_more() -> None:
+    board = board_with(make_job())
+    assert board.speaker(pod(1)) == "worker-1"
+    other = make_job()
+    board.put_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
+    assert board.speaker(pod(1)) == "demo-worker-1"
+
+
+def test_a_run_is_over_when_every_job_is() -> None:
+    board = board_with(make_job(state=in_phase(Phase.SUCCEED)))
+    assert board.is_over()
+    other = make_job()
+    board.put_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
+    assert not board.is_over()
+
+
+def test_the_first_cause_is_the_first_failure_though_others_follow() -> None:
+    job = make_job(state=in_phase(Phase.FAILED, "worker-1 failed"))
+    board = board_with(job, pod(1, code=3), pod(0, code=1))
+    cause = board.first_cause(job)
+    assert cause is not None
+    assert cause.title == "worker-1"
+
+
+def test_a_failure_that_a_restart_mended_is_not_the_cause() -> None:
+    memory = GroupState(attempt=1, index_floors={1: 1})
+    job = make_job(state=in_phase(Phase.FAILED, groups={"worker": memory}))
+    cause = board_with(job, pod(1, code=3), pod(0, code=1)).first_cause(job)
+    assert cause is not None
+    assert cause.title == "worker-0"
+
+
+def test_a_pod_that_is_gone_is_remembered_as_the_cause() -> None:
+    job = make_job(state=in_phase(Phase.FAILED))
+    board = board_with(job, pod(1, code=137))
+    board.drop_pod(pod(1))
+    text = verdict(board, silent_logs(), TOOK, PLAIN).text
+    assert (
+        "first cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1, container trainer)"
+        in text
+    )
+
+
+def test_success_is_one_line() -> None:
+    memory = GroupState(restarts={Cause.APP: 1})
+    job = make_job(make_group(size=2), state=in_phase(Phase.SUCCEED, groups={"worker": memory}))
+    said = verdict(board_with(job), silent_logs(), TOOK, PLAIN)
+    assert said.code == 0
+    assert said.text == "✔ demo succeeded in 3.0s (2 workers, 1 restart)"
+
+
+def test_one_failed_job_fails_the_run() -> None:
+    board = board_with(make_job(state=in_phase(Phase.SUCCEED)))
+    other = replace(make_job(state=in_phase(Phase.NODE_FAIL, "node lost")), key=JobKey("default", "other"))
+    board.put_job(other)
+    said = verdict(board, silent_logs(), TOOK, PLAIN)
+    assert said.code == 1
+    assert "✘ other ended as NodeFail after 3.0s: node lost" in said.text
+
+
+def test_a_container_that_cannot_be_made_is_hopeless_and_one_without_room_is_not() -> None:
+    wrong = ContainerWaiting(reason="CreateContainerError", message="no command")
+    job = make_job(state=in_phase(Phase.CREATING))
+    hopeless, waiting = board_with(
+        job, pod(0, phase="Pending", waiting=wrong), pod(1, phase="Pending", unschedulable="0/1 nodes fit")
+    ).stuck()
+    assert hopeless.is_hopeless
+    assert not waiting.is_hopeless
+    assert "demo cannot start: worker-0: CreateContainerError: no command" in stuck_verdict([hopeless], PLAIN).text
+
+
+def test_a_timeout_names_what_was_still_waiting() -> None:
+    job = make_job(state=in_phase(Phase.PENDING, "1 member of 2 not up yet"))
+    board = board_with(job, pod(0), pod(1, phase="Pending", unschedulable="0/1 nodes are available"))
+    said = timeout_verdict(board, timedelta(seconds=5), PLAIN)
+    assert said.code == 124
+    assert "not done after 5.0s" in said.text
+    assert "demo/worker: Pending, 1/2 running" in said.text
+    assert "worker-1 waits: Unschedulable: 0/1 nodes are available" in said.text

@@ -1,0 +1,72 @@
+"""The small commands, and how fast the command line is on its feet."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from pliant import __version__
+from pliant.cli.logformat import JsonFormatter, TextFormatter
+from pliant.cli.main import COMMANDS, main
+
+HEAVY = ("aiohttp", "rich", "cryptography", "yaml", "asyncio", "msgspec")
+
+
+def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    assert exit_.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert output(capsys, "version").startswith(f"pliant {__version__} (Python ")
+    assert output(capsys, "version", "--short") == f"{__version__}\n"
+    assert __version__ in output(capsys, "--version")
+
+
+def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    said = output(capsys, "--help")
+    assert all(command in said for command in COMMANDS)
+    assert output(capsys) == said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert f"usage: pliant {command}" in output(capsys, command, "--help")
+
+
+def test_crds_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
+    [crd] = yaml.safe_load_all(output(capsys, "crds", "--kind", "aitrainingjob"))
+    assert crd["kind"] == "CustomResourceDefinition"
+    assert crd["spec"]["names"]["kind"] == "AITrainingJob"
+
+
+def test_small_commands_load_no_large_library() -> None:
+    code = (
+        "import sys\nfrom pliant.cli.main import main\n"
+        "try: main(['version'])\nexcept SystemExit: pass\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def record(**fields: object) -> logging.LogRecord:
+    return logging.makeLogRecord({"name": "pliant.x", "levelname": "INFO", "msg": "pod deleted", **fields})
+
+
+def test_fields_are_written_behind_the_message() -> None:
+    line = TextFormatter().format(record(job="default/bert", because="scaled in"))
+    assert line.endswith('info    pliant.x: pod deleted job=default/bert because="scaled in"')
+
+
+def test_json_lines_hold_every_field() -> None:
+    said = json.loads(JsonFormatter().format(record(rank=3, job=("a", "b"))))
+    assert said["message"] == "pod deleted"
+    assert said["rank"] == 3

@@ -1,0 +1,156 @@
+"""Every mistake in a file is answered with its place, its field and what to write instead."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from pliant.cli.main import main
+
+GOOD = """\
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata:
+  name: demo
+spec:
+  cleanPodPolicy: All
+  replicaSpecs:
+    worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - name: aitj-worker
+              image: python:3.12-slim
+              command: [python3, train.py]
+"""
+
+
+def complaint(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> str:
+    """What `pliant run` says about a file, its name shortened."""
+    file = tmp_path / "job.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", str(file)])
+    captured = capsys.readouterr()
+    assert exit_.value.code == 2
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    return captured.err.replace(str(file), "job.yaml")
+
+
+def test_a_typo_in_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert complaint(tmp_path, capsys, GOOD.replace("replicas:", "replicsa:")) == (
+        "job.yaml:9:7: error: unknown field `replicsa`\n"
+        "    9 │       replicsa: 2\n"
+        "      │       ^^^^^^^^ spec.replicaSpecs.worker.replicsa of AITrainingJob demo\n"
+        "  fix: did you mean `replicas`?\n"
+    )
+
+
+def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = GOOD.replace("              command: [python3, train.py]\n", "")
+    assert complaint(tmp_path, capsys, text) == (
+        "job.yaml:13:15: error: no command to run: images are not run here, so their own is not known\n"
+        "   13 │             - name: aitj-worker\n"
+        "      │               ^ spec.replicaSpecs.worker.template.spec.containers[0].command"
+        " of AITrainingJob demo\n"
+        "  fix: name the program to start, for example `command: [python3, train.py]`\n"
+    )
+
+
+def test_arguments_without_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = complaint(tmp_path, capsys, GOOD.replace("command:", "args:"))
+    assert "name the program before its args" in said
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "words"),
+    [
+        ("replicas: 2", "replicas: -1", "-1 is not allowed: should be greater than or equal to 0"),
+        ("replicas: 2", "replicas: two", "`replicas` must be of type integer, this is of type string"),
+        ("cleanPodPolicy: All", "cleanPodPolicy: Non", "did you mean `None`?"),
+        ("kind: AITrainingJob", "kind: AITraningJob", "did you mean `AITrainingJob`?"),
+        ("ai/v1", "ai/v2", "write `apiVersion: elasticdeeplearning.ai/v1`"),
+        ("  name: demo", "  labels: {}", "the AITrainingJob has no name"),
+        ("kind: AITrainingJob\n", "", "`kind` is missing"),
+        ("  name: demo", "  name: De_mo", "metadata.name"),
+        ("- name: aitj-worker", "- image: x", "`image` is written twice"),
+        ("spec:\n  clean", "spec: 3\nx:\n  clean", "`spec` must be of type object"),
+    ],
+)
+def test_wrong_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], right: str, wrong: str, words: str
+) -> None:
+    assert right in GOOD
+    assert words in complaint(tmp_path, capsys, GOOD.replace(right, wrong))
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = GOOD.replace("replicas:", "replicsa:").replace("All", "Non").replace("command", "comand")
+    assert complaint(tmp_path, capsys, text).count("error:") == 4
+
+
+def test_bad_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = complaint(tmp_path, capsys, GOOD.replace("  name: demo", "\tname: demo"))
+    assert said.startswith("job.yaml:4:1: error: not valid YAML")
+    assert "fix: indent with spaces, not tabs" in said
+
+
+def test_an_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "job.yaml holds no objects" in complaint(tmp_path, capsys, "# nothing here\n")
+
+
+def test_a_file_without_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = complaint(tmp_path, capsys, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    assert "nothing to run" in said
+    assert "pliant up" in said
+
+
+def test_two_objects_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "is written twice, first at job.yaml:1:1" in complaint(tmp_path, capsys, f"{GOOD}---\n{GOOD}")
+
+
+def test_an_item_of_a_list_has_its_own_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pdo\n  metadata: {name: a}\n"
+    said = complaint(tmp_path, capsys, text)
+    assert said.startswith("job.yaml:5:3: error: no kind `Pdo` is served here")
+    assert "did you mean `Pod`?" in said
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", "/nowhere/job.yaml"])
+    assert exit_.value.code == 2
+    assert "/nowhere/job.yaml: error: cannot read it: No such file or directory" in capsys.readouterr().err
+
+
+def test_the_standard_input_is_read_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: [")))
+    with pytest.raises(SystemExit):
+        main(["run", "-"])
+    assert capsys.readouterr().err.startswith("<stdin>:1:")
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (["rnu"], "Did you mean `pliant run`?"),
+        (["job.yaml"], "Did you mean `pliant run job.yaml`?"),
+        (["run"], "the following arguments are required: FILE"),
+        (["run", "a.yaml", "--timeout", "soon"], "write 30s, 5m or 1h30m"),
+        (["run", "a.yaml", "--nodes", "0"], "`0` is not a whole number above 0"),
+        (["run", "a.yaml", "--node-memory", "lots"], "write 512Mi or 8Gi"),
+        (["crds", "--kind", "Nothing"], "choose one of: AITrainingJob"),
+        (["down", "--name", "../x"], "cannot name a cluster"),
+    ],
+)
+def test_wrong_usage(capsys: pytest.CaptureFixture[str], words: list[str], answer: str) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    assert exit_.value.code == 2
+    assert answer in capsys.readouterr().err

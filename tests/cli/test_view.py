@@ -1,0 +1,111 @@
+"""A run as lines, and as a picture on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from datetime import timedelta
+
+from rich.console import Console
+
+from pliant.cli.board import GroupLine
+from pliant.cli.live import LiveView, group_text, region
+from pliant.cli.view import PlainView, Wishes
+
+
+def line(phase: str = "Running", running: int = 2, restarts: int = 0, message: str = "") -> GroupLine:
+    return GroupLine(
+        job="demo", group="worker", phase=phase, running=running, size=2, restarts=restarts, message=message
+    )
+
+
+def plain_view(wishes: Wishes | None = None) -> tuple[PlainView, io.StringIO, io.StringIO]:
+    out, err = io.StringIO(), io.StringIO()
+    return PlainView(out, err, wishes or Wishes(), lambda: None), out, err
+
+
+async def test_log_lines_stand_in_a_column_on_the_standard_output() -> None:
+    view, out, err = plain_view()
+    view.expect(["worker-0", "ps-0"])
+    view.log("worker-0", "step 1")
+    view.log("ps-0", "ready")
+    view.close()
+    assert out.getvalue() == "worker-0 │ step 1\nps-0     │ ready\n"
+    assert err.getvalue() == ""
+
+
+async def test_a_phase_is_told_once_on_the_standard_error() -> None:
+    view, out, err = plain_view()
+    for running in (0, 1, 2):
+        view.show([line("Pending", running=running, message="waiting")])
+    view.show([line("Running")])
+    view.close()
+    assert out.getvalue() == ""
+    assert err.getvalue().splitlines() == [
+        "[0.0s] demo: Pending, worker 0/2 (waiting)",
+        "[0.0s] demo: Running, worker 2/2",
+    ]
+
+
+async def test_wishes_silence_logs_and_notes() -> None:
+    view, out, err = plain_view(Wishes(logs=False, notes=False))
+    view.log("worker-0", "step 1")
+    view.note("something")
+    view.show([line()])
+    view.close()
+    assert out.getvalue() == err.getvalue() == ""
+
+
+async def test_a_reader_that_goes_away_is_noticed() -> None:
+    class Closed(io.StringIO):
+        def flush(self) -> None:
+            raise BrokenPipeError
+
+    hangups: list[bool] = []
+    view = PlainView(Closed(), io.StringIO(), Wishes(), lambda: hangups.append(True))
+    view.log("worker-0", "step 1")
+    await asyncio.sleep(0)
+    assert hangups == [True]
+
+
+def drawn(width: int, *lines: GroupLine) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    with console.capture() as capture:
+        console.print(region(lines, timedelta(seconds=75), width))
+    return capture.get().splitlines()
+
+
+def test_the_region_has_one_line_per_group_below_a_rule_with_the_time() -> None:
+    rule, group = drawn(60, line(restarts=1, message="every member runs"))
+    assert rule.startswith("── 1m15s ───")
+    assert group == "demo/worker  Running     2/2  1 restart  every member runs"
+
+
+def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
+    rule, group = drawn(20, line(message="a long message that does not fit"))
+    assert len(rule) <= 20
+    assert group == "demo/worker  Runnin…"
+
+
+def test_failures_and_restarts_stand_out() -> None:
+    text = group_text(line("Failed", restarts=2), 11)
+    styles = {str(span.style) for span in text.spans}
+    assert {"red", "yellow", "bold"} <= styles
+
+
+async def test_the_live_view_writes_every_line_once_and_takes_its_region_away() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    view = LiveView(out, Wishes(), lambda: None)
+    view.open()
+    view.expect(["worker-0"])
+    view.show([line()])
+    for step in range(50):
+        view.log("worker-0", f"step {step:02d} [not markup]")
+    view.close()
+    written = out.getvalue()
+    assert all(written.count(f"step {step:02d} [not markup]") == 1 for step in range(50))
+    assert written.endswith("\x1b[2K")
