@@ -37,7 +37,6 @@ def _of_each_container() -> dict[str, dict[str, Any]]:
 
 RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "Pod": {
-        "spec.containers": {"minItems": 1},
         "spec.dnsPolicy": {
             "default": "ClusterFirst",
             "enum": ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],

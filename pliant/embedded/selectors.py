@@ -124,6 +124,11 @@ class FieldSelector:
                 _require_selectable(kind, field)
         return cls(terms)
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields it looks at."""
+        return tuple(field for field, _, _ in self.terms)
+
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Whether every term holds; a field that is not there counts as empty."""
         return all((fields.get(field, "") == value) is equal for field, value, equal in self.terms)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pliant.embedded import discovery
+from pliant.embedded.resources import Catalog
+from tests.embedded.crd_examples import make_crd
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    catalog = Catalog.standard()
+    catalog.put_crd(make_crd())
+    return catalog
+
+
+def entry(resources: list[dict[str, Any]], key: str, name: str) -> dict[str, Any]:
+    return next(resource for resource in resources if resource[key] == name)
+
+
+def test_groups_list_their_versions_best_first(catalog: Catalog) -> None:
+    groups = {group["name"]: group for group in discovery.group_list(catalog)["groups"]}
+    assert list(groups) == ["coordination.k8s.io", "apiextensions.k8s.io", "example.org"]
+    assert [version["version"] for version in groups["example.org"]["versions"]] == ["v1", "v1beta1"]
+    assert groups["example.org"]["preferredVersion"] == {"groupVersion": "example.org/v1", "version": "v1"}
+    alone = discovery.group(catalog, "example.org")
+    assert alone is not None
+    assert alone["kind"] == "APIGroup"
+    assert discovery.group(catalog, "nobody.org") is None
+
+
+def test_resources_come_with_their_subresources(catalog: Catalog) -> None:
+    answer = discovery.resource_list(catalog, "example.org", "v1")
+    assert answer is not None
+    assert answer["groupVersion"] == "example.org/v1"
+    assert entry(answer["resources"], "name", "jobs")["shortNames"] == ["jb"]
+    scale = entry(answer["resources"], "name", "jobs/scale")
+    assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
+    assert scale["verbs"] == ["get", "patch", "update"]
+    assert discovery.resource_list(catalog, "example.org", "v9") is None
+
+
+def test_core_resources_are_listed_without_a_group(catalog: Catalog) -> None:
+    answer = discovery.resource_list(catalog, "", "v1")
+    assert answer is not None
+    assert answer["groupVersion"] == "v1"
+    assert entry(answer["resources"], "name", "pods/log")["verbs"] == ["get"]
+    assert entry(answer["resources"], "name", "pods/binding")["kind"] == "Binding"
+    assert entry(answer["resources"], "name", "namespaces")["namespaced"] is False
+
+
+@pytest.mark.parametrize("version", ["v2", "v2beta1"])
+def test_everything_is_told_at_once(catalog: Catalog, version: str) -> None:
+    answer = discovery.aggregated(catalog, core=False, version=version)
+    assert answer["apiVersion"] == f"apidiscovery.k8s.io/{version}"
+    group = next(item for item in answer["items"] if item["metadata"]["name"] == "example.org")
+    assert [served["version"] for served in group["versions"]] == ["v1", "v1beta1"]
+    job = group["versions"][0]["resources"][0]
+    assert job["responseKind"] == {"group": "example.org", "version": "v1", "kind": "Job"}
+    assert (job["scope"], job["singularResource"], job["categories"]) == ("Namespaced", "job", ["all"])
+    scale = entry(job["subresources"], "subresource", "scale")
+    assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
+def test_the_core_group_is_told_apart(catalog: Catalog) -> None:
+    answer = discovery.aggregated(catalog, core=True)
+    assert [served["version"] for served in answer["items"][0]["versions"]] == ["v1"]
+    pods = entry(answer["items"][0]["versions"][0]["resources"], "resource", "pods")
+    assert pods["shortNames"] == ["po"]
+    assert {sub["subresource"] for sub in pods["subresources"]} == {"status", "log", "binding"}
+
+
+def test_versions_are_ranked_as_kubernetes_does() -> None:
+    ranked = sorted(["v1alpha1", "v10", "foo", "v1beta2", "v2", "v1", "v1beta1"], key=discovery.version_rank)
+    assert ranked == ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pliant.embedded import openapi
+from pliant.embedded.resources import Catalog
+from tests.embedded.crd_examples import make_crd
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    catalog = Catalog.standard()
+    catalog.put_crd(make_crd())
+    return catalog
+
+
+def document(catalog: Catalog, group: str, version: str) -> dict[str, Any]:
+    found = openapi.document(catalog, group, version)
+    assert found is not None
+    return found
+
+
+def places(catalog: Catalog) -> dict[str, str]:
+    return {place: entry["serverRelativeURL"] for place, entry in openapi.index(catalog)["paths"].items()}
+
+
+def test_the_index_names_each_document_by_its_content(catalog: Catalog) -> None:
+    before = places(catalog)
+    assert set(before) == {
+        "api/v1",
+        "apis/apiextensions.k8s.io/v1",
+        "apis/coordination.k8s.io/v1",
+        "apis/example.org/v1",
+        "apis/example.org/v1beta1",
+    }
+    assert before["api/v1"].startswith("/openapi/v3/api/v1?hash=")
+    changed = make_crd()
+    changed["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["extra"] = {"type": "string"}
+    catalog.put_crd(changed)
+    after = places(catalog)
+    assert after["apis/example.org/v1"] != before["apis/example.org/v1"]
+    assert after["api/v1"] == before["api/v1"]
+
+
+def test_equal_catalogs_have_equal_hashes(catalog: Catalog) -> None:
+    other = Catalog.standard()
+    other.put_crd(make_crd())
+    other.put_crd(make_crd())
+    assert places(other) == places(catalog)
+
+
+def test_writes_tell_that_fields_are_validated(catalog: Catalog) -> None:
+    paths = document(catalog, "example.org", "v1")["paths"]
+    one = paths["/apis/example.org/v1/namespaces/{namespace}/jobs/{name}"]
+    many = paths["/apis/example.org/v1/namespaces/{namespace}/jobs"]
+    gvk = {"group": "example.org", "version": "v1", "kind": "Job"}
+    for operation in (one["patch"], one["put"], many["post"]):
+        assert "fieldValidation" in [parameter["name"] for parameter in operation["parameters"]]
+        assert operation["x-kubernetes-group-version-kind"] == gvk
+    assert paths["/apis/example.org/v1/jobs"]["get"]["x-kubernetes-action"] == "list"
+
+
+def test_schemas_say_which_kind_they_are(catalog: Catalog) -> None:
+    schemas = document(catalog, "example.org", "v1")["components"]["schemas"]
+    job = schemas["org.example.v1.Job"]
+    assert job["x-kubernetes-group-version-kind"] == [{"group": "example.org", "version": "v1", "kind": "Job"}]
+    assert job["properties"]["spec"]["properties"]["replicas"]["type"] == "integer"
+    assert schemas["org.example.v1.JobList"]["properties"]["items"]["items"] == {
+        "$ref": "#/components/schemas/org.example.v1.Job"
+    }
+
+
+@pytest.mark.parametrize("place", [("", "v1"), ("coordination.k8s.io", "v1"), ("apiextensions.k8s.io", "v1")])
+def test_built_in_documents_hold_every_reference_they_make(catalog: Catalog, place: tuple[str, str]) -> None:
+    found = document(catalog, *place)
+    text = msgspec.json.encode(found).decode()
+    wanted = {part.partition('"')[0] for part in text.split('"#/components/schemas/')[1:]}
+    assert wanted <= set(found["components"]["schemas"])
+
+
+def test_an_unserved_version_has_no_document(catalog: Catalog) -> None:
+    assert openapi.document(catalog, "example.org", "v1alpha1") is None

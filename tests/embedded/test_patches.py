@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pliant.embedded.json_patch import is_same
+from pliant.embedded.patches import apply_patch, merged
+from pliant.embedded.schema import copied
+from pliant.errors import ApiError, BadRequest, Invalid
+from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+
+NAMES = st.sampled_from(["a", "b", "c", "d/e", "f~g"])
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "x"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=10,
+)
+OBJECTS = st.dictionaries(NAMES, VALUES, max_size=4)
+
+
+def has_null_member(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(member is None or has_null_member(member) for member in value.values())
+    return False
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({"a": "foo"}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge_patches_follow_the_examples_of_rfc_7386(target: Any, patch: Any, result: Any) -> None:
+    assert apply_patch(MERGE_PATCH, target, patch) == result
+
+
+@given(OBJECTS, OBJECTS)
+def test_merging_twice_is_merging_once(target: dict[str, Any], patch: dict[str, Any]) -> None:
+    once = merged(target, patch)
+    assert is_same(merged(once, patch), once)
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merged_object_has_what_the_patch_says_and_keeps_the_rest(
+    target: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    before = copied(target)
+    result = merged(target, patch)
+    assert is_same(target, before)
+    for name, value in patch.items():
+        assert (name in result) is (value is not None)
+    for name in target.keys() - patch.keys():
+        assert is_same(result[name], target[name])
+
+
+@given(OBJECTS)
+def test_an_empty_patch_changes_nothing_and_everything_merges_into_nothing(obj: dict[str, Any]) -> None:
+    assert is_same(merged(obj, {}), obj)
+    if not has_null_member(obj):
+        assert is_same(merged({}, obj), obj)
+
+
+@given(OBJECTS, OBJECTS)
+def test_strategic_merge_is_plain_merge_for_kinds_without_keyed_lists(
+    target: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    assert is_same(apply_patch(STRATEGIC_PATCH, target, patch), merged(target, patch))
+
+
+@pytest.mark.parametrize(
+    ("operations", "result"),
+    [
+        ([{"op": "add", "path": "/b", "value": 1}], {"a": [1, 2], "b": 1}),
+        ([{"op": "add", "path": "/a", "value": 1}], {"a": 1}),
+        ([{"op": "add", "path": "/a/1", "value": 9}], {"a": [1, 9, 2]}),
+        ([{"op": "add", "path": "/a/-", "value": 9}], {"a": [1, 2, 9]}),
+        ([{"op": "add", "path": "/a/2", "value": 9}], {"a": [1, 2, 9]}),
+        ([{"op": "add", "path": "", "value": {"x": 1}}], {"x": 1}),
+        ([{"op": "replace", "path": "", "value": {"x": 1}}], {"x": 1}),
+        ([{"op": "remove", "path": "/a/0"}], {"a": [2]}),
+        ([{"op": "remove", "path": "/a"}], {}),
+        ([{"op": "replace", "path": "/a/1", "value": {"x": 1}}], {"a": [1, {"x": 1}]}),
+        ([{"op": "move", "from": "/a/0", "path": "/b"}], {"a": [2], "b": 1}),
+        ([{"op": "move", "from": "/a", "path": "/a"}], {"a": [1, 2]}),
+        ([{"op": "copy", "from": "/a", "path": "/b"}, {"op": "remove", "path": "/b/0"}], {"a": [1, 2], "b": [2]}),
+        ([{"op": "test", "path": "/a", "value": [1, 2]}], {"a": [1, 2]}),
+        ([{"op": "add", "path": "/x~1y~0", "value": 1}], {"a": [1, 2], "x/y~": 1}),
+    ],
+)
+def test_every_json_patch_operation_works(operations: Any, result: Any) -> None:
+    assert apply_patch(JSON_PATCH, {"a": [1, 2]}, operations) == result
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "test", "path": "/a", "value": [1]},
+        {"op": "test", "path": "/t", "value": 1},
+        {"op": "test", "path": "/missing", "value": None},
+        {"op": "remove", "path": "/missing"},
+        {"op": "remove", "path": "/a/-"},
+        {"op": "remove", "path": "/a/2"},
+        {"op": "replace", "path": "/missing", "value": 1},
+        {"op": "replace", "path": "/a/01", "value": 1},
+        {"op": "add", "path": "/missing/x", "value": 1},
+        {"op": "add", "path": "/a/3", "value": 1},
+        {"op": "add", "path": "/t/x", "value": 1},
+        {"op": "move", "from": "/missing", "path": "/b"},
+        {"op": "move", "from": "/o", "path": "/o/inside"},
+        {"op": "copy", "from": "/missing", "path": "/b"},
+    ],
+)
+def test_an_operation_that_does_not_apply_is_refused_and_changes_nothing(operation: dict[str, Any]) -> None:
+    target = {"a": [1, 2], "t": True, "o": {}}
+    with pytest.raises(Invalid):
+        apply_patch(JSON_PATCH, target, [{"op": "add", "path": "/new", "value": 1}, operation])
+    assert target == {"a": [1, 2], "t": True, "o": {}}
+
+
+def test_a_failed_test_says_which() -> None:
+    with pytest.raises(Invalid, match="testing value /a failed"):
+        apply_patch(JSON_PATCH, {"a": 1}, [{"op": "test", "path": "/a", "value": 2}])
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {},
+        ["add"],
+        [{"op": "shrug", "path": "/a"}],
+        [{"path": "/a"}],
+        [{"op": "add", "path": "/b"}],
+        [{"op": "add", "path": "a", "value": 1}],
+        [{"op": "remove"}],
+        [{"op": "copy", "path": "/b"}],
+    ],
+)
+def test_what_is_no_json_patch_is_a_bad_request(patch: Any) -> None:
+    with pytest.raises(BadRequest):
+        apply_patch(JSON_PATCH, {"a": 1}, patch)
+
+
+@pytest.mark.parametrize("form", [MERGE_PATCH, STRATEGIC_PATCH])
+def test_a_merge_patch_must_be_an_object(form: str) -> None:
+    with pytest.raises(BadRequest):
+        apply_patch(form, {}, [])
+
+
+def test_an_unknown_form_of_patch_is_refused() -> None:
+    with pytest.raises(ApiError) as caught:
+        apply_patch(APPLY_PATCH, {}, {})
+    assert caught.value.status == 415
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_json_patch_can_turn_any_object_into_any_other(source: dict[str, Any], goal: dict[str, Any]) -> None:
+    def pointer(name: str) -> str:
+        return "/" + name.replace("~", "~0").replace("/", "~1")
+
+    patch = [{"op": "remove", "path": pointer(name)} for name in source if name not in goal]
+    patch += [{"op": "add", "path": pointer(name), "value": value} for name, value in goal.items()]
+    patch += [{"op": "test", "path": pointer(name), "value": value} for name, value in goal.items()]
+    assert is_same(apply_patch(JSON_PATCH, source, patch), goal)
+
+
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "finalizers": ["a", "b"], "ownerReferences": [{"uid": "1", "name": "x"}]},
+    "spec": {
+        "containers": [
+            {"name": "main", "image": "one", "env": [{"name": "A", "value": "1"}], "args": ["x"]},
+            {"name": "side", "ports": [{"containerPort": 80, "name": "web"}]},
+        ],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    },
+    "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("patch", "path", "result"),
+    [
+        (
+            {"spec": {"containers": [{"name": "main", "image": "two"}]}},
+            ("spec", "containers", 0),
+            {"name": "main", "image": "two", "env": [{"name": "A", "value": "1"}], "args": ["x"]},
+        ),
+        (
+            {"spec": {"containers": [{"name": "main", "env": [{"name": "B", "value": "2"}], "args": ["y"]}]}},
+            ("spec", "containers", 0),
+            {
+                "name": "main",
+                "image": "one",
+                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
+                "args": ["y"],
+            },
+        ),
+        (
+            {
+                "spec": {
+                    "$setElementOrder/containers": [{"name": "side"}],
+                    "containers": [{"name": "main", "$patch": "delete"}],
+                }
+            },
+            ("spec", "containers"),
+            [{"name": "side", "ports": [{"containerPort": 80, "name": "web"}]}],
+        ),
+        (
+            {"spec": {"containers": [{"$patch": "replace"}, {"name": "new"}]}},
+            ("spec", "containers"),
+            [{"name": "new"}],
+        ),
+        (
+            {"spec": {"containers": [{"name": "side", "ports": [{"containerPort": 81}]}]}},
+            ("spec", "containers", 1, "ports"),
+            [{"containerPort": 80, "name": "web"}, {"containerPort": 81}],
+        ),
+        (
+            {
+                "spec": {
+                    "volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]
+                }
+            },
+            ("spec", "volumes"),
+            [{"name": "v", "hostPath": {"path": "/x"}}],
+        ),
+        ({"metadata": {"finalizers": ["b", "c"]}}, ("metadata", "finalizers"), ["a", "b", "c"]),
+        ({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}, ("metadata", "finalizers"), ["b"]),
+        (
+            {"metadata": {"ownerReferences": [{"uid": "1", "$patch": "delete"}, {"uid": "2"}]}},
+            ("metadata", "ownerReferences"),
+            [{"uid": "2"}],
+        ),
+        (
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}]}},
+            ("status", "conditions"),
+            [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}],
+        ),
+        ({"status": {"$patch": "replace", "phase": "Failed"}}, ("status",), {"phase": "Failed"}),
+        ({"spec": {"volumes": None, "nodeName": "n"}}, ("spec", "nodeName"), "n"),
+    ],
+)
+def test_strategic_patches_merge_lists_by_key(patch: Any, path: tuple[Any, ...], result: Any) -> None:
+    before = copied(POD)
+    value: Any = apply_patch(STRATEGIC_PATCH, POD, patch)
+    for step in path:
+        value = value[step]
+    assert value == result
+    assert before == POD
+
+
+def test_a_strategic_patch_may_remove_a_part_by_directive() -> None:
+    assert "status" not in apply_patch(STRATEGIC_PATCH, POD, {"status": {"$patch": "delete"}})
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"spec": {"containers": [{"image": "nameless"}]}},
+        {"spec": {"$patch": "shuffle"}},
+        {"spec": {"$whatever": 1}},
+    ],
+)
+def test_a_strategic_patch_that_makes_no_sense_is_a_bad_request(patch: Any) -> None:
+    with pytest.raises(BadRequest):
+        apply_patch(STRATEGIC_PATCH, POD, patch)
