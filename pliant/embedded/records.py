@@ -7,29 +7,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pliant.embedded.selectors import field_value
+
 Object = dict[str, Any]
 
-SELECTABLE: Mapping[str, tuple[str, ...]] = {
-    "/pods": ("spec.nodeName", "status.phase", "spec.restartPolicy", "spec.schedulerName", "status.podIP"),
-    "/events": (
-        "involvedObject.kind",
-        "involvedObject.namespace",
-        "involvedObject.name",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
-        "reason",
-        "reportingComponent",
-        "source",
-        "type",
-    ),
-    "/secrets": ("type",),
-    "/services": ("spec.clusterIP", "spec.type"),
-    "/namespaces": ("status.phase",),
-    "/nodes": ("spec.unschedulable",),
+INDEXED: Mapping[str, tuple[str, ...]] = {
+    "/pods": ("spec.nodeName", "status.phase"),
+    "/events": ("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid"),
+    "/services": ("spec.clusterIP",),
 }
-"""The field selectors each resource understands beside metadata.name and metadata.namespace."""
+"""Fields kept beside each object, because selectors name them often; others are read from the object."""
 
 
 class Key(NamedTuple):
@@ -48,14 +35,14 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     version: int
     labels: dict[str, str]
     owners: tuple[str, ...]
-    selectable: tuple[str, ...]
+    indexed: tuple[str, ...]
     leaving: bool
     body: bytes
 
     def fields(self) -> dict[str, str]:
-        """The values a field selector may ask for."""
+        """The fields known without decoding the object."""
         fields = {"metadata.name": self.key.name, "metadata.namespace": self.key.namespace}
-        fields.update(zip(SELECTABLE.get(self.key.resource, ()), self.selectable, strict=True))
+        fields.update(zip(INDEXED.get(self.key.resource, ()), self.indexed, strict=True))
         return fields
 
     def decode(self) -> Object:
@@ -107,20 +94,7 @@ def record(resource: str, obj: Object) -> Record:
         version=int(metadata["resourceVersion"]),
         labels=dict(metadata.get("labels") or {}),
         owners=tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
-        selectable=tuple(_text_at(obj, path) for path in SELECTABLE.get(resource, ())),
+        indexed=tuple(field_value(obj, path) for path in INDEXED.get(resource, ())),
         leaving=bool(metadata.get("deletionTimestamp")),
         body=encode(obj),
     )
-
-
-def _text_at(obj: Object, path: str) -> str:
-    value: Any = obj
-    for part in path.split("."):
-        if not isinstance(value, dict):
-            return ""
-        value = value.get(part)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):  # an event's source selects by its component
-        value = value.get("component")
-    return "" if value is None else str(value)

@@ -1,0 +1,27 @@
+"""What a client may ask about itself: the one credential there is may do everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+USER = {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}
+
+_RULE = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+_EVERYTHING = {"resourceRules": [_RULE], "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}
+
+
+def review(group: str, version: str, plural: str) -> dict[str, Any] | None:
+    """The answer to a self-review, whatever it asks; None for anything else."""
+    answers: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
+        ("authorization.k8s.io", "selfsubjectaccessreviews"): ("SelfSubjectAccessReview", {"allowed": True}),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"): (
+            "SelfSubjectRulesReview",
+            {**_EVERYTHING, "incomplete": False},
+        ),
+        ("authentication.k8s.io", "selfsubjectreviews"): ("SelfSubjectReview", {"userInfo": USER}),
+    }
+    found = answers.get((group, plural)) if version == "v1" else None
+    if found is None:
+        return None
+    kind, status = found
+    return {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "spec": {}, "status": status}

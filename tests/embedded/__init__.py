@@ -1,0 +1,1 @@
+"""The embedded cluster, part by part."""

@@ -1,0 +1,159 @@
+"""A server to talk to in tests: in memory, at a time of the test's choosing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from pliant.embedded.api import ApiServer
+from pliant.embedded.direct import DirectTransport
+from pliant.embedded.logs import LogSource
+from pliant.embedded.resources import Catalog
+from pliant.embedded.store import Store
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS, Resource
+from pliant.kube.transport import JSON, Reply, Request
+
+WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
+
+
+class HandClock:
+    """Moves only when told."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2030, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class Served:
+    """A running server and a client of it."""
+
+    def __init__(self, api: ApiServer, clock: HandClock) -> None:
+        self.api = api
+        self.clock = clock
+        self.transport = DirectTransport(api)
+        self.client = KubeClient(self.transport)
+
+    async def call(
+        self, method: str, path: str, body: Any = None, *, media: str = JSON, accept: str = JSON, **query: str
+    ) -> tuple[Reply, Any]:
+        """One raw exchange: the reply and its decoded body."""
+        sent = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        reply = await self.transport.send(
+            Request(method=method, path=path, query=query, body=sent, content_type=media, accept=accept)
+        )
+        return reply, msgspec.json.decode(reply.body) if reply.body[:1] in (b"{", b"[") else reply.body
+
+
+@asynccontextmanager
+async def serving(store: Store | None = None, logs: LogSource | None = None) -> AsyncIterator[Served]:
+    """A prepared server with its garbage collector."""
+    clock = HandClock()
+    store = store or Store.in_memory()
+    async with ApiServer.started(store, Catalog.standard(), clock, logs=logs, chance=random.Random(1)) as api:
+        yield Served(api, clock)
+
+
+def pod(name: str = "a", *, labels: Mapping[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    """A small pod."""
+    about = {"name": name, **({"labels": dict(labels)} if labels else {}), **metadata}
+    spec = {"containers": [{"name": "main", "image": "x", "command": ["true"]}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+
+
+def config(name: str = "a", *, owner: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A ConfigMap, perhaps owned."""
+    metadata: dict[str, Any] = {"name": name}
+    if owner is not None:
+        metadata["ownerReferences"] = [owned_by(owner)]
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **more}
+
+
+def owned_by(owner: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A reference to an owner."""
+    about = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": about["name"],
+        "uid": about["uid"],
+        **more,
+    }
+
+
+def widget(name: str = "a", **spec: Any) -> dict[str, Any]:
+    """An object of the test's own kind."""
+    return {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
+
+
+def widget_definition() -> dict[str, Any]:
+    """The CRD of widgets: a size with a default, a colour, status and scale."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer", "minimum": 0, "default": 1},
+                    "colour": {"type": "string", "enum": ["red", "green"]},
+                },
+            },
+            "status": {
+                "type": "object",
+                "properties": {
+                    "size": {"type": "integer"},
+                    "phase": {"type": "string"},
+                    "selector": {"type": "string"},
+                },
+            },
+        },
+    }
+    scale = {
+        "specReplicasPath": ".spec.size",
+        "statusReplicasPath": ".status.size",
+        "labelSelectorPath": ".status.selector",
+    }
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}, "scale": scale},
+        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.org"},
+        "spec": {
+            "group": "example.org",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]},
+            "versions": [version],
+        },
+    }
+
+
+async def with_widgets(served: Served) -> None:
+    """Serve widgets from now on."""
+    await served.client.create(CRDS, None, widget_definition())
+
+
+async def turns(until: Callable[[], bool], what: str, most: int = 1000) -> None:
+    """Let other tasks run until something holds."""
+    for _ in range(most):
+        if until():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"never came about: {what}")

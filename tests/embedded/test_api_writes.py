@@ -1,0 +1,316 @@
+"""Creating and changing objects, in the words of the real server."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pliant.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
+from pliant.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
+from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from tests.embedded.serving import WIDGETS, Served, config, pod, serving, widget, with_widgets
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with serving() as served:
+        yield served
+
+
+async def test_a_created_object_gets_what_the_server_gives(served: Served) -> None:
+    made = await served.client.create(PODS, "default", pod("a"))
+    metadata = made["metadata"]
+    assert metadata["uid"].count("-") == 4
+    assert metadata["creationTimestamp"] == "2030-01-01T00:00:00Z"
+    assert int(metadata["resourceVersion"]) == served.api.store.visible.version
+    assert metadata["namespace"] == "default"
+    spec = made["spec"]
+    assert spec["restartPolicy"] == "Always"
+    assert spec["dnsPolicy"] == "ClusterFirst"
+    assert spec["schedulerName"] == "default-scheduler"
+    assert spec["terminationGracePeriodSeconds"] == 30
+    assert spec["serviceAccountName"] == "default"
+    assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert await served.client.get(PODS, "default", "a") == made
+
+
+async def test_names_are_drawn_from_a_prefix(served: Served) -> None:
+    drawn = set()
+    for _ in range(5):
+        made = await served.client.create(PODS, "default", pod("") | {"metadata": {"generateName": "run-"}})
+        drawn.add(made["metadata"]["name"])
+    assert len(drawn) == 5
+    assert all(name.startswith("run-") and len(name) == 9 for name in drawn)
+
+
+async def test_a_name_can_be_taken_only_once(served: Served) -> None:
+    await served.client.create(PODS, "default", pod("a"))
+    with pytest.raises(AlreadyExists) as refused:
+        await served.client.create(PODS, "default", pod("a"))
+    assert refused.value.message == 'pods "a" already exists'
+    assert refused.value.details == {"name": "a", "kind": "pods"}
+
+
+async def test_what_is_absent_is_said_to_be_absent(served: Served) -> None:
+    await with_widgets(served)
+    with pytest.raises(NotFound, match=r'^pods "x" not found$'):
+        await served.client.get(PODS, "default", "x")
+    with pytest.raises(NotFound, match=r'^widgets.example.org "x" not found$'):
+        await served.client.get(WIDGETS, "default", "x")
+    with pytest.raises(NotFound, match=r'^namespaces "nowhere" not found$'):
+        await served.client.create(PODS, "nowhere", pod("a"))
+
+
+async def test_a_stale_update_conflicts(served: Served) -> None:
+    made = await served.client.create(CONFIG_MAPS, "default", config("a", data={"x": "1"}))
+    newer = await served.client.replace(CONFIG_MAPS, "default", "a", made | {"data": {"x": "2"}})
+    with pytest.raises(Conflict) as refused:
+        await served.client.replace(CONFIG_MAPS, "default", "a", made | {"data": {"x": "3"}})
+    assert refused.value.message == (
+        'Operation cannot be fulfilled on configmaps "a": the object has been modified; '
+        "please apply your changes to the latest version and try again"
+    )
+    assert await served.client.get(CONFIG_MAPS, "default", "a") == newer
+
+
+async def test_an_update_of_another_incarnation_conflicts(served: Served) -> None:
+    made = await served.client.create(CONFIG_MAPS, "default", config("a"))
+    made["metadata"] |= {"uid": "another", "resourceVersion": ""}
+    with pytest.raises(Conflict, match="UID in precondition: another"):
+        await served.client.replace(CONFIG_MAPS, "default", "a", made)
+
+
+async def test_writing_the_same_again_changes_no_version(served: Served) -> None:
+    await with_widgets(served)
+    made = await served.client.create(WIDGETS, "default", widget("a", size=2))
+    assert await served.client.replace(WIDGETS, "default", "a", made) == made
+    assert await served.client.patch(WIDGETS, "default", "a", {"spec": {"size": 2}}) == made
+    assert await served.client.patch(WIDGETS, "default", "a", {}, subresource="status") == made
+
+
+async def test_generation_counts_changes_of_the_wish_alone(served: Served) -> None:
+    await with_widgets(served)
+    made = await served.client.create(WIDGETS, "default", widget("a"))
+    assert made["metadata"]["generation"] == 1
+    labelled = await served.client.patch(WIDGETS, "default", "a", {"metadata": {"labels": {"x": "y"}}})
+    assert labelled["metadata"]["generation"] == 1
+    noted = await served.client.patch(WIDGETS, "default", "a", {"status": {"phase": "On"}}, subresource="status")
+    assert noted["metadata"]["generation"] == 1
+    grown = await served.client.patch(WIDGETS, "default", "a", {"spec": {"size": 5}})
+    assert grown["metadata"]["generation"] == 2
+    assert grown["status"] == {"phase": "On"}
+
+
+async def test_each_endpoint_changes_only_its_own_part(served: Served) -> None:
+    await with_widgets(served)
+    made = await served.client.create(WIDGETS, "default", widget("a") | {"status": {"phase": "Faked"}})
+    assert "status" not in made
+    both = {"spec": {"size": 9}, "status": {"phase": "On"}}
+    noted = await served.client.patch(WIDGETS, "default", "a", both, subresource="status")
+    assert (noted["spec"]["size"], noted["status"]) == (1, {"phase": "On"})
+    grown = await served.client.patch(WIDGETS, "default", "a", both | {"status": {"phase": "Off"}})
+    assert (grown["spec"]["size"], grown["status"]) == (9, {"phase": "On"})
+
+
+async def test_what_the_server_owns_cannot_be_rewritten(served: Served) -> None:
+    made = await served.client.create(CONFIG_MAPS, "default", config("a"))
+    theirs = {
+        "creationTimestamp": "2001-01-01T00:00:00Z",
+        "deletionTimestamp": "2001-01-01T00:00:00Z",
+        "generation": 7,
+    }
+    assert await served.client.patch(CONFIG_MAPS, "default", "a", {"metadata": theirs}) == made
+
+
+async def test_a_patch_that_names_a_version_is_bound_to_it(served: Served) -> None:
+    made = await served.client.create(CONFIG_MAPS, "default", config("a"))
+    bound = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "data": {"x": "1"}}
+    await served.client.patch(CONFIG_MAPS, "default", "a", bound)
+    with pytest.raises(Conflict, match="has been modified"):
+        await served.client.patch(CONFIG_MAPS, "default", "a", bound | {"data": {"x": "2"}})
+
+
+async def test_patches_come_in_three_kinds(served: Served) -> None:
+    await served.client.create(PODS, "default", pod("a", labels={"x": "1", "y": "2"}))
+    patch = [{"op": "replace", "path": "/metadata/labels/x", "value": "3"}]
+    await served.client.patch(PODS, "default", "a", patch, content_type=JSON_PATCH)
+    await served.client.patch(
+        PODS, "default", "a", {"metadata": {"labels": {"y": None}}}, content_type=MERGE_PATCH
+    )
+    image = {"spec": {"containers": [{"name": "main", "image": "new"}]}}
+    made = await served.client.patch(PODS, "default", "a", image, content_type=STRATEGIC_PATCH)
+    assert made["metadata"]["labels"] == {"x": "3"}
+    assert made["spec"]["containers"][0]["command"] == ["true"]
+    assert made["spec"]["containers"][0]["image"] == "new"
+
+
+async def test_patches_it_cannot_read_are_refused_by_media_type(served: Served) -> None:
+    await with_widgets(served)
+    await served.client.create(WIDGETS, "default", widget("a"))
+    path = WIDGETS.path("default", "a")
+    for media in (APPLY_PATCH, STRATEGIC_PATCH, "text/plain"):
+        reply, status = await served.call("PATCH", path, {}, media=media)
+        assert (reply.status, status["reason"]) == (415, "UnsupportedMediaType")
+    reply, status = await served.call("PATCH", path, {}, media=APPLY_PATCH)
+    assert "server-side apply is not served here" in status["message"]
+
+
+async def test_unknown_fields_are_refused_warned_of_or_ignored(served: Served) -> None:
+    await with_widgets(served)
+    path = WIDGETS.path("default")
+    reply, status = await served.call("POST", path, widget("a", sizee=1), fieldValidation="Strict")
+    assert reply.status == 400
+    assert status["message"] == (
+        'Widget in version "v1" cannot be handled as a Widget: strict decoding error: unknown field "spec.sizee"'
+    )
+    reply, made = await served.call("POST", path, widget("b", sizee=1))
+    assert reply.headers["Warning"] == r'299 - "unknown field \"spec.sizee\""'
+    assert made["spec"] == {"size": 1}
+    reply, _ = await served.call("POST", path, widget("c", sizee=1), fieldValidation="Ignore")
+    assert (reply.status, reply.headers) == (201, {})
+
+
+async def test_an_object_that_breaks_its_schema_is_refused_field_by_field(served: Served) -> None:
+    await with_widgets(served)
+    with pytest.raises(Invalid) as refused:
+        await served.client.create(WIDGETS, "default", widget("a", size=-1, colour="blue"))
+    assert refused.value.message.startswith('Widget.example.org "a" is invalid: [')
+    assert {cause["field"] for cause in refused.value.details["causes"]} == {"spec.size", "spec.colour"}
+    with pytest.raises(Invalid, match=r"spec.size"):
+        await served.client.create(WIDGETS, "default", widget("a", size=-1))
+
+
+async def test_names_and_kinds_must_fit_the_path(served: Served) -> None:
+    for name in ("Upper", "under_score", "-dash"):
+        with pytest.raises(Invalid, match=r"metadata.name: Invalid value"):
+            await served.client.create(PODS, "default", pod(name))
+    with pytest.raises(Invalid, match="name or generateName is required"):
+        await served.client.create(PODS, "default", pod(""))
+    with pytest.raises(BadRequest, match="does not match the namespace sent on the request"):
+        await served.client.create(PODS, "default", pod("a", namespace="other"))
+    with pytest.raises(BadRequest, match="the request is for v1, Kind=Pod"):
+        await served.client.create(PODS, "default", config("a"))
+    made = await served.client.create(CONFIG_MAPS, "default", config("a"))
+    with pytest.raises(BadRequest, match="does not match the name on the URL"):
+        await served.client.replace(CONFIG_MAPS, "default", "b", made)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b'{"kind":"Pod"}', b"[" * 100_000])
+async def test_nonsense_is_a_bad_request(served: Served, body: bytes) -> None:
+    reply, status = await served.call("POST", PODS.path("default"), body)
+    assert (reply.status, status["reason"]) == (400, "BadRequest")
+
+
+async def test_yaml_is_read_but_not_its_aliases(served: Served) -> None:
+    text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {day: '2030-01-01'}\n"
+    reply, made = await served.call("POST", CONFIG_MAPS.path("default"), text, media="application/yaml")
+    assert (reply.status, made["data"]) == (201, {"day": "2030-01-01"})
+    bomb = b"a: &a [1]\nb: [*a, *a]\n"
+    reply, status = await served.call("POST", CONFIG_MAPS.path("default"), bomb, media="application/yaml")
+    assert reply.status == 400
+    assert "aliases" in status["message"]
+
+
+async def test_a_dry_run_answers_and_keeps_nothing(served: Served) -> None:
+    version = served.api.store.visible.version
+    reply, made = await served.call("POST", SERVICES.path("default"), service("a"), dryRun="All")
+    assert (reply.status, made["metadata"]["name"]) == (201, "a")
+    assert served.api.store.visible.version == version
+    await served.client.create(CONFIG_MAPS, "default", config("a"))
+    reply, _ = await served.call("DELETE", CONFIG_MAPS.path("default", "a"), dryRun="All")
+    assert reply.status == 200
+    await served.client.get(CONFIG_MAPS, "default", "a")
+
+
+def service(name: str, **spec: Any) -> dict[str, Any]:
+    spec = {"selector": {"x": "y"}, "ports": [{"port": 80}], **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+async def test_services_get_addresses_of_their_own(served: Served) -> None:
+    first = await served.client.create(SERVICES, "default", service("a"))
+    second = await served.client.create(SERVICES, "default", service("b"))
+    headless = await served.client.create(SERVICES, "default", service("c", clusterIP="None"))
+    assert first["spec"]["clusterIP"].startswith("10.96.")
+    assert first["spec"]["clusterIP"] != second["spec"]["clusterIP"]
+    assert (first["spec"]["type"], first["spec"]["sessionAffinity"]) == ("ClusterIP", "None")
+    assert first["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert headless["spec"]["clusterIP"] == "None"
+    with pytest.raises(Invalid, match="already allocated"):
+        await served.client.create(SERVICES, "default", service("d", clusterIP=first["spec"]["clusterIP"]))
+    with pytest.raises(Invalid, match="may not change once set"):
+        await served.client.patch(SERVICES, "default", "a", {"spec": {"clusterIP": "10.96.9.9"}})
+    await served.client.delete(SERVICES, "default", "a")
+    await served.client.create(SERVICES, "default", service("d", clusterIP=first["spec"]["clusterIP"]))
+
+
+async def test_secrets_take_plain_text_and_keep_it_encoded(served: Served) -> None:
+    plain = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"word": "hush"}}
+    made = await served.client.create(SECRETS, "default", plain)
+    assert made["data"] == {"word": base64.b64encode(b"hush").decode()}
+    assert "stringData" not in made
+    assert made["type"] == "Opaque"
+
+
+async def test_a_pod_cannot_be_rewritten_but_for_a_few_fields(served: Served) -> None:
+    await served.client.create(PODS, "default", pod("a"))
+    with pytest.raises(Invalid, match="pod updates may not change fields other than"):
+        await served.client.patch(PODS, "default", "a", {"spec": {"restartPolicy": "Never"}})
+    await served.client.patch(PODS, "default", "a", {"spec": {"activeDeadlineSeconds": 5}})
+
+
+async def test_a_namespace_comes_with_its_service_account(served: Served) -> None:
+    names = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    made = await served.client.create(NAMESPACES, None, names)
+    assert made["status"]["phase"] == "Active"
+    assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "team"}
+    await served.client.get(SERVICE_ACCOUNTS, "team", "default")
+    for first in ("default", "kube-system", "kube-public"):
+        await served.client.get(NAMESPACES, None, first)
+
+
+async def test_a_definition_is_established_when_it_is_answered(served: Served) -> None:
+    await with_widgets(served)
+    crd = await served.client.get(CRDS, None, "widgets.example.org")
+    assert {c["type"]: c["status"] for c in crd["status"]["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    assert crd["status"]["storedVersions"] == ["v1"]
+    assert crd["status"]["acceptedNames"]["singular"] == "widget"
+    bad = {**crd, "metadata": {"name": "gadgets.example.org"}}
+    with pytest.raises(Invalid, match=r'must be spec.names.plural\+"."\+spec.group'):
+        await served.client.create(CRDS, None, bad)
+
+
+async def test_scale_reads_and_changes_one_number(served: Served) -> None:
+    await with_widgets(served)
+    await served.client.create(WIDGETS, "default", widget("a", size=2))
+    status = {"status": {"size": 1, "selector": "x=y"}}
+    await served.client.patch(WIDGETS, "default", "a", status, subresource="status")
+    scale = await served.client.get(WIDGETS, "default", "a", subresource="scale")
+    assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
+    assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "x=y"})
+    scale["spec"]["replicas"] = 4
+    await served.client.replace(WIDGETS, "default", "a", scale, subresource="scale")
+    with pytest.raises(Conflict):
+        await served.client.replace(WIDGETS, "default", "a", scale, subresource="scale")
+    await served.client.patch(WIDGETS, "default", "a", {"spec": {"replicas": 5}}, subresource="scale")
+    made = await served.client.get(WIDGETS, "default", "a")
+    assert (made["spec"]["size"], made["metadata"]["generation"]) == (5, 3)
+    with pytest.raises(Invalid, match=r"spec.replicas"):
+        await served.client.patch(WIDGETS, "default", "a", {"spec": {"replicas": -1}}, subresource="scale")
+
+
+async def test_a_pod_is_bound_once(served: Served) -> None:
+    await served.client.create(PODS, "default", pod("a"))
+    target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "node-1"}}
+    await served.client.create(PODS, "default", target, subresource="binding", name="a")
+    made = await served.client.get(PODS, "default", "a")
+    assert made["spec"]["nodeName"] == "node-1"
+    assert [(c["type"], c["status"]) for c in made["status"]["conditions"]] == [("PodScheduled", "True")]
+    with pytest.raises(Conflict, match='already assigned to node "node-1"'):
+        await served.client.create(PODS, "default", target, subresource="binding", name="a")
