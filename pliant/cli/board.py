@@ -31,9 +31,17 @@ class GroupLine:
     group: str
     phase: str
     running: int
+    done: int
     size: int
     restarts: int
     message: str
+
+    @property
+    def count(self) -> str:
+        """How many run of those wanted, and how many are done: `1/2, 1 done`."""
+        if self.done and self.done == self.size:
+            return f"{self.done}/{self.size} done"
+        return f"{self.running}/{self.size}" + (f", {self.done} done" if self.done else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +111,18 @@ class Board:
                 return self._jobs[key]
         return None
 
+    def speakers(self) -> Iterator[str]:
+        """The names of the last members of all groups, which are the longest."""
+        for job in self._jobs.values():
+            for group in job.groups:
+                yield self._short(labels.member_name(job.key, group.name, max(group.size - 1, 0)))
+
     def speaker(self, pod: Pod) -> str:
         """How a member is named before its log lines: short, but never ambiguous."""
-        prefix, name = "", pod.metadata.name
-        if len(self._jobs) == 1:
-            prefix = f"{next(iter(self._jobs)).name}-"
-        return name.removeprefix(prefix) or name
+        return self._short(pod.metadata.name)
+
+    def _short(self, name: str) -> str:
+        return name.removeprefix(f"{next(iter(self._jobs)).name}-") if len(self._jobs) == 1 else name
 
     def lines(self) -> list[GroupLine]:
         """One line per group, in the order written."""
@@ -151,14 +165,15 @@ def _line(job: Job, group: Group, roster: Roster) -> GroupLine:
     state = job.state or _unborn(job)
     places = roster.of(group)
     running = sum(place.standing is Standing.RUNNING for place in places)
-    has_succeeded = bool(places) and all(place.standing is Standing.SUCCEEDED for place in places)
-    phase = "Succeeded" if has_succeeded and not state.phase.is_final else str(state.phase)
+    done = sum(place.standing is Standing.SUCCEEDED for place in places)
+    phase = "Succeeded" if places and done == len(places) and not state.phase.is_final else str(state.phase)
     troubles = [f"{place.title}: {place.pod.trouble}" for place in places if place.pod and place.pod.trouble]
     return GroupLine(
         job=job.key.name,
         group=group.name,
         phase=phase,
         running=running,
+        done=done,
         size=group.size,
         restarts=restarts_of(job, group),
         message=troubles[0] if troubles else state.message,

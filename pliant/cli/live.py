@@ -137,7 +137,7 @@ def group_text(line: GroupLine, name_width: int) -> Text:
         (f"{_name(line):<{name_width}}", "bold"),
         "  ",
         (f"{line.phase:<10}", PHASE_COLOURS.get(line.phase, "yellow")),
-        f"  {line.running}/{line.size}",
+        f"  {line.count}",
         (f"  {restarts}" if restarts else "", "yellow"),
         (f"  {line.message}" if line.message else "", "dim"),
     )

@@ -134,12 +134,11 @@ async def _verdict(plan: Plan, config: ClusterConfig, view: View, began: float) 
     from pliant.embedded.cluster import EmbeddedCluster
     from pliant.kube.client import KubeClient
 
-    async with EmbeddedCluster.started(config) as cluster:
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                return await Session(KubeClient(cluster.transport), plan, view, tasks).verdict(began)
-        except BaseExceptionGroup as group:
-            raise first_error(group) from group
+    try:
+        async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
+            return await Session(KubeClient(cluster.transport), plan, view, tasks).verdict(began)
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
 
 
 def _view(args: Namespace, stop: Stop) -> View:

@@ -105,13 +105,7 @@ class Session:
         for raw in await applier.apply(self._plan.manifests):
             group = raw["apiVersion"].partition("/")[0]
             self._take_job(FRONTENDS[group, raw["kind"]], raw)
-        self._view.expect(
-            f"{group.name}-{group.size - 1}"
-            if len(self._board.jobs) == 1
-            else f"{job.key.name}-{group.name}-{group.size - 1}"
-            for job in self._board.jobs
-            for group in job.groups
-        )
+        self._view.expect(self._board.speakers())
 
     async def _end(self) -> list[Stuck]:
         """Wait for the end of every job; members that can never start end the wait too."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pliant.cli.cluster_options import add_node_options, cluster_config
+from pliant.cli.home import Home, Running
 
 if TYPE_CHECKING:
     from pliant.cli.daemon import Tell
-    from pliant.cli.home import Claim, Home
+    from pliant.cli.home import Claim
     from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
-    from pliant.kube.client import KubeClient
 
 EPILOG = """\
 The cluster runs in the background and keeps its data: `pliant down`, then `pliant up`, and all is there again.
@@ -46,7 +46,6 @@ def configure(parser: ArgumentParser) -> None:
 def execute(args: Namespace) -> int:
     """Start the cluster, unless it is up already; then say how to use it."""
     from pliant.cli.daemon import start_detached
-    from pliant.cli.home import Home
 
     home = Home.of(args.name, os.environ)
     running = home.running()
@@ -73,46 +72,38 @@ def _serve(args: Namespace, home: Home, tell: Tell) -> int:
 
 async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: Tell) -> int:
     """Run the cluster until a signal comes."""
+    from pliant.cli.problems import first_error
     from pliant.cli.stopping import stopping
     from pliant.embedded.cluster import EmbeddedCluster
 
     with stopping() as stop:
         try:
-            async with EmbeddedCluster.started(config) as cluster:
-                await _work(args, cluster, claim, tell)
+            async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
+                await _prepare(args, cluster, tasks)
+                claim.tell(Running(pid=os.getpid(), url=cluster.url, kubeconfig=str(cluster.kubeconfig)))
+                tell({"url": cluster.url, "kubeconfig": str(cluster.kubeconfig)})
+                await asyncio.Event().wait()
         except asyncio.CancelledError:
             if stop.asked_by is None:
                 raise
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
     return 0
 
 
-async def _work(args: Namespace, cluster: EmbeddedCluster, claim: Claim, tell: Tell) -> None:
+async def _prepare(args: Namespace, cluster: EmbeddedCluster, tasks: asyncio.TaskGroup) -> None:
+    """Teach the cluster our kinds, and set the operator to work on them."""
     from pliant.cli.apply import install_crds
-    from pliant.cli.home import Running
-    from pliant.cli.problems import first_error
+    from pliant.controllers.operator import Operator
     from pliant.kube.client import KubeClient
+    from pliant.runtime.clock import SystemClock
 
     client = KubeClient(cluster.transport)
     await install_crds(client)
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            if not args.no_operator:
-                await _start_operator(client, tasks)
-            running = Running(pid=os.getpid(), url=cluster.url, kubeconfig=str(cluster.kubeconfig))
-            claim.tell(running)
-            tell({"url": running.url, "kubeconfig": running.kubeconfig})
-            await asyncio.Event().wait()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
-
-
-async def _start_operator(client: KubeClient, tasks: asyncio.TaskGroup) -> None:
-    from pliant.controllers.operator import Operator
-    from pliant.runtime.clock import SystemClock
-
-    operator = Operator(client, SystemClock())
-    tasks.create_task(operator.run())
-    await operator.wait_ready()
+    if not args.no_operator:
+        operator = Operator(client, SystemClock())
+        tasks.create_task(operator.run())
+        await operator.wait_ready()
 
 
 def _say_up(home: Home, told: dict[str, Any]) -> None:

@@ -53,9 +53,7 @@ def timeout_verdict(board: Board, limit: timedelta, style: Style) -> Verdict:
         job = next(job for job in board.jobs if job.key.name == line.job)
         if job.state is not None and job.state.phase.is_final:
             continue
-        lines.append(
-            f"  {line.job}/{line.group}: {line.phase}, {line.running}/{line.size} running; {line.message}"
-        )
+        lines.append(f"  {line.job}/{line.group}: {line.phase}, {line.count} running; {line.message}")
     lines += [f"  {job}: {title} waits: {why}" for (job, title), why in waiting.items()]
     return Verdict(code=EXIT_TIMEOUT, text="\n".join(lines))
 

@@ -108,6 +108,6 @@ class PlainView:
 
 def phase_line(job: str, phase: str, groups: Sequence[GroupLine], elapsed: timedelta) -> str:
     """A job's phase in one line: `[1.2s] bert: Running, worker 2/2`."""
-    counts = ", ".join(f"{group.group} {group.running}/{group.size}" for group in groups)
+    counts = ", ".join(f"{group.group} {group.count}" for group in groups)
     message = next((group.message for group in groups if group.message), "")
     return f"[{duration_text(elapsed)}] {job}: {phase}, {counts}{f' ({message})' if message else ''}"

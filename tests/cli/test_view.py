@@ -15,7 +15,14 @@ from pliant.cli.view import PlainView, Wishes
 
 def line(phase: str = "Running", running: int = 2, restarts: int = 0, message: str = "") -> GroupLine:
     return GroupLine(
-        job="demo", group="worker", phase=phase, running=running, size=2, restarts=restarts, message=message
+        job="demo",
+        group="worker",
+        phase=phase,
+        running=running,
+        done=0,
+        size=2,
+        restarts=restarts,
+        message=message,
     )
 
 

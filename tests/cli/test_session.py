@@ -1,0 +1,79 @@
+"""One run on a server in this process, with a node that only pretends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pliant.cli.problems import InvalidInput
+from tests.cli.toy_node import JOB, ToyNode, run_on
+
+
+async def test_pods_that_end_at_once_lose_no_line() -> None:
+    shown = await run_on(ToyNode(output=b"first\nmid dle\nlast without end"))
+    assert shown.verdict.code == 0
+    assert shown.verdict.text.startswith("✔ demo succeeded in ")
+    for member in ("worker-0", "worker-1"):
+        lines = [line for line in shown.out.splitlines() if line.startswith(member)]
+        assert lines == [f"{member} │ first", f"{member} │ middle", f"{member} │ lastwithoutend"]
+
+
+async def test_phases_are_told_as_they_pass() -> None:
+    shown = await run_on(ToyNode())
+    assert "demo: Pending" in shown.err.splitlines()[0]
+    assert "demo: Succeed" in shown.err.splitlines()[-1]
+
+
+async def test_a_failure_comes_with_its_first_cause_and_its_last_lines() -> None:
+    shown = await run_on(ToyNode({"demo-worker-1": {"terminated": {"exitCode": 3}}}, output=b"oh\nno"))
+    assert shown.verdict.code == 1
+    assert (
+        "first cause: worker-1 exited with code 3 (pod demo-worker-1, container aitj-worker)" in shown.verdict.text
+    )
+    assert shown.verdict.text.endswith("its last lines:\n    │ oh\n    │ no")
+
+
+async def test_a_container_that_can_never_start_ends_the_run() -> None:
+    waiting = {"waiting": {"reason": "CreateContainerError", "message": "no such program: trian"}}
+    shown = await run_on(ToyNode({"demo-worker-0": waiting}))
+    assert shown.verdict.code == 1
+    assert "demo cannot start: worker-0: CreateContainerError: no such program: trian" in shown.verdict.text
+
+
+async def test_a_run_that_takes_too_long_says_what_it_waited_for() -> None:
+    node = ToyNode({f"demo-worker-{index}": {"running": {}} for index in range(2)})
+    shown = await run_on(node, timeout=timedelta(milliseconds=300))
+    assert shown.verdict.code == 124
+    assert "not done after 0.3s (--timeout)" in shown.verdict.text
+    assert "demo/worker: Running, 2/2 running" in shown.verdict.text
+
+
+async def test_a_warning_is_shown_once_though_it_is_repeated() -> None:
+    shown = await run_on(ToyNode(warnings=3))
+    assert shown.err.count("! demo-worker-0: FailedMount: no such volume") == 1
+
+
+async def test_objects_may_live_in_namespaces_that_nobody_made() -> None:
+    shown = await run_on(ToyNode(), JOB.replace("{name: demo}", "{name: demo, namespace: team-a}"))
+    assert shown.verdict.code == 0
+
+
+async def test_jobs_are_created_after_what_they_need() -> None:
+    needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\ndata: {a: b}\n"
+    shown = await run_on(ToyNode(), f"{JOB}---\n{needs}")
+    assert shown.verdict.code == 0
+
+
+async def test_several_jobs_end_in_one_verdict_each() -> None:
+    shown = await run_on(ToyNode(), f"{JOB}---\n{JOB.replace('name: demo', 'name: other')}")
+    assert shown.verdict.code == 0
+    assert shown.verdict.text.count("✔") == 2
+    assert "other-worker-1 │ first" in shown.out
+
+
+async def test_what_only_the_server_refuses_is_told_with_its_place() -> None:
+    wrong = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {clusterIP: nonsense, ports: [{port: 1}]}\n"
+    with pytest.raises(InvalidInput, match="nonsense") as caught:
+        await run_on(ToyNode(), f"{JOB}---\n{wrong}")
+    assert str(caught.value.problems[0].place).startswith("job.yaml:16:")

@@ -1,0 +1,128 @@
+"""A node that runs nothing: pods end as told, at once, and write what they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from pliant.cli.apply import served_catalog
+from pliant.cli.checks import check
+from pliant.cli.manifests import Manifest
+from pliant.cli.problems import first_error
+from pliant.cli.session import Plan, Session
+from pliant.cli.style import Style
+from pliant.cli.verdict import Verdict
+from pliant.cli.view import PlainView, View, Wishes
+from pliant.cli.yamltext import documents
+from pliant.embedded.api import ApiServer
+from pliant.embedded.direct import DirectTransport
+from pliant.embedded.logs import LogOptions
+from pliant.embedded.resources import Catalog
+from pliant.embedded.store import Store
+from pliant.kube.client import KubeClient
+from pliant.kube.informer import Informer
+from pliant.kube.objects import Pod
+from pliant.kube.resources import EVENTS, PODS
+from pliant.runtime.clock import SystemClock
+
+JOB = """\
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {name: demo}
+spec:
+  replicaSpecs:
+    worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - {name: aitj-worker, image: any, command: [train]}
+"""
+
+
+@dataclass
+class ToyNode:
+    """Takes every pod, and gives it the container state told for it."""
+
+    states: dict[str, dict[str, Any]] = field(default_factory=dict)
+    phase: str = "Succeeded"
+    output: bytes = b"first\nlast"
+    warnings: int = 0
+
+    async def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        for piece in self.output.split(b" "):
+            await asyncio.sleep(0)
+            yield piece
+
+    async def run(self, client: KubeClient) -> None:
+        news: asyncio.Queue[Pod] = asyncio.Queue()
+        informer = Informer(client, PODS, Pod, on_change=lambda old, new: news.put_nowait(new) if new else None)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(informer.run())
+            taken = set[str]()
+            while True:
+                pod = await news.get()
+                if pod.metadata.uid not in taken:
+                    taken.add(pod.metadata.uid)
+                    await self._take(client, pod)
+
+    async def _take(self, client: KubeClient, pod: Pod) -> None:
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        for number in range(self.warnings):
+            about = {"kind": "Pod", "name": name, "namespace": namespace}
+            told = {
+                "type": "Warning",
+                "reason": "FailedMount",
+                "message": "no such volume",
+                "involvedObject": about,
+            }
+            body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{name}.{number}"}, **told}
+            await client.create(EVENTS, namespace, body)
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": "toy"}}
+        await client.create(PODS, namespace, binding, subresource="binding", name=name)
+        state = self.states.get(name, {"terminated": {"exitCode": 0}})
+        code = state.get("terminated", {}).get("exitCode")
+        phase = self.phase if code == 0 else "Failed" if code else "Pending" if "waiting" in state else "Running"
+        status = {"name": "aitj-worker", "ready": False, "restartCount": 0, "image": "", "imageID": ""}
+        change = {"status": {"phase": phase, "containerStatuses": [{**status, "state": state}]}}
+        await client.patch(PODS, namespace, name, change, subresource="status")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run showed, and how it ended."""
+
+    verdict: Verdict
+    out: str
+    err: str
+
+
+async def run_on(node: ToyNode, text: str = JOB, timeout: timedelta | None = None) -> Shown:
+    """Run the jobs of a text on a server in this process, with the toy as its only node."""
+    manifests = [Manifest(document.value, document) for document in documents("job.yaml", text.encode())]
+    catalog = served_catalog(manifests)
+    check(manifests, catalog, "default")
+    plan = Plan(manifests=manifests, catalog=catalog, namespace="default", timeout=timeout, style=Style())
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        verdict = await _verdict(node, plan, PlainView(out, err, Wishes(), lambda: None))
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+    return Shown(verdict, out.getvalue(), err.getvalue())
+
+
+async def _verdict(node: ToyNode, plan: Plan, view: View) -> Verdict:
+    async with (
+        ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock(), logs=node) as api,
+        asyncio.TaskGroup() as tasks,
+    ):
+        client = KubeClient(DirectTransport(api))
+        working = tasks.create_task(node.run(client))
+        verdict = await Session(client, plan, view, tasks).verdict(asyncio.get_running_loop().time())
+        view.close()
+        working.cancel()
+        return verdict
