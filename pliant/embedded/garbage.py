@@ -74,8 +74,12 @@ class GarbageCollector:
             if event.gone:
                 self._suspect(*self._visible.dependents(record.uid))
                 self._suspect_leaving_homes(record)
-            elif record.leaving or any(self._visible.find_uid(uid) is None for uid in record.owners):
+            elif record.leaving or any(self._lacks(record, uid) for uid in record.owners):
                 self._suspect(record.key)
+
+    def _lacks(self, dependent: Record, uid: str) -> bool:
+        key = self._visible.find_uid(uid)
+        return key is None or key.namespace not in ("", dependent.key.namespace)
 
     def _suspect_leaving_homes(self, gone: Record) -> None:
         """What waited for an object to go: its owners, its namespace, its definition."""
@@ -125,7 +129,7 @@ class GarbageCollector:
     def _owner(self, dependent: Record, reference: dict[str, Any]) -> Record | None:
         """The owner a reference means, if it lives where the dependent may be owned from."""
         key = self._visible.find_uid(reference["uid"])
-        if key is None or key.namespace not in ("", dependent.key.namespace) or key.name != reference.get("name"):
+        if key is None or self._lacks(dependent, reference["uid"]) or key.name != reference.get("name"):
             return None
         return self._visible.get(key)
 
