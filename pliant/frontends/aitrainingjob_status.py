@@ -11,7 +11,7 @@ import msgspec
 from pliant.errors import InvalidSpec
 from pliant.frontends.aitrainingjob_types import AITrainingJobStatus, ReplicaStatus
 from pliant.frontends.conditions import Condition, history_in, moved_to
-from pliant.frontends.memory import blob_of
+from pliant.frontends.memory import blob_of, plain
 from pliant.model.actions import JobStatus
 from pliant.model.job import Job
 from pliant.model.labels import JOB, REPLICA
@@ -47,7 +47,7 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job | N
         last_reconcile_time=at,
         pliant=blob_of(state),
     )
-    return cast("dict[str, Any]", msgspec.to_builtins(words))
+    return cast("dict[str, Any]", plain(words))
 
 
 def rejected_status(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def rejected_status(problem: InvalidSpec, previous: Mapping[str, Any], now: date
         "phase": previous.get("phase") or "",
         "reason": present.reason,
         "message": present.message,
-        "conditions": msgspec.to_builtins(conditions),
-        "lastReconcileTime": msgspec.to_builtins(_seconds(now)),
+        "conditions": plain(conditions),
+        "lastReconcileTime": plain(_seconds(now)),
     }
 
 

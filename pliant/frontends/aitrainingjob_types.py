@@ -33,7 +33,6 @@ class EdlPolicy(StrEnum):
 
 Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
 Seconds = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]
-Time = Annotated[datetime, Meta(extra_json_schema={"nullable": True})]
 
 
 class ReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -199,8 +198,8 @@ class AITrainingJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omi
     restart_replica_name: Annotated[str, told("The group that called for the latest restart.")] = field(
         name="RestartReplicaName", default=""
     )
-    start_time: Annotated[Time | None, told("When the job was accepted.")] = None
-    start_running_time: Annotated[Time | None, told("When all members first ran.")] = None
-    end_time: Annotated[Time | None, told("When the job ended.")] = None
-    last_reconcile_time: Annotated[Time | None, told("When this status was last written.")] = None
+    start_time: Annotated[datetime | None, told("When the job was accepted.")] = None
+    start_running_time: Annotated[datetime | None, told("When all members first ran.")] = None
+    end_time: Annotated[datetime | None, told("When the job ended.")] = None
+    last_reconcile_time: Annotated[datetime | None, told("When this status was last written.")] = None
     pliant: Annotated[dict[str, Any], told("What the operator must not forget; not for reading.")] = {}

@@ -23,8 +23,8 @@ class Condition(Struct, frozen=True, kw_only=True, rename="camel"):
     status: Annotated[str, told("True for the present phase, False for those passed.")]
     reason: Annotated[str, told("One word for machines.")] = ""
     message: Annotated[str, told("What happened, for people.")] = ""
-    last_probe_time: Annotated[datetime | None, told("When the message last changed.", nullable=True)] = None
-    last_transition_time: Annotated[datetime | None, told("When the phase began.", nullable=True)] = None
+    last_probe_time: Annotated[datetime | None, told("When the message last changed.")] = None
+    last_transition_time: Annotated[datetime | None, told("When the phase began.")] = None
 
 
 def history_in(status: Mapping[str, Any]) -> tuple[Condition, ...]:

@@ -124,7 +124,9 @@ def _schema(shape: inspect.Type) -> dict[str, Any]:
             return {**(stated or {}), **(_template(held) if held else _schema(inner)), **(stated or {})}
         case inspect.UnionType(types=members):
             [only] = [member for member in members if not isinstance(member, inspect.NoneType)]
-            return _schema(only)
+            schema = _schema(only)
+            # The API server takes null for a closed set only where the set itself lists it.
+            return schema if "enum" in schema else {**schema, "nullable": True}
         case inspect.StructType(cls=cls, fields=fields):
             return {"description": " ".join((cls.__doc__ or "").split()), **_struct_schema(fields)}
         case inspect.DictType(value_type=value):
@@ -156,12 +158,11 @@ def _struct_schema(fields: tuple[inspect.Field, ...]) -> dict[str, Any]:
 
 
 def _template(name: str) -> dict[str, Any]:
-    """A Kubernetes type as it stands inside our kinds: metadata only of what a template can hand on."""
+    """A template as it stands inside our kinds: its metadata is only what it can hand on."""
     schema = definition(name)
-    metadata = schema["properties"].get("metadata")
-    if metadata is not None:
-        kept = ("annotations", "creationTimestamp", "finalizers", "generateName", "labels", "name", "namespace")
-        metadata["properties"] = {key: metadata["properties"][key] for key in kept}
+    metadata = schema["properties"]["metadata"]["properties"]
+    kept = ("annotations", "creationTimestamp", "finalizers", "generateName", "labels", "name", "namespace")
+    schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in kept}
     return schema
 
 

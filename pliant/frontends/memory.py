@@ -32,4 +32,9 @@ def remembered(status: Mapping[str, Any]) -> EngineState | None:
 
 def blob_of(state: EngineState) -> dict[str, Any]:
     """The memory as plain data, ready for a status."""
-    return cast("dict[str, Any]", msgspec.to_builtins(state, str_keys=True))
+    return cast("dict[str, Any]", plain(state))
+
+
+def plain(value: Any) -> Any:
+    """A value as an API server gives it back, so that comparing the two tells whether anything changed."""
+    return msgspec.json.decode(msgspec.json.encode(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -40,7 +41,7 @@ def quoted(value: Any) -> str:
 def not_one_of(value: Any, choices: list[str]) -> str:
     """The sentence for a value outside a closed set, with the likely intention."""
     folded = {choice.casefold(): choice for choice in choices}
-    close = get_close_matches(str(value).casefold(), folded, n=1)
+    close = get_close_matches(value.casefold(), folded, n=1) if isinstance(value, str) else ()
     hint = f"; did you mean {folded[close[0]]}?" if close else ""
     return f"{quoted(value)} is not one of {', '.join(choices)}{hint}"
 
@@ -80,22 +81,18 @@ def _present(shape: inspect.Type, raw: Any) -> Any:
 def _faults(shape: inspect.Type, raw: Any, path: str) -> Iterator[InvalidSpec]:
     match bare(shape):
         case inspect.StructType(fields=fields):
-            yield from _mapping_fault(raw, path) or _struct_faults(fields, raw, path)
+            yield from _form_fault(raw, Mapping, "a mapping", path) or _struct_faults(fields, raw, path)
         case inspect.DictType(value_type=value_type):
-            yield from _mapping_fault(raw, path) or _entry_faults(value_type, raw, path)
+            yield from _form_fault(raw, Mapping, "a mapping", path) or _entry_faults(value_type, raw, path)
         case inspect.ListType(item_type=item_type):
-            if not isinstance(raw, list):
-                yield InvalidSpec(path, f"must be a list, got {quoted(raw)}")
-                return
-            for index, item in enumerate(raw):
-                yield from _faults(item_type, item, f"{path}[{index}]")
+            yield from _form_fault(raw, list, "a list", path) or _item_faults(item_type, raw, path)
         case scalar:
             if (problem := _scalar_problem(scalar, raw)) is not None:
                 yield InvalidSpec(path, problem)
 
 
-def _mapping_fault(raw: Any, path: str) -> tuple[InvalidSpec, ...]:
-    return () if isinstance(raw, Mapping) else (InvalidSpec(path, f"must be a mapping, got {quoted(raw)}"),)
+def _form_fault(raw: Any, form: type, named: str, path: str) -> tuple[InvalidSpec, ...]:
+    return () if isinstance(raw, form) else (InvalidSpec(path, f"must be {named}, got {quoted(raw)}"),)
 
 
 def _struct_faults(fields: tuple[inspect.Field, ...], raw: Mapping[str, Any], path: str) -> Iterator[InvalidSpec]:
@@ -112,6 +109,11 @@ def _entry_faults(value_type: inspect.Type, raw: Mapping[str, Any], path: str) -
         yield from _faults(value_type, value, f"{path}.{key}")
 
 
+def _item_faults(item_type: inspect.Type, raw: list[Any], path: str) -> Iterator[InvalidSpec]:
+    for index, item in enumerate(raw):
+        yield from _faults(item_type, item, f"{path}[{index}]")
+
+
 def _scalar_problem(shape: inspect.Type, raw: Any) -> str | None:
     match shape:
         case inspect.EnumType(cls=cls):
@@ -124,9 +126,17 @@ def _scalar_problem(shape: inspect.Type, raw: Any) -> str | None:
         case inspect.StrType():
             return None if isinstance(raw, str) else f"must be text, got {quoted(raw)}"
         case inspect.DateTimeType():
-            return f"must be a time such as 2026-01-31T12:00:00Z, got {quoted(raw)}"
+            return None if _is_time(raw) else f"must be a time such as 2026-01-31T12:00:00Z, got {quoted(raw)}"
         case _:
             return None
+
+
+def _is_time(raw: Any) -> bool:
+    try:
+        msgspec.convert(raw, datetime)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _integer_problem(shape: inspect.IntType, raw: Any) -> str | None:
