@@ -1,0 +1,115 @@
+"""Runs `pliant` in a process of its own, as a user without rights, whoever runs the tests."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+PATIENCE = 60.0
+"""Seconds after which a command that should have ended is taken to hang."""
+_NEEDED = "import aiohttp, cryptography.x509, msgspec, rich, yaml"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command wrote, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class OrdinaryUser:
+    """Somebody with a home folder and nothing else."""
+
+    home: Path
+    mark: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Found in the environment of every process this user started, directly or not."""
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """Start `pliant` with these arguments."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        command = [interpreter(), "-m", "pliant", *words]
+        return subprocess.Popen(command, cwd=self.home, env=self.environment, text=True, **_identity(), **options)
+
+    def run(self, *words: str, **options: Any) -> Ended:
+        """Run `pliant` with these arguments to its end."""
+        with self.start(*words, **options) as process:
+            return finished(process)
+
+    def write(self, name: str, text: str) -> str:
+        """A file in the home folder; its path."""
+        path = self.home / name
+        path.write_text(text)
+        return str(path)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """A bare environment: no display, no runtime folder, a temporary folder of its own."""
+        packages = [str(ROOT), *(path for path in sys.path if path.endswith("site-packages"))]
+        return {
+            "HOME": str(self.home),
+            "TMPDIR": str(self.home),
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": os.pathsep.join(packages),
+            "PLIANT_TEST_MARK": self.mark,
+        }
+
+    def processes(self) -> list[str]:
+        """Command lines of all processes that this user started and that still run."""
+        mine = []
+        for folder in Path("/proc").iterdir():
+            try:
+                if folder.name.isdigit() and self.mark.encode() in (folder / "environ").read_bytes():
+                    mine.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue  # it has ended, or is somebody else's
+        return mine
+
+    def leftovers(self) -> list[str]:
+        """Files of clusters that are still in the temporary folder."""
+        return [str(path) for path in self.home.glob("pliant-*/*") if path.name != "lock"]
+
+
+def finished(process: subprocess.Popen[str]) -> Ended:
+    """Wait for a command to end; one that hangs is killed and fails the test."""
+    try:
+        out, err = process.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        out, err = process.communicate()
+        pytest.fail(f"{process.args!r} hangs\n{out}\n{err}")
+    return Ended(process.returncode, out or "", err or "")
+
+
+@cache
+def interpreter() -> str:
+    """A Python that an ordinary user may run and that has what Pliant needs."""
+    user = OrdinaryUser(Path("/"))
+    for python in (sys.executable, "/usr/bin/python3"):
+        try:
+            tried = subprocess.run(
+                [python, "-c", _NEEDED], env=user.environment, check=False, capture_output=True, **_identity()
+            )
+        except PermissionError:
+            continue
+        if tried.returncode == 0:
+            return python
+    pytest.skip("no Python here that an ordinary user could run")
+
+
+def _identity() -> dict[str, Any]:
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}

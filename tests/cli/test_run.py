@@ -1,0 +1,212 @@
+"""`pliant run` in real processes, as an ordinary user: every way it can end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
+
+QUICKSTART = ROOT / "examples" / "quickstart"
+
+
+def job(command: str, *, name: str = "demo", replicas: int = 1, more: str = "") -> str:
+    """A job whose workers run a shell script."""
+    return f"""\
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {{name: {name}}}
+spec:
+  replicaSpecs:
+    worker:
+      replicas: {replicas}
+      template:
+        spec:
+          terminationGracePeriodSeconds: 1
+          containers:
+            - name: aitj-worker
+              image: any
+              command: [sh, -c, {command!r}]
+              {more}
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(user: OrdinaryUser) -> Iterator[None]:
+    """Whatever happens in a test, no process and no file outlives the run."""
+    yield
+    assert user.processes() == []
+    assert user.leftovers() == []
+
+
+def steps(text: str) -> list[str]:
+    return re.findall(r"step \d+ loss [\d.]+", text)
+
+
+def wait_for(stream: IO[str], words: str) -> None:
+    for line in stream:
+        if words in line:
+            return
+    pytest.fail(f"never said {words!r}")
+
+
+def test_the_quickstart_trains_and_survives_a_kill(user: OrdinaryUser) -> None:
+    done = user.run("run", str(QUICKSTART / "job.yaml"))
+    assert done.code == 0, done.err
+    assert "✔ quickstart succeeded in " in done.err
+    assert "worker-1 │ joined quickstart-worker-0.default:29500" in done.out
+    assert len(steps(done.out)) == 11
+
+    again = user.run("run", str(QUICKSTART / "restart.yaml"))
+    assert again.code == 0, again.err
+    assert "(2 workers, 1 restart)" in again.err
+    assert "worker-1 │ step 60: kill -9 myself" in again.out
+    assert steps(again.out) == steps(done.out)
+
+
+def test_lines_of_short_pods_all_arrive(user: OrdinaryUser) -> None:
+    text = job("seq 100; printf end", replicas=3)
+    done = user.run("run", user.write("job.yaml", text))
+    assert done.code == 0, done.err
+    for member in range(3):
+        lines = [line for line in done.out.splitlines() if line.startswith(f"worker-{member} │ ")]
+        assert [line.partition("│ ")[2] for line in lines] == [*map(str, range(1, 101)), "end"]
+
+
+def test_a_failure_shows_who_how_and_the_last_words(user: OrdinaryUser) -> None:
+    text = job(
+        'echo working; [ $TRAININGJOB_REPLICA_INDEX = 1 ] && { echo "no data" >&2; exit 3; }; sleep 60', replicas=2
+    )
+    done = user.run("run", user.write("job.yaml", text))
+    assert done.code == 1
+    assert "✘ demo failed after " in done.err
+    assert "first cause: worker-1 exited with code 3 (pod demo-worker-1, container aitj-worker)" in done.err
+    assert "│ no data" in done.err
+
+
+def test_a_signal_is_called_by_its_name(user: OrdinaryUser) -> None:
+    done = user.run("run", user.write("job.yaml", job("kill -SEGV $$")))
+    assert done.code == 1
+    assert "worker-0 was killed by SIGSEGV (exit code 139)" in done.err
+
+
+def test_a_program_that_is_not_there_ends_the_run(user: OrdinaryUser) -> None:
+    text = job("x").replace("[sh, -c, 'x']", "[no-such-program]")
+    done = user.run("run", user.write("job.yaml", text))
+    assert done.code == 1
+    assert "no-such-program" in done.err
+
+
+def test_a_job_that_hangs_is_given_up_in_time(user: OrdinaryUser) -> None:
+    done = user.run("run", "--timeout", "2s", user.write("job.yaml", job("echo hi; exec sleep 1000")))
+    assert done.code == 124
+    assert "not done after 2.0s" in done.err
+    assert "demo/worker: Running, 1/1 running" in done.err
+
+
+def test_a_job_too_large_for_every_node_says_so_at_once(user: OrdinaryUser) -> None:
+    text = job("true", more="resources: {requests: {cpu: 4000}}")
+    done = user.run("run", user.write("job.yaml", text))
+    assert done.code == 1
+    assert "demo cannot start: worker-0: " in done.err
+    assert "cpu" in done.err
+    assert "--node-cpu" in done.err
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_interrupted_run_cleans_up(user: OrdinaryUser, sent: signal.Signals, code: int) -> None:
+    with user.start("run", user.write("job.yaml", job("echo here; exec sleep 1000"))) as process:
+        assert process.stdout is not None
+        wait_for(process.stdout, "here")
+        process.send_signal(sent)
+        done = finished(process)
+    assert done.code == code
+    assert "interrupted after" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_second_interrupt_waits_for_nothing(user: OrdinaryUser) -> None:
+    stubborn = job('trap "" TERM INT; echo here; while :; do sleep 1; done').replace(
+        "terminationGracePeriodSeconds: 1", "terminationGracePeriodSeconds: 1000"
+    )
+    with user.start("run", user.write("job.yaml", stubborn)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        wait_for(process.stdout, "here")
+        process.send_signal(signal.SIGINT)
+        wait_for(process.stderr, "stopping…")
+        process.send_signal(signal.SIGINT)
+        done = finished(process)
+    assert done.code == 130
+    user.run("run", user.write("job.yaml", job("true")))
+
+
+def test_what_a_killed_run_leaves_is_swept_by_the_next(user: OrdinaryUser) -> None:
+    with user.start("run", user.write("job.yaml", job("echo here; exec sleep 1000"))) as process:
+        assert process.stdout is not None
+        wait_for(process.stdout, "here")
+        process.kill()
+        process.wait()
+    assert user.run("run", user.write("job.yaml", job("true"))).code == 0
+
+
+def test_a_reader_that_goes_away_ends_the_run_quietly(user: OrdinaryUser) -> None:
+    with user.start("run", user.write("job.yaml", job("while :; do echo line; sleep 0.05; done"))) as process:
+        assert process.stdout is not None
+        wait_for(process.stdout, "line")
+        process.stdout.close()
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(60) == 141
+    assert "Traceback" not in said
+
+
+def test_a_terminal_gets_a_live_view(user: OrdinaryUser) -> None:
+    ours, theirs = os.openpty()
+    with user.start("run", str(QUICKSTART / "job.yaml"), stdout=theirs, stderr=subprocess.STDOUT) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while piece := os.read(ours, 65536):
+                shown += piece
+        except OSError:
+            pass  # the other end of a terminal closes with an error
+        assert process.wait(60) == 0
+    os.close(ours)
+    text = shown.decode()
+    assert "quickstart/worker" in text
+    assert "\x1b[36mworker-0 │ \x1b[0m" in text
+    assert len(steps(text)) == 11
+    assert "quickstart succeeded" in text.splitlines()[-1]
+    assert "\x1b[?25h" in text
+
+
+def test_quiet_says_only_how_it_ended(user: OrdinaryUser) -> None:
+    done = user.run("run", "--quiet", user.write("job.yaml", job("echo hi")))
+    assert done.out == ""
+    assert re.fullmatch(r"✔ demo succeeded in [\d.]+s \(1 worker\)\n", done.err)
+
+
+def test_data_can_be_kept(user: OrdinaryUser) -> None:
+    folder = user.home / "data"
+    done = user.run("run", "--data", str(folder), user.write("job.yaml", job("echo hi")))
+    assert done.code == 0, done.err
+    assert any(Path(folder).iterdir())
+    again = user.run("run", "--data", str(folder), user.write("job.yaml", job("echo hi")))
+    assert again.code == 2
+    assert "the folder is not empty" in again.err
+
+
+def test_two_runs_at_once_do_not_meet(user: OrdinaryUser) -> None:
+    with (
+        user.start("run", str(QUICKSTART / "job.yaml")) as first,
+        user.start("run", str(QUICKSTART / "job.yaml")) as second,
+    ):
+        assert finished(first).code == finished(second).code == 0

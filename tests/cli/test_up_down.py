@@ -1,0 +1,125 @@
+"""`pliant up` and `pliant down`, and what others can do with a cluster that stays up."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pliant.cli.home import AlreadyRunning, Home, Running
+from pliant.errors import UserError
+from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
+
+QUICKSTART = ROOT / "examples" / "quickstart"
+
+
+@pytest.fixture(autouse=True)
+def down(user: OrdinaryUser) -> Iterator[None]:
+    """Whatever happens in a test, its cluster is stopped."""
+    yield
+    user.run("down", "--purge")
+    assert user.processes() == []
+    assert not (user.home / ".local" / "share" / "pliant" / "default").exists()
+
+
+def kubeconfig_from(output: str) -> str:
+    word, _, path = output.strip().partition("=")
+    assert word == "export KUBECONFIG"
+    [path] = shlex.split(path)
+    return path
+
+
+def kubectl(user: OrdinaryUser, kubeconfig: str, *words: str) -> str:
+    program = shutil.which("kubectl")
+    if program is None:
+        pytest.skip("kubectl is not installed")
+    done = subprocess.run(
+        [program, f"--cache-dir={user.home}/kube-cache", *words],
+        env={**os.environ, "KUBECONFIG": kubeconfig},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_cluster_stays_up_is_found_again_and_keeps_its_objects(user: OrdinaryUser) -> None:
+    up = user.run("up")
+    assert up.code == 0, up.err
+    kubeconfig = kubeconfig_from(up.out)
+    assert Path(kubeconfig).stat().st_mode & 0o777 == 0o600
+    kubectl(user, kubeconfig, "apply", "-f", str(QUICKSTART / "job.yaml"))
+    kubectl(user, kubeconfig, "wait", "aitj/quickstart", "--for=jsonpath={.status.phase}=Succeed", "--timeout=30s")
+
+    again = user.run("up")
+    assert again.code == 0
+    assert "is up already" in again.err
+    assert again.out == up.out
+
+    assert "is down" in user.run("down").err
+    assert user.processes() == []
+    assert "is not running" in user.run("down").err
+
+    resumed = user.run("up")
+    assert "Succeed" in kubectl(user, kubeconfig_from(resumed.out), "get", "aitj", "quickstart")
+
+
+def test_without_an_operator_nobody_works_on_jobs_until_one_comes(user: OrdinaryUser) -> None:
+    kubeconfig = kubeconfig_from(user.run("up", "--no-operator").out)
+    kubectl(user, kubeconfig, "apply", "-f", str(QUICKSTART / "job.yaml"))
+    with user.start("operator", "--kubeconfig", kubeconfig, "--log-format", "json") as operator:
+        kubectl(
+            user, kubeconfig, "wait", "aitj/quickstart", "--for=jsonpath={.status.phase}=Succeed", "--timeout=30s"
+        )
+        operator.send_signal(signal.SIGTERM)
+        done = finished(operator)
+    assert done.code == 0, done.err
+    assert '"message": "operator stopped"' in done.err
+
+
+def test_an_operator_without_a_cluster_says_so(user: OrdinaryUser) -> None:
+    done = user.run("operator")
+    assert done.code == 2
+    assert "no cluster to talk to" in done.err
+
+
+def test_in_the_foreground_it_ends_with_a_signal(user: OrdinaryUser) -> None:
+    with user.start("up", "--foreground") as process:
+        assert process.stdout is not None
+        kubeconfig_from(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        assert finished(process).code == 0
+
+
+def test_a_cluster_that_cannot_start_says_why(user: OrdinaryUser) -> None:
+    done = user.run("up", "--port", "1")
+    assert done.code == 1
+    assert "Traceback" not in done.err
+    assert "pliant.log" in done.err
+
+
+def test_the_place_of_a_cluster_follows_the_environment(tmp_path: Path) -> None:
+    assert Home.of("a", {"PLIANT_HOME": "/x"}).folder == Path("/x/a")
+    assert Home.of("a", {"XDG_DATA_HOME": "/y"}).folder == Path("/y/pliant/a")
+    assert Home.of("a", {}).folder == Path.home() / ".local" / "share" / "pliant" / "a"
+    with pytest.raises(UserError, match="cannot name a cluster"):
+        Home.of("../a", {})
+
+
+def test_only_one_process_holds_a_cluster(tmp_path: Path) -> None:
+    home = Home.of("a", {"PLIANT_HOME": str(tmp_path)})
+    assert home.running() is None
+    with home.held() as claim:
+        claim.tell(Running(pid=os.getpid(), url="https://here", kubeconfig="/there"))
+        assert home.running() == Running(pid=os.getpid(), url="https://here", kubeconfig="/there")
+        with pytest.raises(AlreadyRunning), home.held():
+            pass
+    assert home.running() is None
