@@ -1,0 +1,57 @@
+"""`<kind>/<case>.in.yaml` is what a user writes, `<case>.out.yaml` what Pliant understands by it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pliant.frameworks import framework_for
+from pliant.frontends import FRONTENDS
+from pliant.model.framework import Rank
+from pliant.model.job import Group, Job
+from tests.golden.files import check_golden, yaml_text
+
+HERE = Path(__file__).parent
+CASES = sorted(HERE.glob("*/*.in.yaml"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name.removesuffix(".in.yaml") for case in CASES])
+def test_a_job_is_understood_as_recorded(case: Path) -> None:
+    raw = yaml.safe_load(case.read_text())
+    frontend = FRONTENDS[raw["apiVersion"].split("/")[0], raw["kind"]]
+    job = frontend.parse(raw)
+    check_golden(case.with_name(case.name.replace(".in.", ".out.")), yaml_text(understood(job)))
+
+
+def understood(job: Job) -> dict[str, Any]:
+    """The job in plain data, and the environment of the first member of every group."""
+    fields = {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
+    facts = {
+        name: value for name, value in fields.items() if name not in ("groups", "owner", "created_at", "state")
+    }
+    return {
+        **{name: _plain(value) for name, value in facts.items()},
+        "groups": [_group(job, group) for group in job.groups],
+    }
+
+
+def _group(job: Job, group: Group) -> dict[str, Any]:
+    fields = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
+    environment = framework_for(job.framework).environment(job, Rank(group=group, index=0, attempt=0))
+    facts = {name: _plain(value) for name, value in fields.items() if name not in ("template", "restart")}
+    rule = {field.name: _plain(getattr(group.restart, field.name)) for field in dataclasses.fields(group.restart)}
+    return {**facts, "restart": rule, "environment": dict(environment)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
