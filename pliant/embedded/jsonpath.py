@@ -15,6 +15,7 @@ _TOKEN: Final = re.compile(
     r"""\.(?P<name>(?:\\.|[^.\[\]\\])+)            # .field, with dots escaped by a backslash
       | \[\s*(?P<quote>['"])(?P<key>.*?)(?P=quote)\s*\]   # ['field']
       | \[\s*(?P<index>-?\d+)\s*\]                 # [0]
+      | \[\s*(?P<start>-?\d*)\s*:\s*(?P<stop>-?\d*)\s*\]   # [-1:]
       | (?P<all>\[\s*\*\s*\])                      # [*]
       | \[\?\(\s*@(?P<path>[^=!<>()]+?)\s*(?P<op>==|!=)\s*(?P<value>'[^']*'|"[^"]*"|[^\s)]+)\s*\)\]
     """,
@@ -74,6 +75,8 @@ def _step(match: re.Match[str]) -> Step:
         return _member(match["key"])
     if match["index"] is not None:
         return _item(int(match["index"]))
+    if match["start"] is not None:
+        return _items(*(int(bound) if bound else None for bound in (match["start"], match["stop"])))
     if match["all"] is not None:
         return _every
     return _where(_parsed(match["path"]), match["op"] == "==", match["value"])
@@ -93,6 +96,10 @@ def _item(index: int) -> Step:
             yield value[index]
 
     return step
+
+
+def _items(start: int | None, stop: int | None) -> Step:
+    return lambda value: iter(value[start:stop] if isinstance(value, list) else ())
 
 
 def _every(value: Any) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pliant.embedded.kinds import Kind
 from pliant.embedded.resources import Catalog
+from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import as_resource
 from pliant.kube.transport import JSON, JSON_PATCH, MERGE_PATCH
 from pliant.schemas import definition
@@ -16,6 +17,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LIST_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
 _CORE_PACKAGES: Final = {
     "": "io.k8s.api.core",
+    "autoscaling": "io.k8s.api.autoscaling",
     "coordination.k8s.io": "io.k8s.api.coordination",
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
 }
@@ -40,12 +42,15 @@ def document(catalog: Catalog, group: str, version: str) -> dict[str, Any] | Non
     kinds = [kind for kind in catalog.kinds() if kind.group == group and kind.version == version]
     if not kinds:
         return None
+    scale = _scale()
     schemas: dict[str, Any] = {_META: definition("ObjectMeta"), _LIST_META: definition("ListMeta")}
     paths: dict[str, Any] = {}
     for kind in sorted(kinds, key=lambda kind: kind.plural):
         schemas[_component(kind)] = _object_schema(kind)
         schemas[f"{_component(kind)}List"] = _list_schema(kind)
-        paths |= _paths(kind)
+        paths |= _paths(kind, scale)
+        if kind.scale is not None:
+            schemas[_component(scale)] = _object_schema(scale)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},
@@ -56,6 +61,20 @@ def document(catalog: Catalog, group: str, version: str) -> dict[str, Any] | Non
 
 def _place(group: str, version: str) -> str:
     return f"apis/{group}/{version}" if group else f"api/{version}"
+
+
+def _scale() -> Kind:
+    """What every scale subresource answers with, whatever it scales."""
+    return Kind(
+        group="autoscaling",
+        version="v1",
+        plural="",
+        singular="",
+        kind="Scale",
+        namespaced=True,
+        list_kind="",
+        schema=Schema(definition("Scale")),
+    )
 
 
 def _digest(kinds: Iterable[Kind]) -> str:
@@ -103,7 +122,7 @@ def _list_schema(kind: Kind) -> dict[str, Any]:
     }
 
 
-def _paths(kind: Kind) -> dict[str, Any]:
+def _paths(kind: Kind, scale: Kind) -> dict[str, Any]:
     base = f"/{_place(kind.group, kind.version)}"
     inside = f"{base}/namespaces/{{namespace}}" if kind.namespaced else base
     around = [_path_parameter("namespace")] if kind.namespaced else []
@@ -114,9 +133,9 @@ def _paths(kind: Kind) -> dict[str, Any]:
     }
     if kind.namespaced and "list" in kind.verbs:
         paths[f"{base}/{kind.plural}"] = {"get": _operation(kind, "list", f"{_component(kind)}List")}
-    for name in kind.subresources:
-        if name in ("status", "scale"):
-            paths[f"{one}/{name}"] = _single(kind, [_path_parameter("name"), *around], subresource=True)
+    for name, answer in (("status", kind), ("scale", scale)):
+        if name in kind.subresources:
+            paths[f"{one}/{name}"] = _single(answer, [_path_parameter("name"), *around], subresource=True)
     return {path: item for path, item in paths.items() if len(item) > ("parameters" in item)}
 
 

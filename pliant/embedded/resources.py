@@ -8,6 +8,8 @@ from typing import Any
 from pliant.embedded.builtin import builtin_kinds
 from pliant.embedded.crds import kinds_of
 from pliant.embedded.kinds import ALL_VERBS, Kind, ScalePaths
+from pliant.embedded.schema import copied
+from pliant.errors import InvalidSpec
 
 __all__ = ["ALL_VERBS", "Catalog", "Kind", "ScalePaths"]
 
@@ -41,7 +43,7 @@ class Catalog:
 
     def put_crd(self, crd: Mapping[str, Any]) -> None:
         """Serve what a CRD defines now; InvalidSpec names the field that prevents it, and nothing changes."""
-        kinds = kinds_of(crd)
+        kinds = kinds_of(self._sound(crd))
         self._custom[crd["metadata"]["name"]] = kinds
         self._rebuild()
 
@@ -49,6 +51,16 @@ class Catalog:
         """Serve a CRD's kinds no longer."""
         if self._custom.pop(name, None) is not None:
             self._rebuild()
+
+    def _sound(self, crd: Mapping[str, Any]) -> dict[str, Any]:
+        """A copy that fits the schema of CRDs, so that its members can be trusted."""
+        sound: dict[str, Any] = copied(dict(crd))
+        kind = self.of_kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        if kind is not None and kind.schema is not None:
+            kind.schema.prune(sound)
+            for problem in kind.schema.validate(sound):
+                raise InvalidSpec(problem.field, problem.message)
+        return sound
 
     def _rebuild(self) -> None:
         kinds = [*self._builtin, *(kind for served in self._custom.values() for kind in served)]

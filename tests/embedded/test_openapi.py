@@ -60,6 +60,8 @@ def test_writes_tell_that_fields_are_validated(catalog: Catalog) -> None:
     for operation in (one["patch"], one["put"], many["post"]):
         assert "fieldValidation" in [parameter["name"] for parameter in operation["parameters"]]
         assert operation["x-kubernetes-group-version-kind"] == gvk
+    scale = paths["/apis/example.org/v1/namespaces/{namespace}/jobs/{name}/scale"]["patch"]
+    assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     assert paths["/apis/example.org/v1/jobs"]["get"]["x-kubernetes-action"] == "list"
 
 
@@ -73,8 +75,10 @@ def test_schemas_say_which_kind_they_are(catalog: Catalog) -> None:
     }
 
 
-@pytest.mark.parametrize("place", [("", "v1"), ("coordination.k8s.io", "v1"), ("apiextensions.k8s.io", "v1")])
-def test_built_in_documents_hold_every_reference_they_make(catalog: Catalog, place: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "place", [("", "v1"), ("coordination.k8s.io", "v1"), ("apiextensions.k8s.io", "v1"), ("example.org", "v1")]
+)
+def test_documents_hold_every_reference_they_make(catalog: Catalog, place: tuple[str, str]) -> None:
     found = document(catalog, *place)
     text = msgspec.json.encode(found).decode()
     wanted = {part.partition('"')[0] for part in text.split('"#/components/schemas/')[1:]}

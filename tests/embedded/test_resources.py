@@ -96,6 +96,8 @@ def _version(**changes: Any) -> dict[str, Any]:
     ("changes", "field"),
     [
         ({"group": "other.org"}, "metadata.name"),
+        ({"names": {"plural": "jobs"}}, "spec.names.kind"),
+        ({"versions": "v1"}, "spec.versions"),
         ({"scope": "Galaxy"}, "spec.scope"),
         ({"versions": [_version(storage=False)]}, "spec.versions"),
         ({"versions": [_version(), _version(storage=False)]}, "spec.versions"),

@@ -189,6 +189,33 @@ def test_pruning_and_defaulting_may_come_in_either_order(openapi: dict[str, Any]
     assert one == other
 
 
+_TYPES: dict[str, Any] = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
+
+
+def _is_fit(schema: dict[str, Any], value: Any) -> bool:
+    """Validation in its plainest form, to compare with."""
+    if value is None:
+        return bool(schema.get("nullable"))
+    if type(value) is not _TYPES[schema["type"]]:
+        return False
+    if schema["type"] == "array":
+        return all(_is_fit(schema["items"], entry) for entry in value)
+    if schema["type"] == "object":
+        of = schema.get("properties", {})
+        return all(_is_fit(of.get(name) or schema["additionalProperties"], entry) for name, entry in value.items())
+    return True
+
+
+@given(ROOTS, VALUES)
+def test_validation_agrees_with_its_plainest_form(openapi: dict[str, Any], value: Any) -> None:
+    schema = Schema.compile(openapi)
+    obj = {"spec": value}
+    schema.prune(obj)
+    schema.default(obj)
+    fit = "spec" not in obj or _is_fit(openapi["properties"]["spec"], obj["spec"])
+    assert (schema.validate(obj) == []) is fit
+
+
 @given(st.data())
 def test_what_fits_is_sound_once_pruned_and_defaulted(data: st.DataObject) -> None:
     openapi = data.draw(ROOTS)
