@@ -6,19 +6,25 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pliant.embedded.api import ApiServer
+from pliant.embedded.certs import server_identity
 from pliant.embedded.direct import DirectTransport
+from pliant.embedded.http import HttpFront, loopback_socket
+from pliant.embedded.kubeconfig import write_kubeconfig
 from pliant.embedded.logs import LogSource
 from pliant.embedded.resources import Catalog
 from pliant.embedded.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
 from pliant.kube.transport import JSON, Reply, Request
+from pliant.runtime.clock import SystemClock
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
 
@@ -157,3 +163,29 @@ async def turns(until: Callable[[], bool], what: str, most: int = 1000) -> None:
             return
         await asyncio.sleep(0)
     raise AssertionError(f"never came about: {what}")
+
+
+TOKEN = "a-token-for-tests"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reachable:
+    """A server on a port of this machine."""
+
+    url: str
+    kubeconfig: Path
+    authority: bytes
+    front: HttpFront
+
+
+@asynccontextmanager
+async def reachable(api: ApiServer, folder: Path) -> AsyncIterator[Reachable]:
+    """Serve over HTTPS, with a kubeconfig in `folder`."""
+    identity = server_identity(folder / "tls", SystemClock().now())
+    async with HttpFront.serving(api, token=TOKEN, context=identity.context()) as front:
+        listener = loopback_socket()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        await front.listen(listener)
+        kubeconfig = folder / "kubeconfig"
+        write_kubeconfig(kubeconfig, url=url, authority=identity.authority, token=TOKEN)
+        yield Reachable(url=url, kubeconfig=kubeconfig, authority=identity.authority, front=front)

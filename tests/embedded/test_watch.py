@@ -20,7 +20,7 @@ Seen = list[tuple[str, str]]
 
 @asynccontextmanager
 async def watching(
-    served: Served, resource: Resource = CONFIG_MAPS, *, accept: str = JSON, **query: str
+    served: Served, resource: Resource = CONFIG_MAPS, accept: str = JSON, **query: Any
 ) -> AsyncIterator[list[dict[str, Any]]]:
     """Collects what a watch says while the block runs."""
     lines: list[dict[str, Any]] = []
@@ -87,7 +87,7 @@ async def test_initial_events_end_with_a_bookmark_that_says_so() -> None:
     async with serving() as served:
         await served.client.create(CONFIG_MAPS, "default", config("a"))
         wish = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-        async with watching(served, **wish) as lines:
+        async with watching(served, CONFIG_MAPS, **wish) as lines:
             await settled()
             assert seen(lines) == [("ADDED", "a"), ("BOOKMARK", "")]
             assert lines[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
@@ -130,7 +130,7 @@ async def test_a_watch_by_field_follows_pods_to_their_node() -> None:
 async def test_bookmarks_come_every_minute_and_at_the_end() -> None:
     async with serving() as served:
         wish = {"resourceVersion": version(served), "allowWatchBookmarks": "true", "timeoutSeconds": "150"}
-        async with watching(served, **wish) as lines:
+        async with watching(served, CONFIG_MAPS, **wish) as lines:
             await asyncio.sleep(10)
             await served.client.create(PODS, "default", pod("other-kind"))
             await asyncio.sleep(51)

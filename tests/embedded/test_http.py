@@ -1,0 +1,188 @@
+"""The server over HTTPS: who is let in, what is bounded, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import ssl
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import pytest
+from cryptography import x509
+
+from pliant.embedded.certs import server_identity
+from pliant.embedded.http import loopback_socket
+from pliant.errors import NotFound, Unreachable
+from pliant.kube.client import KubeClient
+from pliant.kube.config import transport_for
+from pliant.kube.resources import CONFIG_MAPS, PODS
+from pliant.kube.transport import Transport
+from pliant.runtime.clock import SystemClock
+from tests.embedded.serving import TOKEN, Reachable, Served, config, pod, reachable, serving
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    served: Served
+    at: Reachable
+    session: aiohttp.ClientSession
+    transport: Transport
+
+    async def status(self, path: str, *, method: str = "GET", **headers: str) -> int:
+        async with self.session.request(method, self.at.url + path, headers=headers) as answer:
+            await answer.read()
+            return answer.status
+
+
+@pytest.fixture
+async def door(tmp_path: Path) -> AsyncIterator[Door]:
+    async with serving() as served, reachable(served.api, tmp_path) as at:
+        trust = ssl.create_default_context(cadata=at.authority.decode())
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
+            transport = transport_for(at.kubeconfig, None)
+            yield Door(served=served, at=at, session=session, transport=transport)
+            await transport.aclose()
+
+
+async def test_the_kubeconfig_lets_a_client_in(door: Door) -> None:
+    assert door.at.kubeconfig.stat().st_mode & 0o777 == 0o600
+    client = KubeClient(door.transport)
+    made = await client.create(PODS, "default", pod("a"))
+    assert await client.get(PODS, "default", "a") == made
+    with pytest.raises(NotFound, match='pods "b" not found'):
+        await client.get(PODS, "default", "b")
+
+
+async def test_nobody_else_gets_in(door: Door) -> None:
+    for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
+        assert await door.status("/api/v1/pods", **given) == 401
+        assert await door.status("/api/v1/namespaces", method="POST", **given) == 401
+    assert await door.status("/api/v1/pods", Authorization=f"Bearer {TOKEN}") == 200
+
+
+async def test_health_and_version_are_public_and_nothing_else_is(door: Door) -> None:
+    for path in ("/healthz", "/livez", "/readyz", "/version", "/version/"):
+        assert await door.status(path) == 200
+    assert await door.status("/healthz", method="POST") == 401
+    for path in ("/", "/api", "/apis", "/openapi/v3", "/healthz/../api", "/nowhere"):
+        assert await door.status(path) in (401, 403)
+
+
+async def test_other_names_are_not_answered_to(door: Door) -> None:
+    let_in = {"Authorization": f"Bearer {TOKEN}"}
+    assert await door.status("/api", Host="evil.example.org", **let_in) == 403
+    assert await door.status("/api", Origin="https://evil.example.org", **let_in) == 403
+    for name in ("localhost", "kubernetes.default.svc", "kubernetes.default.svc:443", "[::1]:6443"):
+        assert await door.status("/api", Host=name, **let_in) == 200
+
+
+async def test_bodies_are_bounded(door: Door) -> None:
+    url, let_in = door.at.url + CONFIG_MAPS.path("default"), {"Authorization": f"Bearer {TOKEN}"}
+    for name, size, status in (("big", 2_000_000, 201), ("huge", 4_000_000, 413)):
+        body = io.BytesIO(msgspec.json.encode(config(name, data={"x": "y" * size})))
+        headers = {**let_in, "Content-Type": "application/json"}
+        async with door.session.post(url, data=body, headers=headers) as answer:
+            assert answer.status == status
+            assert (await answer.json())["kind"] == {201: "ConfigMap", 413: "Status"}[status]
+    assert len((await KubeClient(door.transport).get(CONFIG_MAPS, "default", "big"))["data"]["x"]) == 2_000_000
+
+
+async def test_long_addresses_are_read(door: Door) -> None:
+    many = ",".join(f"name-{number:05}" for number in range(2000))
+    found = await KubeClient(door.transport).list(PODS, "default", labels=f"x in ({many})")
+    assert found.items == []
+
+
+async def test_large_lists_arrive_whole(door: Door) -> None:
+    client = KubeClient(door.transport)
+    for number in range(30):
+        await client.create(CONFIG_MAPS, "default", config(f"c{number:02}", data={"x": "y" * 50_000}))
+    found = await client.list(CONFIG_MAPS, "default")
+    assert [len(item["data"]["x"]) for item in found.items] == [50_000] * 30
+
+
+async def test_discovery_is_not_sent_twice(door: Door) -> None:
+    let_in = {"Authorization": f"Bearer {TOKEN}"}
+    async with door.session.get(f"{door.at.url}/apis", headers=let_in) as answer:
+        tag = answer.headers["ETag"]
+    assert await door.status("/apis", **let_in, **{"If-None-Match": tag}) == 304
+
+
+async def test_a_watch_streams_and_ends_with_the_server(tmp_path: Path) -> None:
+    async with serving() as served:
+        async with reachable(served.api, tmp_path) as at:
+            transport = transport_for(at.kubeconfig, None)
+            client = KubeClient(transport)
+            heard: asyncio.Queue[str] = asyncio.Queue()
+
+            async def listen() -> None:
+                async for event in client.watch(
+                    CONFIG_MAPS, "default", since=str(served.api.store.visible.version)
+                ):
+                    heard.put_nowait(event.type)
+
+            listening = asyncio.create_task(listen())
+            await client.create(CONFIG_MAPS, "default", config("a"))
+            assert await asyncio.wait_for(heard.get(), 5) == "ADDED"
+            before = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - before < 1.5
+        await asyncio.wait_for(listening, 5)
+        with pytest.raises(Unreachable):
+            await client.get(CONFIG_MAPS, "default", "a")
+        await transport.aclose()
+
+
+async def test_a_watcher_that_leaves_is_forgotten(door: Door) -> None:
+    let_in = {"Authorization": f"Bearer {TOKEN}"}
+    url = f"{door.at.url}/api/v1/configmaps?watch=true&resourceVersion={door.served.api.store.visible.version}"
+    history = door.served.api.store.visible.history("/configmaps")
+    async with door.session.get(url, headers=let_in) as answer:
+        assert answer.status == 200
+        await eventually(lambda: len(history._waiting) == 1)
+        answer.close()
+    await eventually(lambda: len(history._waiting) == 0)
+    assert door.at.front._streams == set()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - the other side of a socket sets no event here
+            await asyncio.sleep(0.01)
+
+
+async def test_more_sockets_may_join(door: Door) -> None:
+    handed_over = loopback_socket()
+    port = handed_over.getsockname()[1]
+    await door.at.front.listen(handed_over)
+    async with door.session.get(f"https://127.0.0.1:{port}/healthz") as answer:
+        assert await answer.text() == "ok"
+
+
+def test_certificates_satisfy_strict_verifiers(tmp_path: Path) -> None:
+    identity = server_identity(tmp_path, _now(), addresses=["10.0.0.1"])
+    assert identity.key.stat().st_mode & 0o777 == 0o600
+    authority = x509.load_pem_x509_certificate(identity.authority)
+    server = x509.load_pem_x509_certificate(identity.certificate.read_bytes())
+    for certificate, is_authority in ((authority, True), (server, False)):
+        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+        assert (constraints.critical, constraints.value.ca) == (True, is_authority)
+        certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+        certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert {"localhost", "kubernetes.default.svc"} <= set(names.get_values_for_type(x509.DNSName))
+    assert {"127.0.0.1", "10.0.0.1"} <= {str(name) for name in names.get_values_for_type(x509.IPAddress)}
+
+
+def test_an_identity_is_kept_until_it_must_cover_more(tmp_path: Path) -> None:
+    first = server_identity(tmp_path, _now())
+    assert server_identity(tmp_path, _now()).authority == first.authority
+    assert server_identity(tmp_path, _now(), addresses=["10.0.0.1"]).authority != first.authority
+
+
+def _now() -> datetime:
+    return SystemClock().now()
