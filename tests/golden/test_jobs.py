@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pliant.embedded.schema import Schema
 from pliant.frameworks import framework_for
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
@@ -25,6 +26,15 @@ def test_a_job_is_understood_as_recorded(case: Path) -> None:
     frontend = FRONTENDS[raw["apiVersion"].split("/")[0], raw["kind"]]
     job = frontend.parse(raw)
     check_golden(case.with_name(case.name.replace(".in.", ".out.")), yaml_text(understood(job)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name.removesuffix(".in.yaml") for case in CASES])
+def test_a_cluster_takes_the_job_as_it_is_written(case: Path) -> None:
+    raw = yaml.safe_load(case.read_text())
+    crd = FRONTENDS[raw["apiVersion"].split("/")[0], raw["kind"]].crd()
+    schema = Schema.compile(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    assert schema.prune(raw) == []
+    assert schema.validate(raw) == []
 
 
 def understood(job: Job) -> dict[str, Any]:
