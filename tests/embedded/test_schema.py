@@ -19,6 +19,7 @@ def problems_of(schema: Schema, spec: Any) -> list[str]:
 
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
+KEYED = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 ONE_OF = "must validate one and only one schema (oneOf). Found"
 
 
@@ -276,9 +277,41 @@ def test_one_refusal_tells_every_problem() -> None:
             "openAPIV3Schema.properties[a].x-kubernetes-list-map-keys",
         ),
         ({"type": "object", "properties": {"a": "string"}}, "openAPIV3Schema.properties[a]"),
+        ("object", "openAPIV3Schema"),
+        ({"type": "object", "properties": ["a"]}, "openAPIV3Schema.properties"),
+        (
+            {"type": "object", "properties": {"a": STRING | {"x-kubernetes-int-or-string": True}}},
+            "openAPIV3Schema.properties[a].type",
+        ),
+        (
+            {"type": "object", "properties": {"a": STRING | {"x-kubernetes-embedded-resource": True}}},
+            "openAPIV3Schema.properties[a].type",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"type": "array", "items": STRING, "uniqueItems": True}}},
+            "openAPIV3Schema.properties[a].uniqueItems",
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "array", "items": STRING, "x-kubernetes-list-type": "bag"}},
+            },
+            "openAPIV3Schema.properties[a].x-kubernetes-list-type",
+        ),
+        (
+            {"type": "object", "properties": {"a": KEYED | {"items": STRING}}},
+            "openAPIV3Schema.properties[a].items.type",
+        ),
+        (
+            {"type": "object", "properties": {"a": KEYED | {"items": {"type": "object"}}}},
+            "openAPIV3Schema.properties[a].x-kubernetes-list-map-keys",
+        ),
+        ({"type": "object", "anyOf": ["a"]}, "openAPIV3Schema.anyOf[0]"),
+        ({"type": "object", "allOf": [{"items": {"nullable": True}}]}, "openAPIV3Schema.allOf[0].items.nullable"),
+        ({"type": "object", "allOf": [{"not": {"title": "x"}}]}, "openAPIV3Schema.allOf[0].not.title"),
     ],
 )
-def test_a_schema_that_is_not_structural_is_refused_by_place(schema: dict[str, Any], field: str) -> None:
+def test_a_schema_that_is_not_structural_is_refused_by_place(schema: Any, field: str) -> None:
     with pytest.raises(InvalidSpec) as caught:
         Schema.compile(schema)
     assert caught.value.field == field
