@@ -32,6 +32,8 @@ class ToyServer:
         self.version = 100
         self.oldest = 100
         self.history: list[Event] = []
+        self.ended: set[str] = set()
+        """The uids of objects that are no more."""
         self.requests: list[Request] = []
         self.refusals: list[ApiError | Reply] = []
         """Answers for the next requests, before any is served."""
@@ -62,6 +64,7 @@ class ToyServer:
         """Remove an object; the object as it was."""
         self.version += 1
         known = self.objects.pop(name)
+        self.ended.add(known["metadata"]["uid"])
         gone = {**known, "metadata": {**known["metadata"], "resourceVersion": str(self.version)}}
         self._tell("DELETED", gone)
         return known
