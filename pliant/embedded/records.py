@@ -91,7 +91,7 @@ def record(resource: str, obj: Object) -> Record:
     return Record(
         key=Key(resource, metadata.get("namespace") or "", metadata["name"]),
         uid=metadata.get("uid") or "",
-        version=int(metadata["resourceVersion"]),
+        version=int(metadata.get("resourceVersion") or 0),
         labels=dict(metadata.get("labels") or {}),
         owners=tuple(owner["uid"] for owner in metadata.get("ownerReferences") or ()),
         indexed=tuple(field_value(obj, path) for path in INDEXED.get(resource, ())),

@@ -27,10 +27,11 @@ log = logging.getLogger(__name__)
 class Transaction:
     """One write being decided: sees every write decided before it, committed or not."""
 
-    def __init__(self, shelves: Shelves, staged: dict[Key, Event], version: int) -> None:
+    def __init__(self, shelves: Shelves, staged: dict[Key, Event], version: int, *, dry_run: bool) -> None:
         self.visible = shelves
         self.version = version
         self.events: list[Event] = []
+        self._dry_run = dry_run
         self._staged = staged
         self._own: dict[Key, Event] = {}
 
@@ -42,7 +43,7 @@ class Transaction:
         return self.visible.get(key)
 
     def put(self, resource: str, obj: Object) -> Record:
-        """Create or replace an object; its resource version is set in place."""
+        """Create or replace an object; its resource version is set in place, except in a dry run."""
         return self._add(resource, obj, gone=False)
 
     def remove(self, resource: str, obj: Object) -> Record:
@@ -50,8 +51,9 @@ class Transaction:
         return self._add(resource, obj, gone=True)
 
     def _add(self, resource: str, obj: Object, *, gone: bool) -> Record:
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
+        if not self._dry_run:
+            self.version += 1
+            obj["metadata"]["resourceVersion"] = str(self.version)
         after = record(resource, obj)
         event = Event(self.get(after.key), after, gone)
         self._own[after.key] = event
@@ -120,7 +122,7 @@ class Store:
 
         Nobody may be told of a state that is not yet durable: refusals and no-ops wait for what they build on.
         """
-        transaction = Transaction(self.visible, self._staged, self._version)
+        transaction = Transaction(self.visible, self._staged, self._version, dry_run=dry_run)
         try:
             result = decide(transaction)
         except ApiError:

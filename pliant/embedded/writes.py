@@ -35,6 +35,7 @@ _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _VALIDATIONS = ("Strict", "Warn", "Ignore")
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _NEVER_KEPT = ("managedFields", "selfLink")
+_NEVER_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
 Change = Callable[[Object], Object]
 """From the present state of an object, which it leaves alone, to the state wanted."""
@@ -102,10 +103,11 @@ class Writer:
         metadata = obj.setdefault("metadata", {})
         _require_namespace(transaction, kind, namespace, metadata)
         self._name(transaction, kind, namespace, metadata)
-        for field in (*_SERVER_OWNED, *_NEVER_KEPT, "resourceVersion"):
+        for field in (*_SERVER_OWNED, "resourceVersion"):
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
         metadata["creationTimestamp"] = timestamp(self._clock.now())
+        _tidy(metadata)
         if kind.has_generation:
             metadata["generation"] = 1
         if kind.has_status:
@@ -258,9 +260,17 @@ def _allowed(call: Call, old: Object, new: Object) -> Object:
         metadata.pop(field, None)
         if field in old["metadata"]:
             metadata[field] = old["metadata"][field]
-    for field in _NEVER_KEPT:
-        metadata.pop(field, None)
+    _tidy(metadata)
     metadata["name"] = old["metadata"]["name"]
     if "namespace" in old["metadata"]:
         metadata["namespace"] = old["metadata"]["namespace"]
     return new
+
+
+def _tidy(metadata: Object) -> None:
+    """Leave out what the server does not keep, and what says nothing."""
+    for field in _NEVER_KEPT:
+        metadata.pop(field, None)
+    for field in _NEVER_EMPTY:
+        if not metadata.get(field, True):
+            del metadata[field]
