@@ -183,11 +183,8 @@ class Node(_Part, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-class ObjectKey(NamedTuple):
-    """Which object, whatever its incarnation."""
-
-    namespace: str
-    name: str
+ObjectKey = tuple[str, str]
+"""Namespace and name: which object, whatever its incarnation. A plain tuple, which the collector lets go of."""
 
 
 class Identity(NamedTuple):
@@ -202,7 +199,8 @@ def identity(obj: Any) -> Identity:
     """Tell objects apart, decoded as structs or as dicts; versions of one resource compare as numbers."""
     if isinstance(obj, dict):
         raw = obj["metadata"]
-        key = ObjectKey(raw.get("namespace", ""), raw["name"])
-        return Identity(key, raw.get("uid", ""), int(raw.get("resourceVersion") or 0))
+        return Identity(
+            (raw.get("namespace", ""), raw["name"]), raw.get("uid", ""), int(raw.get("resourceVersion") or 0)
+        )
     meta: ObjectMeta = obj.metadata
-    return Identity(ObjectKey(meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))
+    return Identity((meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))

@@ -38,7 +38,7 @@ class ObjectStore(Generic[T]):
 
     def get(self, namespace: str, name: str) -> T | None:
         """The object of that name; cluster-wide ones have the namespace ''."""
-        return self._objects.get(ObjectKey(namespace, name))
+        return self._objects.get((namespace, name))
 
     def all(self) -> tuple[T, ...]:
         """Every object, as of now."""
@@ -57,7 +57,7 @@ class ObjectStore(Generic[T]):
 
     def note_deleted(self, namespace: str, name: str, uid: str) -> None:
         """Take in that this incarnation is gone for good, as the server confirmed; its late events are moot."""
-        key = ObjectKey(namespace, name)
+        key = (namespace, name)
         known = self._objects.get(key)
         if known is not None:
             _, known_uid, version = identity(known)
