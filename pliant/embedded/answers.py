@@ -70,5 +70,6 @@ def warnings(messages: Sequence[str]) -> dict[str, str]:
     """Headers that make kubectl print warnings."""
     if not messages:
         return {}
-    quoted = (message.replace("\\", "\\\\").replace('"', '\\"') for message in messages)
+    printable = ("".join(char if char.isprintable() else "?" for char in message) for message in messages)
+    quoted = (message.replace("\\", "\\\\").replace('"', '\\"') for message in printable)
     return {"Warning": ", ".join(f'299 - "{message}"' for message in quoted)}

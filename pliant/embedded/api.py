@@ -64,12 +64,18 @@ class ApiServer:
         """A prepared server whose garbage is collected for as long as it is used."""
         api = cls(store, catalog, clock, logs=logs, chance=chance)
         await api.prepare()
-        async with asyncio.TaskGroup() as tasks:
-            collecting = tasks.create_task(GarbageCollector(store, clock).run(), name="garbage collector")
-            try:
-                yield api
-            finally:
-                collecting.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                collecting = tasks.create_task(GarbageCollector(store, clock).run(), name="garbage collector")
+                try:
+                    yield api
+                finally:
+                    collecting.cancel()
+        except BaseExceptionGroup as group:
+            # What went wrong in the caller's block is the caller's own error, not a group of one.
+            if len(group.exceptions) > 1:
+                raise
+            raise group.exceptions[0] from None
 
     async def prepare(self) -> None:
         """Take up what the store holds and make the namespaces every cluster has."""

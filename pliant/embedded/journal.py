@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pliant.embedded.records import Event, Key, Record, decode, record
+from pliant.errors import NotPossibleHere
 
 _LAYOUT = 1
 _TABLES = """
@@ -33,6 +34,18 @@ class Journal(Protocol):
         """Give the file back."""
 
 
+def _prepare(db: sqlite3.Connection) -> None:
+    # A second server on the same file would not see the first one's memory.
+    db.execute("PRAGMA locking_mode = EXCLUSIVE")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    layout = db.execute("PRAGMA user_version").fetchone()[0]
+    if layout not in (0, _LAYOUT):
+        raise NotPossibleHere(f"it was written by another version of this program (layout {layout})")
+    db.executescript(_TABLES)
+    db.execute(f"PRAGMA user_version = {_LAYOUT}")
+
+
 class SqliteJournal:
     """The present state of every object, and the version of the last change."""
 
@@ -41,20 +54,17 @@ class SqliteJournal:
 
     @classmethod
     def open(cls, path: Path) -> SqliteJournal:
-        """Open or create the file; it is readable by its owner alone."""
+        """Open or create the file, readable by its owner alone; only one server may have it open."""
         path.touch(mode=0o600, exist_ok=True)
         # One thread at a time uses it: the loop's while opening, the writer's afterwards.
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        # A second server on the same file would not see the first one's memory.
-        db.execute("PRAGMA locking_mode = EXCLUSIVE")
-        layout = db.execute("PRAGMA user_version").fetchone()[0]
-        if layout not in (0, _LAYOUT):
+        db = sqlite3.connect(path, timeout=0.5, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(db)
+        except (sqlite3.DatabaseError, NotPossibleHere) as problem:
             db.close()
-            raise ValueError(f"{path} was written by another version of this program (layout {layout})")
-        db.executescript(_TABLES)
-        db.execute(f"PRAGMA user_version = {_LAYOUT}")
+            locked = "locked" in str(problem)
+            why = "another server has it open: stop that one, or choose another data folder" if locked else problem
+            raise NotPossibleHere(f"cannot use {path}: {why}") from problem
         return cls(db)
 
     def version(self) -> int:

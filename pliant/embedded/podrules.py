@@ -31,7 +31,7 @@ def complete_pod(pod: Object, old: Object | None) -> None:
 def pod_problems(pod: Object, old: Object | None) -> list[Problem]:
     """Rules between fields, and what may not change once a pod exists."""
     if old is not None:
-        same = _settled(pod["spec"]) == _settled(old["spec"])
+        same = pod["spec"] == old["spec"] or _settled(pod["spec"]) == _settled(old["spec"])
         return [] if same else [Problem("spec", Reason.FORBIDDEN.cause, f"Forbidden: {_ONLY}")]
     if not pod["spec"].get("containers"):
         return [Problem("spec.containers", Reason.REQUIRED.cause, Reason.REQUIRED.words)]

@@ -101,6 +101,8 @@ class Writer:
     ) -> Record:
         """Keep a new object, together with what always comes with it."""
         metadata = obj.setdefault("metadata", {})
+        if metadata.get("resourceVersion"):
+            raise senseless("resourceVersion should not be set on objects to be created")
         _require_namespace(transaction, kind, namespace, metadata)
         self._name(transaction, kind, namespace, metadata)
         for field in (*_SERVER_OWNED, "resourceVersion"):

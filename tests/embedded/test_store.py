@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,7 @@ from pliant.embedded.journal import SqliteJournal
 from pliant.embedded.records import Event, Key, Record
 from pliant.embedded.shelves import Shelves
 from pliant.embedded.store import Store, Transaction
-from pliant.errors import Conflict, Gone, ServerError
+from pliant.errors import Conflict, Gone, NotPossibleHere, ServerError
 
 PODS = "/pods"
 
@@ -249,6 +250,61 @@ def test_the_journal_synchronises_every_commit_and_keeps_others_out(tmp_path: Pa
     }
     assert pragma == {"synchronous": 2, "journal_mode": "wal"}
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(sqlite3.OperationalError, match="locked"):
+    with pytest.raises(NotPossibleHere, match="another server has it open"):
         SqliteJournal.open(path)
     journal.close()
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from pliant.embedded.store import Store
+
+async def main():
+    async with Store.opened(Path(sys.argv[1])) as store:
+        async def write(start):
+            for number in range(start, 10**9, 8):
+                obj = {"metadata": {"name": f"p{number}", "uid": f"u{number}"}}
+                await store.write(lambda transaction: transaction.put("/pods", obj))
+                print(number, flush=True)
+        await asyncio.gather(*(write(start) for start in range(8)))
+
+asyncio.run(main())
+"""
+
+
+async def test_every_write_answered_before_kill_minus_nine_is_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "objects.db"
+    writer = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WRITER, str(path), stdout=asyncio.subprocess.PIPE
+    )
+    assert writer.stdout is not None
+    answered = [int(await asyncio.wait_for(writer.stdout.readline(), 10)) for _ in range(200)]
+    writer.kill()
+    answered += [int(line) for line in (await writer.stdout.read()).split(b"\n")[:-1]]
+    await writer.wait()
+    async with Store.opened(path) as store:
+        kept = {int(record.key.name[1:]) for record in store.visible.listing(PODS)}
+        assert set(answered) <= kept
+        assert store.visible.version >= len(kept)
+
+
+async def test_a_caller_s_error_leaves_the_store_closed_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "objects.db"
+
+    async def fail() -> None:
+        async with Store.opened(path) as store:
+            await put(store, pod("a"))
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        await fail()
+    async with Store.opened(path) as store:
+        assert store.visible.version == 1
+
+
+def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "objects.db"
+    path.write_text("not a database, but long enough to look like one" * 100)
+    with pytest.raises(NotPossibleHere, match=r"cannot use .*objects.db: file is not a database"):
+        SqliteJournal.open(path)
