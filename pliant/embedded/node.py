@@ -116,9 +116,9 @@ class NodeAgent:
             raise
         return ending
 
-    async def send_signal(self, pod: str, run: str, number: signal.Signals) -> None:
-        """Send a signal to a container's command; one that has ended is left in peace."""
-        await self._channel.ask("signal", pod=pod, run=run, signal=number)
+    def send_signal(self, pod: str, run: str, number: signal.Signals) -> None:
+        """Send a signal to a container's command, or SIGKILL to all of it; one that has ended is left in peace."""
+        self._channel.tell("signal", pod=pod, run=run, signal=number)
 
     async def remove_pod(self, pod: str) -> None:
         """Kill what still runs in a pod and take its namespaces away."""
@@ -159,13 +159,18 @@ class _Channel(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
 
-    async def ask(self, do: str, **details: object) -> dict[str, Any]:
-        if self.lost.done() or self._transport is None:
-            raise AgentLost("the node agent is gone")
+    def tell(self, do: str, **details: object) -> int:
+        """Ask for something whose answer nobody awaits; the number of the question."""
         number = next(self._numbers)
+        if self._transport is not None:
+            self._transport.write(msgspec.json.encode({"id": number, "do": do, **details}) + b"\n")
+        return number
+
+    async def ask(self, do: str, **details: object) -> dict[str, Any]:
+        if self.lost.done():
+            raise AgentLost("the node agent is gone")
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._questions[number] = answer
-        self._transport.write(msgspec.json.encode({"id": number, "do": do, **details}) + b"\n")
+        self._questions[self.tell(do, **details)] = answer
         return await answer
 
     def expect_end(self, pod: str, run: str) -> asyncio.Future[Ending]:
@@ -178,8 +183,8 @@ class _Channel(asyncio.Protocol):
 
     def _hear(self, message: dict[str, Any]) -> None:
         if "answers" in message:
-            question = self._questions.pop(message["answers"])
-            if question.done():
+            question = self._questions.pop(message["answers"], None)
+            if question is None or question.done():
                 return
             if "error" in message:
                 question.set_exception(StartFailed(message["error"]))

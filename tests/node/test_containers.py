@@ -45,14 +45,14 @@ async def test_a_signal_reaches_the_command(agent: Node) -> None:
     gate = _fifo(agent.data / "gate")
     ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", script, gate))
     await agent.sh(f"cat {gate}")
-    await agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    agent.agent.send_signal("pod", "a", signal.SIGTERM)
     assert await ending == Ending(3)
-    await agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    agent.agent.send_signal("pod", "a", signal.SIGTERM)
 
 
 async def test_a_command_without_a_handler_ends_on_sigterm(agent: Node) -> None:
     ending = await agent.agent.start("pod", "a", agent.command("sleep", "60"))
-    await agent.agent.send_signal("pod", "a", signal.SIGTERM)
+    agent.agent.send_signal("pod", "a", signal.SIGTERM)
     assert await ending == Ending(143, 15)
 
 

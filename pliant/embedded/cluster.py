@@ -1,0 +1,208 @@
+"""A whole cluster in one process and its node agent: API server, scheduler, kubelet and names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pliant.embedded.agent.sandbox import GATEWAY
+from pliant.embedded.api import ApiServer
+from pliant.embedded.certs import ServerIdentity, server_identity
+from pliant.embedded.direct import DirectTransport
+from pliant.embedded.furnishing import Furnishing
+from pliant.embedded.http import HttpFront, loopback_socket
+from pliant.embedded.inotify import FileWatch
+from pliant.embedded.kubeconfig import write_kubeconfig
+from pliant.embedded.kubelet import Kubelet
+from pliant.embedded.machines import capacity, register
+from pliant.embedded.names import Names
+from pliant.embedded.node import Launch, NodeAgent
+from pliant.embedded.podevents import PodEvents
+from pliant.embedded.podlogs import PodLogs
+from pliant.embedded.podscope import NodeServices
+from pliant.embedded.resources import Catalog
+from pliant.embedded.scheduler import NAME as SCHEDULER
+from pliant.embedded.scheduler import Scheduler
+from pliant.embedded.store import Store
+from pliant.embedded.views import PodView, ServiceView
+from pliant.kube.client import KubeClient
+from pliant.kube.informer import Informer
+from pliant.kube.objects import Node
+from pliant.kube.resources import NODES, PODS, SERVICES
+from pliant.kube.transport import Transport
+from pliant.runtime.clock import Clock, SystemClock
+
+API_PORT = 6443
+"""Where pods reach the API server, at the gateway's address."""
+_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """What cluster to start, and where."""
+
+    data: Path
+    """Everything the cluster writes is in here."""
+    workspace: Path
+    """Where containers start by default, and what hostPath volumes may show."""
+    nodes: int = 1
+    node_cpu: int | None = None
+    node_memory: str | None = None
+    node_gpu: int = 0
+    port: int = 0
+    durable: bool = True
+    host_paths: tuple[Path, ...] = ()
+    """What else hostPath volumes may show."""
+
+
+class EmbeddedCluster:
+    """A cluster that is up for as long as its context lasts."""
+
+    def __init__(self, transport: Transport, kubeconfig: Path, url: str) -> None:
+        self.transport = transport
+        self.kubeconfig = kubeconfig
+        self.url = url
+
+    @classmethod
+    @asynccontextmanager
+    async def started(cls, config: ClusterConfig, *, clock: Clock | None = None) -> AsyncIterator[EmbeddedCluster]:
+        """A cluster that is ready; at the end nothing of it runs, and its files stay in the data folder."""
+        clock = clock or SystemClock()
+        config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with AsyncExitStack() as stack:
+            # The agent starts while the certificates are made.
+            agent, identity = await asyncio.gather(
+                stack.enter_async_context(NodeAgent.started(Launch(data=config.data, port=API_PORT))),
+                asyncio.to_thread(server_identity, config.data, clock.now(), addresses=[GATEWAY]),
+            )
+            logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
+            store = await stack.enter_async_context(_store(config))
+            api = await stack.enter_async_context(ApiServer.started(store, Catalog.standard(), clock, logs=logs))
+            url = await stack.enter_async_context(_doors(config, api, agent, identity))
+            transport = DirectTransport(api)
+            names = stack.enter_context(closing(Names(config.data / "hosts", GATEWAY)))
+            furnishing = Furnishing(
+                data=config.data,
+                workspace=config.workspace.resolve(),
+                host_paths=config.host_paths,
+                base=_base_variables(os.environ),
+                names=names,
+            )
+            client = KubeClient(transport)
+            services = NodeServices(
+                client=client,
+                clock=clock,
+                agent=agent,
+                furnishing=furnishing,
+                logs=logs,
+                events=PodEvents(client, clock, "kubelet"),
+            )
+            await stack.enter_async_context(_control_plane(config, services))
+            yield cls(transport, config.data / "kubeconfig", url)
+
+
+@asynccontextmanager
+async def _control_plane(config: ClusterConfig, services: NodeServices) -> AsyncIterator[None]:
+    """Nodes that are registered and pods that are placed, run and named."""
+    client, clock, names = services.client, services.clock, services.furnishing.names
+    has = capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=config.node_gpu)
+    nodes = {f"node-{number}": has for number in range(config.nodes)}
+    await register(client, nodes, services.agent.address, clock.now())
+    scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
+    kubelet = Kubelet(services, nodes)
+    pods = Informer(
+        client, PODS, PodView, on_change=_all(names.pod_changed, kubelet.pod_changed, scheduler.pod_changed)
+    )
+    others = (
+        Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
+        Informer(client, NODES, Node, on_change=scheduler.node_changed),
+    )
+    running = [
+        kubelet.run(),
+        scheduler.run(),
+        services.agent.wait_lost(),
+        pods.run(),
+        *(each.run() for each in others),
+    ]
+    async with _background(running):
+        for informer in (pods, *others):
+            await informer.wait_synced()
+        services.furnishing.forget_all_but({pod.metadata.uid for pod in pods.store.all()})
+        yield
+
+
+@asynccontextmanager
+async def _store(config: ClusterConfig) -> AsyncIterator[Store]:
+    if not config.durable:
+        yield Store.in_memory()
+        return
+    async with Store.opened(config.data / "cluster.db") as store:
+        yield store
+
+
+@asynccontextmanager
+async def _doors(
+    config: ClusterConfig, api: ApiServer, agent: NodeAgent, identity: ServerIdentity
+) -> AsyncIterator[str]:
+    """Listeners for this machine and for pods, with a key to them in the data folder; the address of the first."""
+    token = secrets.token_urlsafe(32)
+    async with HttpFront.serving(api, token=token, context=identity.context(), hosts=[GATEWAY]) as front:
+        listener = loopback_socket(config.port)
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        await front.listen(listener)
+        await front.listen(agent.listener)
+        write_kubeconfig(config.data / "kubeconfig", url=url, authority=identity.authority, token=token)
+        yield url
+
+
+@asynccontextmanager
+async def _background(jobs: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Do jobs while the block runs; one that fails ends the block."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            started = [tasks.create_task(job) for job in jobs]
+            try:
+                yield
+            finally:
+                for each in started:
+                    each.cancel()
+    except BaseExceptionGroup as group:
+        # What went wrong in the caller's block is the caller's own error, not a group of one.
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from None
+
+
+def _all(*listeners: Callable[[T | None, T | None], None]) -> Callable[[T | None, T | None], None]:
+    def tell(old: T | None, new: T | None) -> None:
+        for listener in listeners:
+            listener(old, new)
+
+    return tell
+
+
+def _base_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """What every container finds in its environment, taken from the one who started the cluster."""
+    inherited = {name: environment[name] for name in _INHERITED if name in environment}
+    # Last, so that there is always a `python` but never another one than the user means.
+    path = [
+        *filter(None, inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")),
+        str(Path(sys.executable).parent),
+    ]
+    return {
+        **inherited,
+        "PATH": ":".join(dict.fromkeys(path)),
+        "PYTHONUNBUFFERED": "1",
+        "KUBERNETES_SERVICE_HOST": GATEWAY,
+        "KUBERNETES_SERVICE_PORT": str(API_PORT),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(API_PORT),
+    }

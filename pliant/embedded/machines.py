@@ -1,0 +1,91 @@
+"""The virtual nodes of this machine, as the API shows them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pliant import __version__
+from pliant.embedded.lifecycle import timestamp
+from pliant.errors import AlreadyExists
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import NODES, PODS
+
+GPU = "nvidia.com/gpu"
+_MOST_PODS = 1000
+"""A bridge has 1,023 ports."""
+
+
+def capacity(*, cpu: int | None, memory: str | None, gpu: int) -> dict[str, str]:
+    """What each node has to give: what was asked for, else what the machine has."""
+    page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    has = {
+        "cpu": str(cpu or os.cpu_count() or 1),
+        "memory": memory or f"{page * pages // 1024}Ki",
+        "pods": str(_MOST_PODS),
+        "ephemeral-storage": "1Ti",
+    }
+    return {**has, GPU: str(gpu)} if gpu else has
+
+
+async def register(
+    client: KubeClient, nodes: Mapping[str, Mapping[str, str]], address: str, now: datetime
+) -> None:
+    """Make the cluster's nodes exactly these, ready; pods of nodes that are no more go with them."""
+    known = {node["metadata"]["name"] for node in (await client.list(NODES)).items}
+    for name in sorted(known - nodes.keys()):
+        await client.delete(NODES, None, name)
+        for pod in (await client.list(PODS, fields=f"spec.nodeName={name}")).items:
+            await client.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], grace=0)
+    for name, has in nodes.items():
+        try:
+            await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": _metadata(name)})
+        except AlreadyExists:
+            await client.patch(NODES, None, name, {"metadata": _metadata(name)})
+        status = _status(name, has, address, timestamp(now))
+        await client.patch(NODES, None, name, {"status": status}, subresource="status")
+
+
+def _metadata(name: str) -> dict[str, Any]:
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": _architecture(),
+    }
+    return {"name": name, "labels": labels}
+
+
+def _status(name: str, has: Mapping[str, str], address: str, now: str) -> dict[str, Any]:
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "KubeletReady",
+        "message": "pods run as processes of this machine",
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+    }
+    return {
+        "capacity": dict(has),
+        "allocatable": dict(has),
+        "conditions": [ready],
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        "nodeInfo": {
+            "architecture": _architecture(),
+            "bootID": "",
+            "containerRuntimeVersion": f"pliant://{__version__}",
+            "kernelVersion": platform.release(),
+            "kubeProxyVersion": "",
+            "kubeletVersion": f"pliant-{__version__}",
+            "machineID": "",
+            "operatingSystem": "linux",
+            "osImage": platform.platform(terse=True),
+            "systemUUID": "",
+        },
+    }
+
+
+def _architecture() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -1,0 +1,29 @@
+"""Repeat a call until the API server answers it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pliant.errors import ServerError, TooManyRequests, Unreachable
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 30.0
+
+log = logging.getLogger(__name__)
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """The answer to a call that does no harm when it is made twice; refusals are answers too."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await call()
+        except (ServerError, TooManyRequests, Unreachable) as problem:
+            log.warning("call repeated", extra={"because": str(problem), "pause": pause})
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)

@@ -1,0 +1,108 @@
+"""The parts of pods, services and nodes that scheduling, running and naming look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from pliant.embedded.amounts import Amount
+from pliant.kube.objects import Condition, ObjectMeta
+
+FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
+    """Shared decoding rules."""
+
+
+class PodMeta(ObjectMeta, frozen=True):
+    """Metadata with what a kubelet needs for an end in good order."""
+
+    deletion_grace_period_seconds: int | None = None
+
+
+class Needs(_Part, frozen=True):
+    """What a container asks of its node."""
+
+    requests: dict[str, Amount] = {}
+    limits: dict[str, Amount] = {}
+
+
+class ContainerView(_Part, frozen=True):
+    """A container as far as a scheduler looks."""
+
+    resources: Needs = Needs()
+
+
+class Toleration(_Part, frozen=True):
+    """A taint that a pod puts up with."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class PodSpecView(_Part, frozen=True):
+    """Where a pod may run and what it needs there."""
+
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    hostname: str = ""
+    subdomain: str = ""
+    priority: int = 0
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+    containers: tuple[ContainerView, ...] = ()
+    init_containers: tuple[ContainerView, ...] = ()
+
+
+class PodStatusView(_Part, frozen=True):
+    """How a pod fares."""
+
+    phase: str = "Pending"
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    conditions: tuple[Condition, ...] = ()
+
+
+class PodView(_Part, frozen=True):
+    """A pod."""
+
+    metadata: PodMeta
+    spec: PodSpecView = PodSpecView()
+    status: PodStatusView = PodStatusView()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing of it runs or ever will."""
+        return self.status.phase in FINISHED
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+
+
+class ServiceSpecView(_Part, frozen=True):
+    """For which pods a service stands."""
+
+    selector: dict[str, str] = {}
+    publish_not_ready_addresses: bool = False
+
+
+class ServiceView(_Part, frozen=True):
+    """A service."""
+
+    metadata: ObjectMeta
+    spec: ServiceSpecView = ServiceSpecView()
+
+
+def host_name(pod: PodView) -> str:
+    """What a pod calls itself; the kernel allows 64 characters."""
+    return (pod.spec.hostname or pod.metadata.name)[:63].rstrip("-.")
+
+
+def in_namespace(pod: PodView) -> Iterable[str]:
+    """Files a pod under its namespace."""
+    return (pod.metadata.namespace,)
