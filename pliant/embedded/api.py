@@ -12,6 +12,7 @@ from pliant.embedded.addresses import SERVICES, Addresses
 from pliant.embedded.admission import CRDS, Admission
 from pliant.embedded.answers import json_reply, refusal
 from pliant.embedded.calls import Call, read_path
+from pliant.embedded.expiry import EventExpiry
 from pliant.embedded.facts import Facts
 from pliant.embedded.garbage import GarbageCollector
 from pliant.embedded.lifecycle import NAMESPACES
@@ -61,16 +62,18 @@ class ApiServer:
         logs: LogSource | None = None,
         chance: random.Random | None = None,
     ) -> AsyncIterator[ApiServer]:
-        """A prepared server whose garbage is collected for as long as it is used."""
+        """A prepared server; garbage and old events are cleared away for as long as it is used."""
         api = cls(store, catalog, clock, logs=logs, chance=chance)
         await api.prepare()
         try:
             async with asyncio.TaskGroup() as tasks:
-                collecting = tasks.create_task(GarbageCollector(store, clock).run(), name="garbage collector")
+                keepers = (GarbageCollector(store, clock).run(), EventExpiry(store).run())
+                running = [tasks.create_task(keeper) for keeper in keepers]
                 try:
                     yield api
                 finally:
-                    collecting.cancel()
+                    for keeper in running:
+                        keeper.cancel()
         except BaseExceptionGroup as group:
             # What went wrong in the caller's block is the caller's own error, not a group of one.
             if len(group.exceptions) > 1:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from pliant.embedded import protobuf
 from pliant.embedded.refusals import senseless, unsupported_media
 from pliant.kube.transport import JSON, Request
 
@@ -28,6 +29,8 @@ def read_any(request: Request) -> Any:
         raise senseless("the request has no body")
     if media in YAML:
         return _from_yaml(request.body)
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.read_protobuf(request.body)
     if media != JSON and not media.endswith("+json"):
         raise unsupported_media(media, (JSON, YAML[0]))
     try:

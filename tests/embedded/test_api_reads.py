@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
@@ -11,6 +12,7 @@ from pliant.errors import BadRequest, Gone, NotFound, ServerError
 from pliant.kube.resources import CONFIG_MAPS, EVENTS, PODS
 from pliant.kube.transport import Request, StreamReply
 from tests.embedded.serving import WIDGETS, Served, config, pod, serving, widget, with_widgets
+from tests.virtual_time import on_virtual_time, passing
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1,application/json"
 
@@ -170,6 +172,20 @@ async def test_the_client_may_ask_what_it_may_do(served: Served) -> None:
     assert (reply.status, answer["status"]["allowed"]) == (201, True)
     _, who = await served.call("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
     assert who["status"]["userInfo"]["username"] == "kubernetes-admin"
+
+
+@on_virtual_time
+async def test_events_are_forgotten_an_hour_after_they_were_last_written() -> None:
+    async with serving() as served:
+        for name in ("old", "renewed"):
+            event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": {}}
+            await served.client.create(EVENTS, "default", event)
+        await passing(timedelta(minutes=50))
+        await served.client.patch(EVENTS, "default", "renewed", {"count": 2})
+        await passing(timedelta(minutes=20))
+        assert [item["metadata"]["name"] for item in (await served.client.list(EVENTS)).items] == ["renewed"]
+        await passing(timedelta(minutes=60))
+        assert (await served.client.list(EVENTS)).items == []
 
 
 async def test_events_are_found_by_what_they_are_about(served: Served) -> None:

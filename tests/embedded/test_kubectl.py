@@ -219,6 +219,18 @@ async def test_deleting_a_namespace_takes_its_content(kubectl: Kubectl) -> None:
     assert "No resources found" in await kubectl("get", "pods", "-n", "team")
 
 
+async def test_create_sends_protobuf_and_is_understood(kubectl: Kubectl) -> None:
+    await kubectl("create", "ns", "team")
+    await kubectl("create", "cm", "c", "-n", "team", "--from-literal=a=b", "--from-literal=k=" + "v" * 300)
+    await kubectl("create", "secret", "generic", "s", "-n", "team", "--from-literal=word=hush")
+    await kubectl("create", "sa", "robot", "-n", "team")
+    data = msgspec.json.decode(await kubectl("get", "cm", "c", "-n", "team", "-o", "jsonpath={.data}"))
+    assert data == {"a": "b", "k": "v" * 300}
+    assert await kubectl("get", "secret", "s", "-n", "team", "-o", "jsonpath={.data.word}") == "aHVzaA=="
+    said = await kubectl("create", "service", "clusterip", "s", "--tcp=80", fails=True)
+    assert "Service is not read as protobuf here" in said
+
+
 async def test_explain_and_questions_about_oneself(kubectl: Kubectl) -> None:
     await with_widget(kubectl)
     assert "size\t<integer>" in await kubectl("explain", "wd.spec")
