@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pliant.cli.room import lack_of
 from pliant.controllers.observe import observe
 from pliant.engine.roster import Place, Roster, Standing, call_the_roll
-from pliant.kube.objects import Pod
+from pliant.kube.objects import Node, Pod
 from pliant.model import labels
 from pliant.model.job import Group, Job, JobKey
 from pliant.model.observed import ObservedPod, PodPhase
@@ -21,6 +22,7 @@ NEVER_STARTS = (
     "ErrImageNeverPull",
 )
 """Waits that nothing ends on a cluster where every object has been applied and images are not pulled."""
+UNSCHEDULABLE = "Unschedulable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +78,16 @@ class Board:
         self._keys: dict[str, JobKey] = {}
         self._pods: dict[JobKey, dict[str, Pod]] = {}
         self._losses: dict[str, Loss] = {}
+        self._nodes: Sequence[Node] = ()
 
     @property
     def jobs(self) -> tuple[Job, ...]:
         """Every job of the run, in the order written."""
         return tuple(self._jobs.values())
+
+    def put_nodes(self, nodes: Sequence[Node]) -> None:
+        """Note which nodes there are; they do not change during a run."""
+        self._nodes = nodes
 
     def put_job(self, job: Job) -> None:
         """Note how a job is now."""
@@ -139,13 +146,19 @@ class Board:
                 continue
             for place in self._roster(job).places:
                 if place.pod is not None and place.pod.trouble and not place.standing.is_up:
-                    yield _stuck(job, place)
+                    yield self._stuck(job, place, place.pod.trouble)
 
     def first_cause(self, job: Job) -> Loss | None:
         """The failure that began the job's end: the earliest that was not mended by a restart."""
         losses = [loss for loss in self._losses.values() if loss.job == job.key]
         unmended = [loss for loss in losses if not _was_mended(job, loss.pod)]
         return next(iter(unmended), losses[-1] if losses else None)
+
+    def _stuck(self, job: Job, place: Place, why: str) -> Stuck:
+        is_hopeless = why.startswith(NEVER_STARTS)
+        if why.startswith(UNSCHEDULABLE) and (lack := lack_of(place.rank.group.template, self._nodes)):
+            why, is_hopeless = f"{why} ({lack})", True
+        return Stuck(job=job.key, title=place.title, pod=place.name, why=why, is_hopeless=is_hopeless)
 
     def _roster(self, job: Job) -> Roster:
         seen = observe(job, self._pods[job.key].values(), (), {})
@@ -178,12 +191,6 @@ def _line(job: Job, group: Group, roster: Roster) -> GroupLine:
         restarts=restarts_of(job, group),
         message=troubles[0] if troubles else state.message,
     )
-
-
-def _stuck(job: Job, place: Place) -> Stuck:
-    why = place.pod.trouble if place.pod else ""
-    is_hopeless = why.startswith(NEVER_STARTS)
-    return Stuck(job=job.key, title=place.title, pod=place.name, why=why, is_hopeless=is_hopeless)
 
 
 def _was_mended(job: Job, pod: ObservedPod) -> bool:

@@ -146,19 +146,15 @@ def _unserved(manifest: Manifest, served: Collection[tuple[str, str]]) -> Proble
 def check_commands(manifests: Iterable[Manifest]) -> list[Problem]:
     """Containers that name no program to start: images are not run here, so nothing else can name it."""
     return [
-        manifest.problem(
-            "no command to run: images are not run here, so their own is not known", f"{path}.command", fix
-        )
+        manifest.problem(_NO_COMMAND, f"{path}.command", _COMMAND_FIX)
         for manifest in manifests
         for path, container in _containers(manifest.raw.get("spec"), "spec")
-        if not container.get("command")
-        for fix in (_command_fix(container),)
+        if not container.get("command") and not container.get("args")
     ]
 
 
-def _command_fix(container: Mapping[str, Any]) -> str:
-    start = "name the program before its args" if container.get("args") else "name the program to start"
-    return f"{start}, for example `command: [python3, train.py]`"
+_NO_COMMAND = "no command to run: images are not run here, so their own is not known"
+_COMMAND_FIX = "name the program to start, for example `command: [python3, train.py]`"
 
 
 def _containers(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

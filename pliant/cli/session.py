@@ -23,8 +23,8 @@ from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
-from pliant.kube.objects import Pod
-from pliant.kube.resources import EVENTS, PODS
+from pliant.kube.objects import Node, Pod
+from pliant.kube.resources import EVENTS, NODES, PODS
 from pliant.runtime.clock import SystemClock
 
 LAST_WORDS = timedelta(seconds=5)
@@ -67,11 +67,14 @@ class Session:
         try:
             async with asyncio.timeout_at(deadline):
                 await install_crds(self._client)
+                self._board.put_nodes((await self._client.list(NODES, into=Node)).items)
                 background = [self._tasks.create_task(work) for work in self._followers()]
                 await self._begin()
                 stuck = await self._end()
         except TimeoutError:
-            return timeout_verdict(self._board, limit or timedelta(0), self._plan.style)
+            if limit is None:
+                raise
+            return timeout_verdict(self._board, limit, self._plan.style)
         else:
             await self._logs.drain(LAST_WORDS)
             took = timedelta(seconds=loop.time() - began)

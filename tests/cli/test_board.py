@@ -18,6 +18,8 @@ from pliant.kube.objects import (
     ContainerStatus,
     ContainerTerminated,
     ContainerWaiting,
+    Node,
+    NodeStatus,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -168,6 +170,25 @@ def test_a_container_that_cannot_be_made_is_hopeless_and_one_without_room_is_not
     assert hopeless.is_hopeless
     assert not waiting.is_hopeless
     assert "demo cannot start: worker-0: CreateContainerError: no command" in stuck_verdict([hopeless], PLAIN).text
+
+
+def test_a_member_that_no_node_could_hold_is_hopeless_and_told_what_to_do() -> None:
+    asked = {"spec": {"containers": [{"name": "trainer", "resources": {"requests": {"cpu": "64500m"}}}]}}
+    job = make_job(replace(make_group(size=1), template=asked), state=in_phase(Phase.PENDING))
+    board = board_with(job, pod(0, phase="Pending", unschedulable="0/1 nodes are available: 1 Insufficient cpu."))
+    small, large = (node(cpu) for cpu in ("8", "100"))
+    board.put_nodes([small, large])
+    assert not any(stuck.is_hopeless for stuck in board.stuck())
+    board.put_nodes([small])
+    [hopeless] = board.stuck()
+    assert hopeless.is_hopeless
+    assert "it wants 64.5 cpu, and no node has more than 8; ask for less, or give nodes more with --node-cpu" in (
+        hopeless.why
+    )
+
+
+def node(cpu: str) -> Node:
+    return Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"cpu": cpu, "pods": "10"}))
 
 
 def test_a_timeout_names_what_was_still_waiting() -> None:

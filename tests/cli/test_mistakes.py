@@ -61,11 +61,6 @@ def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     )
 
 
-def test_arguments_without_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = complaint(tmp_path, capsys, GOOD.replace("command:", "args:"))
-    assert "name the program before its args" in said
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "words"),
     [
