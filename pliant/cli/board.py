@@ -119,10 +119,11 @@ class Board:
         return None
 
     def speakers(self) -> Iterator[str]:
-        """The names of the last members of all groups, which are the longest."""
+        """The names that will stand before log lines, one per member."""
         for job in self._jobs.values():
             for group in job.groups:
-                yield self._short(labels.member_name(job.key, group.name, max(group.size - 1, 0)))
+                for index in range(group.size):
+                    yield self._short(labels.member_name(job.key, group.name, index))
 
     def speaker(self, pod: Pod) -> str:
         """How a member is named before its log lines: short, but never ambiguous."""

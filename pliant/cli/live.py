@@ -63,13 +63,17 @@ class LiveView:
 
     def expect(self, speakers: Iterable[str]) -> None:
         """Make room for the names that will stand before log lines."""
-        self._width = max([self._width, *map(len, speakers)])
+        for speaker in speakers:
+            self._width = max(self._width, len(speaker))
+            self._colour(speaker)
 
     def log(self, speaker: str, line: str) -> None:
         """Show one line that a member wrote."""
         if self._wishes.logs:
-            colour = self._colours.setdefault(speaker, MEMBER_COLOURS[len(self._colours) % len(MEMBER_COLOURS)])
-            self._hold(Text.assemble((f"{speaker:<{self._width}} │ ", colour), line))
+            self._hold(Text.assemble((f"{speaker:<{self._width}} │ ", self._colour(speaker)), line))
+
+    def _colour(self, speaker: str) -> str:
+        return self._colours.setdefault(speaker, MEMBER_COLOURS[len(self._colours) % len(MEMBER_COLOURS)])
 
     def note(self, text: str) -> None:
         """Say something that happened once."""

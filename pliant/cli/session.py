@@ -29,6 +29,7 @@ from pliant.runtime.clock import SystemClock
 
 LAST_WORDS = timedelta(seconds=5)
 """How long the streams of containers that have ended may take to be read."""
+JOB_KINDS = frozenset(kind for _, kind in FRONTENDS)
 FRAME = 0.02
 """Seconds during which changes gather before they are looked at together."""
 
@@ -135,14 +136,14 @@ class Session:
         self._changed.set()
 
     def _event_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """Tell warnings of the cluster, each once."""
+        """Tell warnings of the cluster, each once; what concerns a job as a whole is told by its phase."""
         if new is None or new.get("type") != "Warning":
             return
-        about = new.get("involvedObject", {}).get("name", "")
-        told = (about, new.get("reason", ""), new.get("message", ""))
-        if told not in self._told:
+        about = new.get("involvedObject", {})
+        told = (about.get("name", ""), new.get("reason", ""), new.get("message", ""))
+        if told not in self._told and about.get("kind") not in JOB_KINDS:
             self._told.add(told)
-            self._view.note(safe_text(f"! {about}: {told[1]}: {told[2]}"))
+            self._view.note(safe_text(f"! {': '.join(told)}"))
 
     def _line(self, pod: Pod, container: str, line: str) -> None:
         speaker = self._board.speaker(pod)

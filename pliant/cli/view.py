@@ -10,6 +10,7 @@ from typing import Protocol, TextIO
 
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
+from pliant.model.state import FINAL
 
 
 class View(Protocol):
@@ -74,11 +75,13 @@ class PlainView:
             self._write(self._err, f"{text}\n")
 
     def show(self, groups: Sequence[GroupLine]) -> None:
-        """Say where a job stands when its phase has changed."""
-        for job in dict.fromkeys(group.job for group in groups):
+        """Say where a job stands when its phase has changed; the end of an only job is left to the verdict."""
+        jobs = dict.fromkeys(group.job for group in groups)
+        for job in jobs:
             mine = [group for group in groups if group.job == job]
             phases = list(dict.fromkeys(group.phase for group in mine))
-            if self._told.get(job) != (phase := " and ".join(phases)):
+            is_last_word = len(jobs) == 1 and phases[0] in FINAL
+            if self._told.get(job) != (phase := " and ".join(phases)) and not is_last_word:
                 self._told[job] = phase
                 elapsed = timedelta(seconds=asyncio.get_running_loop().time() - self._began)
                 self.note(phase_line(job, phase, mine, elapsed))

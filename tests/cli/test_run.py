@@ -92,7 +92,7 @@ def test_a_failure_shows_who_how_and_the_last_words(user: OrdinaryUser) -> None:
 
 
 def test_a_signal_is_called_by_its_name(user: OrdinaryUser) -> None:
-    done = user.run("run", user.write("job.yaml", job("kill -SEGV $$")))
+    done = user.run("run", user.write("job.yaml", job("kill -SEGV $$$$")))
     assert done.code == 1
     assert "worker-0 was killed by SIGSEGV (exit code 139)" in done.err
 
