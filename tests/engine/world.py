@@ -101,13 +101,25 @@ class World:
         if pod is None:
             return
         if pod.is_leaving:
-            del self.pods[name]
+            self._leave(pod)
         elif pod.phase is PodPhase.PENDING:
             self.pods[name] = replace(pod, phase=PodPhase.SCHEDULED, node="node-0")
         elif pod.phase is PodPhase.SCHEDULED:
             self.pods[name] = replace(pod, phase=PodPhase.RUNNING)
         elif pod.phase is PodPhase.RUNNING:
             self._end(pod)
+
+    def _leave(self, pod: ObservedPod) -> None:
+        """A running member told to go ends badly first, as processes do on SIGTERM; then its pod is gone."""
+        if pod.phase is PodPhase.RUNNING:
+            end = Exit(code=143, container="trainer")
+            self.pods[pod.name] = replace(pod, phase=PodPhase.FAILED, exit=end, finished_at=self.now)
+        else:
+            del self.pods[pod.name]
+
+    def remove_by_hand(self, name: str) -> None:
+        """Somebody deletes a pod, as `kubectl delete pod` does."""
+        self.pods[name] = replace(self.pods[name], is_leaving=True)
 
     def _end(self, pod: ObservedPod) -> None:
         code = self.ending(pod)
