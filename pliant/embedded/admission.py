@@ -9,15 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pliant.embedded.addresses import NETWORK, Addresses
-from pliant.embedded.crds import complete, kinds_of
+from pliant.embedded.crdrules import complete_crd, crd_problems
 from pliant.embedded.kinds import Kind
 from pliant.embedded.podrules import complete_pod, pod_problems
 from pliant.embedded.records import Object
 from pliant.embedded.schema import Problem, Reason
-from pliant.errors import InvalidSpec
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
-CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 
 Completes = Callable[[Object, Object | None], None]
 Finds = Callable[[Object, Object | None], list[Problem]]
@@ -33,14 +31,14 @@ class Admission:
             "/secrets": _complete_secret,
             "/namespaces": _complete_namespace,
             "/services": self._complete_service,
-            CRDS: _complete_crd,
+            CRDS: complete_crd,
         }
         self._finding: dict[str, Finds] = {
             "/pods": pod_problems,
             "/secrets": _kept_data_problems,
             "/configmaps": _kept_data_problems,
             "/services": self._service_problems,
-            CRDS: _crd_problems,
+            CRDS: crd_problems,
         }
 
     def admit(self, kind: Kind, obj: Object, old: Object | None) -> list[Problem]:
@@ -119,22 +117,6 @@ def _complete_secret(secret: Object, old: Object | None) -> None:
 def _complete_namespace(namespace: Object, old: Object | None) -> None:
     metadata = namespace["metadata"]
     metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
-
-
-def _complete_crd(crd: Object, old: Object | None) -> None:
-    complete(crd)
-    finalizers = crd["metadata"].get("finalizers") or []
-    if old is None and CLEANUP not in finalizers:
-        # Its objects go before it does.
-        crd["metadata"]["finalizers"] = [*finalizers, CLEANUP]
-
-
-def _crd_problems(crd: Object, old: Object | None) -> list[Problem]:
-    try:
-        kinds_of(crd)
-    except InvalidSpec as problem:
-        return [Problem(problem.field, Reason.INVALID.cause, problem.problem)]
-    return []
 
 
 def _kept_data_problems(obj: Object, old: Object | None) -> list[Problem]:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pliant.embedded.admission import CLEANUP, CRDS
+from pliant.embedded.admission import CRDS
+from pliant.embedded.crdrules import CLEANUP
 from pliant.embedded.lifecycle import FOREGROUND, NAMESPACES, ORPHAN, DeleteOptions, delete, keep_or_release
 from pliant.embedded.records import Event, Key, Object, Record
 from pliant.embedded.store import Store, Transaction
