@@ -109,10 +109,12 @@ class Store:
             try:
                 yield self
             finally:
-                await self._settled()
-                if self._journal is not None:
-                    # In its own thread: a commit may still be under way there.
-                    self._writer.submit(self._journal.close)
+                try:
+                    await self._settled()
+                finally:
+                    if self._journal is not None:
+                        # In its own thread: a commit may still be under way there.
+                        self._writer.submit(self._journal.close)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` with changes as they become visible, before their writers are answered."""
