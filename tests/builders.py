@@ -32,7 +32,7 @@ class PlainFramework:
 
     name = "plain"
 
-    def environment(self, job: Job, rank: Rank) -> Mapping[str, str]:
+    def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         return {"INDEX": str(rank.index)}
 
 

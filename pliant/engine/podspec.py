@@ -52,10 +52,12 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
 
 def _pod_spec(job: Job, rank: Rank, framework: Framework) -> dict[str, Any]:
     spec = dict(rank.group.template.get("spec") or {})
-    environment = framework.environment(job, rank)
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [_with_environment(container, environment) for container in spec[kind]]
+            spec[kind] = [
+                _with_environment(each, framework.environment(job, rank, each.get("name", "")))
+                for each in spec[kind]
+            ]
     if rank.group.restart.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts members itself, as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"

@@ -107,4 +107,9 @@ def _announced(state: EngineState, chosen: list[Place], now: datetime) -> Engine
     budget = f"{spent} of {limit}" if limit is not None else str(spent)
     causes = listing([failure_of(place) for place in chosen])
     message = f"{causes}; restart {budget} of {group.name}, scope {group.restart.scope}"
-    return replace(noted(state, now, str(Phase.RESTARTING), message), phase=Phase.RESTARTING, message=message)
+    return replace(
+        noted(state, now, str(Phase.RESTARTING), message),
+        phase=Phase.RESTARTING,
+        message=message,
+        restarts=state.restarts + len(chosen),
+    )

@@ -21,8 +21,8 @@ class Generic:
         """The word users write to choose it."""
         return "generic"
 
-    def environment(self, job: Job, rank: Rank) -> Mapping[str, str]:
-        """The variables every container of this rank gets, beside those in its template."""
+    def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
+        """The variables a container of this rank gets, beside those in its template."""
         replica = rank.group.name.lower()
         shape = tuple((group.name, group.size, group.ports) for group in job.groups)
         return {
@@ -33,7 +33,7 @@ class Generic:
             "TRAININGJOB_REPLICA_INDEX": str(rank.index),
             "TRAININGJOB_REPLICA_RESTARTCOUNT": str(rank.attempt),
             "TRAININGJOB_SERVICE": member_address(job.key, rank.group.name, rank.index),
-            "TRAININGJOB_PORTS": _numbers(rank.group.ports),
+            "TRAININGJOB_PORTS": _numbers(tuple(port for port in rank.group.ports if port.container == container)),
             **_directory(job.key, shape),
         }
 

@@ -91,7 +91,7 @@ class AITrainingJob:
             state=remembered(status) or inherited(status, metadata.creation_timestamp),
         )
 
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job | None = None) -> dict[str, Any]:
+    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
         """The whole new raw status; history is carried over from the previous one."""
         return rendered_status(status, previous, job)
 

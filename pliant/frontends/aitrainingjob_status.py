@@ -21,7 +21,7 @@ INVALID = "Invalid"
 """The condition of a job that cannot be understood."""
 
 
-def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job | None) -> dict[str, Any]:
+def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
     """The whole status: the same arguments always give the same answer."""
     state = status.state
     counts = status.counts
@@ -34,9 +34,9 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job | N
         reason=reason,
         message=state.message,
         ready=f"{sum(each.active for each in counts.values())}/{sum(each.size for each in counts.values())}",
-        restarts=sum(restarts.values()),
-        replicas=_present_size(counts.get(job.elastic)) if job else previous.get("replicas"),
-        selector=_selector(job) if job else previous.get("selector") or "",
+        restarts=state.restarts,
+        replicas=_present_size(counts.get(job.elastic)),
+        selector=_selector(job),
         conditions=moved_to(history_in(previous), present, at),
         replica_statuses={name: _replica_status(each) for name, each in counts.items()},
         restart_count=restarts,

@@ -36,10 +36,10 @@ class Frontend(Protocol):
     def parse(self, raw: Mapping[str, Any]) -> Job:
         """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
 
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job | None = None) -> dict[str, Any]:
+    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
         """The whole new raw status: what it lacks must go. History is carried over from the previous one.
 
-        The job, where given, lets the answer serve the scale subresource too.
+        The job's elastic group, if it has one, is what the scale subresource speaks of.
         """
 
     def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:

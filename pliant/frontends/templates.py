@@ -44,9 +44,9 @@ def template_facts(template: Mapping[str, Any], path: str, prefix: str) -> Templ
         raise InvalidSpec(f"{path}.spec.containers", "needs at least one container")
     counted = frozenset(container.name for container in containers if container.name.startswith(prefix))
     speakers = [container for container in containers if not counted or container.name in counted]
-    every = [port for container in speakers for port in container.ports]
+    every = [Port(port.name, port.container_port, each.name) for each in speakers for port in each.ports]
     named = [port for port in every if port.name.startswith(prefix)] if counted else []
     unique: dict[int, Port] = {}
     for port in named or every:
-        unique.setdefault(port.container_port, Port(port.name, port.container_port))
+        unique.setdefault(port.number, port)
     return TemplateFacts(counted=counted, ports=tuple(unique.values()))

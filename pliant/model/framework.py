@@ -25,5 +25,5 @@ class Framework(Protocol):
     def name(self) -> str:
         """The word users write to choose it."""
 
-    def environment(self, job: Job, rank: Rank) -> Mapping[str, str]:
-        """The variables every container of this rank gets, beside those in its template."""
+    def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
+        """The variables a container of this rank gets, beside those in its template."""

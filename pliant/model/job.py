@@ -62,6 +62,7 @@ class Port(NamedTuple):
 
     name: str
     number: int
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

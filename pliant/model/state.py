@@ -118,6 +118,8 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: Verdict | None = None
     groups: dict[str, GroupState] = {}
     counts: dict[str, GroupCounts] = {}
+    restarts: int = 0
+    """Restarts decided so far; a wide one counts once, however many groups pay for it."""
     restarted_group: str = ""
     """The group whose member called for the latest restart."""
     timeline: tuple[Moment, ...] = ()

@@ -23,7 +23,7 @@ JOB = AITrainingJob().parse(
 
 
 def test_a_member_learns_who_it_is_and_where_everybody_is() -> None:
-    assert Generic().environment(JOB, Rank(group=JOB.groups[0], index=1, attempt=3)) == {
+    assert Generic().environment(JOB, Rank(group=JOB.groups[0], index=1, attempt=3), "aitj-main") == {
         "TRAININGJOB_NAME": "demo",
         "TRAININGJOB_NAMESPACE": "team",
         "TRAININGJOB_REPLICA_NAME": "pserver",

@@ -14,7 +14,6 @@ from pliant.model.job import (
     Job,
     JobKey,
     Owner,
-    Port,
     RestartPolicy,
     RestartRule,
     RestartScope,
@@ -220,7 +219,7 @@ def test_names_tell_which_containers_count_and_which_ports_are_open(
 ) -> None:
     [group] = parse(raw_job({"worker": raw_group(*containers)})).groups
     assert group.counted == counted
-    assert group.ports == tuple(Port(name, number) for name, number in ports)
+    assert [(port.name, port.number) for port in group.ports] == ports
 
 
 def test_null_ports_are_no_ports() -> None:

@@ -27,6 +27,7 @@ from pliant.model.state import (
 from tests.builders import NOON
 from tests.frontends.raw import raw_group, raw_job
 
+PLAIN = AITrainingJob().parse(raw_job({"worker": raw_group(), "ps": raw_group()}))
 COUNTS = {"worker": GroupCounts(size=2, active=1, scheduled=1), "ps": GroupCounts(size=1, active=1)}
 
 
@@ -40,7 +41,7 @@ def told(
     counts: Mapping[str, GroupCounts] | None = None,
     job: Job | None = None,
 ) -> dict[str, Any]:
-    return AITrainingJob().status(JobStatus(state=state, counts=counts or {}), previous or {}, job)
+    return AITrainingJob().status(JobStatus(state=state, counts=counts or {}), previous or {}, job or PLAIN)
 
 
 def rejected(problem: str, previous: Mapping[str, Any] | None = None, now: datetime = NOON) -> dict[str, Any]:
@@ -52,6 +53,7 @@ def test_the_whole_status_in_its_own_words() -> None:
         message="every member runs",
         after=90,
         running_at=NOON + timedelta(seconds=30, microseconds=700),
+        restarts=3,
         restarted_group="worker",
         groups={"worker": GroupState(attempt=3, restarts={Cause.APP: 2, Cause.NODE: 1})},
     )
@@ -156,11 +158,6 @@ def test_the_elastic_group_answers_for_the_scale_subresource() -> None:
 def test_a_job_without_an_elastic_group_has_no_scale() -> None:
     job = AITrainingJob().parse(raw_job({"ps": raw_group(), "worker": raw_group()}))
     assert not {"replicas", "selector"} & told(a_state(), counts=COUNTS, job=job).keys()
-
-
-def test_without_the_job_the_scale_stays_as_it_was() -> None:
-    status = told(a_state(), {"replicas": 3, "selector": "a=b"})
-    assert (status["replicas"], status["selector"]) == (3, "a=b")
 
 
 def test_a_rejection_shows_the_problem() -> None:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from pliant.embedded.schema import Schema
+from pliant.engine.podspec import pod_manifest, service_manifest
 from pliant.frameworks import framework_for
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
@@ -51,10 +52,11 @@ def understood(job: Job) -> dict[str, Any]:
 
 def _group(job: Job, group: Group) -> dict[str, Any]:
     fields = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
-    environment = framework_for(job.framework).environment(job, Rank(group=group, index=0, attempt=0))
+    rank = Rank(group=group, index=0, attempt=0)
+    pod = pod_manifest(job, rank, framework_for(job.framework))
     facts = {name: _plain(value) for name, value in fields.items() if name not in ("template", "restart")}
     rule = {field.name: _plain(getattr(group.restart, field.name)) for field in dataclasses.fields(group.restart)}
-    return {**facts, "restart": rule, "environment": dict(environment)}
+    return {**facts, "restart": rule, "pod": pod, "service": service_manifest(job, rank)}
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,113 @@
+"""The one place that acts: one branch per action, each safe to repeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar, assert_never
+
+import msgspec
+
+from pliant.controllers.events import EventRecorder
+from pliant.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, NotYet
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import Pod, Service
+from pliant.kube.resources import PODS, SERVICES, Resource
+from pliant.kube.store import ObjectStore
+from pliant.model.actions import Action, CreatePod, CreateService, DeletePod, DeleteService, EmitEvent
+from pliant.model.job import Job
+from pliant.runtime.clock import Clock
+
+AT_ONCE = 64
+"""Writes in flight at a time, over all jobs."""
+
+REFUSED = (BadRequest, Forbidden, Invalid, NotYet)
+"""Answers that asking again at once will not change."""
+
+T = TypeVar("T", bound=Pod | Service)
+
+
+class Applier:
+    """Carries out actions and shows their effect in the stores at once."""
+
+    def __init__(
+        self, client: KubeClient, clock: Clock, pods: ObjectStore[Pod], services: ObjectStore[Service]
+    ) -> None:
+        self.events = EventRecorder(client, clock)
+        self._pods = _Members(client, PODS, Pod, pods)
+        self._services = _Members(client, SERVICES, Service, services)
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
+        """Perform all actions, names before members; returns what could not be created, and why."""
+        announced = [action for action in actions if isinstance(action, CreateService)]
+        others = [action for action in actions if not isinstance(action, CreateService)]
+        refusals: dict[str, str] = {}
+        for wave in (announced, others):
+            ends = await asyncio.gather(*(self._one(job, action) for action in wave), return_exceptions=True)
+            for action, end in zip(wave, ends, strict=True):
+                if isinstance(end, REFUSED) and isinstance(action, CreatePod | CreateService):
+                    refusals[action.name] = str(end)
+                elif end is not None:
+                    raise end
+        return refusals
+
+    async def _one(self, job: Job, action: Action) -> None:
+        async with self._slots:
+            match action:
+                case CreatePod(name=name, manifest=manifest):
+                    await self._pods.create(job, name, manifest)
+                case CreateService(name=name, manifest=manifest):
+                    await self._services.create(job, name, manifest)
+                case DeletePod(name=name, uid=uid):
+                    await self._pods.delete(job, name, uid)
+                case DeleteService(name=name, uid=uid):
+                    await self._services.delete(job, name, uid)
+                case EmitEvent():
+                    await self.events.emit(job.owner, job.key.namespace, action)
+                case _:
+                    assert_never(action)
+
+
+class _Members(Generic[T]):
+    """Creates and deletes objects of one kind, whose names are theirs for ever and whose uids are not."""
+
+    def __init__(self, client: KubeClient, resource: Resource, into: type[T], store: ObjectStore[T]) -> None:
+        self._client = client
+        self._resource = resource
+        self._into = into
+        self._store = store
+
+    async def create(self, job: Job, name: str, manifest: Mapping[str, Any]) -> None:
+        """Create, or find that it has been created before: then it must be ours."""
+        namespace = job.key.namespace
+        try:
+            made = await self._client.create(self._resource, namespace, manifest, into=self._into)
+        except AlreadyExists:
+            try:
+                made = await self._client.get(self._resource, namespace, name, into=self._into)
+            except NotFound as gone:
+                raise NotYet(f"{self._resource.kind} {name} was in the way and is gone") from gone
+            if not any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references):
+                raise NotYet(f"a {self._resource.kind} of that name exists and is not this job's") from None
+        self._store.note_written(made)
+
+    async def delete(self, job: Job, name: str, uid: str) -> None:
+        """Delete this incarnation; if another has taken the name, this one is gone already."""
+        namespace = job.key.namespace
+        try:
+            left = await self._client.delete(self._resource, namespace, name, uid=uid)
+        except (NotFound, Conflict):
+            self._store.note_deleted(namespace, name, uid)
+            return
+        if _is_still_leaving(left, self._resource.kind):
+            self._store.note_written(msgspec.convert(left, self._into))
+        else:
+            self._store.note_deleted(namespace, name, uid)
+
+
+def _is_still_leaving(answer: Mapping[str, Any], kind: str) -> bool:
+    """Whether the deleted object lives on for its grace period or its finalizers."""
+    meta = answer.get("metadata") or {}
+    is_object = answer.get("kind") == kind and meta.get("deletionTimestamp")
+    return bool(is_object and (meta.get("deletionGracePeriodSeconds") or meta.get("finalizers")))

@@ -1,0 +1,125 @@
+"""Read, decide, apply: the reconciliation of one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pliant.controllers.apply import Applier
+from pliant.controllers.observe import observe
+from pliant.engine.decide import decide
+from pliant.errors import InvalidSpec, NotYet
+from pliant.frameworks import framework_for
+from pliant.frontends.base import Frontend
+from pliant.kube.client import KubeClient
+from pliant.kube.merge import merge_patch
+from pliant.kube.objects import Pod, Service
+from pliant.kube.resources import Resource
+from pliant.kube.store import ObjectStore
+from pliant.model.actions import EmitEvent, JobStatus
+from pliant.model.job import Job, JobKey, Owner
+from pliant.runtime.clock import Clock
+
+OWNER = "owner"
+"""The index of pods and services by the uid of their controlling owner."""
+
+
+def resource_of(frontend: Frontend) -> Resource:
+    """Where the API serves the objects of a front end's kind."""
+    return Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What all kinds of job share: the members that exist, and the one that creates and deletes them."""
+
+    pods: ObjectStore[Pod]
+    services: ObjectStore[Service]
+    applier: Applier
+
+
+class JobReconciler:
+    """Brings the jobs of one kind one step further at a time."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        client: KubeClient,
+        clock: Clock,
+        jobs: ObjectStore[dict[str, Any]],
+        cluster: Cluster,
+    ) -> None:
+        self.resource = resource_of(frontend)
+        self._frontend = frontend
+        self._client = client
+        self._clock = clock
+        self._jobs = jobs
+        self._cluster = cluster
+        self._refusals: dict[JobKey, dict[str, str]] = {}
+
+    async def reconcile(self, key: JobKey) -> timedelta | None:
+        """Look at one job and do what is next; returns when to look again."""
+        raw = self._jobs.get(key.namespace, key.name)
+        if raw is None:
+            self._refusals.pop(key, None)
+            return None
+        try:
+            job = self._frontend.parse(raw)
+        except InvalidSpec as problem:
+            await self._reject(key, raw, problem)
+            return None
+
+        uid = job.owner.uid
+        pods, services = self._cluster.pods.by_index(OWNER, uid), self._cluster.services.by_index(OWNER, uid)
+        seen = observe(job, pods, services, self._refusals.get(key, {}))
+        decision = decide(job, seen, framework_for(job.framework), self._clock.now())
+
+        if decision.intent is not None:
+            await self._tell(job, raw, decision.intent)
+            await self._cluster.applier.apply(job, decision.actions)
+            return None  # the write itself calls for the next pass
+        refusals = await self._cluster.applier.apply(job, decision.actions)
+        for status in decision.statuses.values() or self._overdue(job, raw):
+            await self._tell(job, raw, status)
+        self._note_refusals(key, refusals)
+        return decision.look_again
+
+    async def _tell(self, job: Job, raw: Mapping[str, Any], status: JobStatus) -> None:
+        """Put a status into the kind's own words and store it."""
+        await self._write(job.key, raw, self._frontend.status(status, raw.get("status") or {}, job))
+
+    def _overdue(self, job: Job, raw: Mapping[str, Any]) -> tuple[JobStatus, ...]:
+        """The unchanged status of a job that was rejected and has been mended since: the complaint must go."""
+        if job.state is None or not self._frontend.is_rejected(raw.get("status") or {}):
+            return ()
+        return (JobStatus(state=job.state, counts=job.state.counts),)
+
+    def _note_refusals(self, key: JobKey, refusals: dict[str, str]) -> None:
+        """Remember what could not be created, so that the next pass can tell the user, and try again later."""
+        if not refusals:
+            self._refusals.pop(key, None)
+            return
+        self._refusals[key] = refusals
+        name, why = next(iter(refusals.items()))
+        raise NotYet(f"cannot create {name}: {why}")
+
+    async def _write(self, key: JobKey, raw: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """Store a status, provided the object is still the one that was decided upon."""
+        change = merge_patch(raw.get("status") or {}, status)
+        if not change:
+            return
+        patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}
+        written = await self._client.patch(self.resource, key.namespace, key.name, patch, subresource="status")
+        self._jobs.note_written(written)
+
+    async def _reject(self, key: JobKey, raw: Mapping[str, Any], problem: InvalidSpec) -> None:
+        """Tell the author of a job that cannot be understood what to mend; nothing else happens to it."""
+        await self._write(key, raw, self._frontend.rejection(problem, raw.get("status") or {}, self._clock.now()))
+        meta = raw["metadata"]
+        owner = Owner(
+            api_version=self.resource.api_version, kind=self.resource.kind, name=key.name, uid=meta["uid"]
+        )
+        event = EmitEvent(reason="InvalidSpec", message=str(problem), is_warning=True)
+        await self._cluster.applier.events.emit(owner, key.namespace, event)

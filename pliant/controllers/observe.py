@@ -1,0 +1,109 @@
+"""Cached Kubernetes objects to the slice of the cluster that decisions read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
+from pliant.model import labels
+from pliant.model.job import Job
+from pliant.model.observed import Exit, ObservedPod, ObservedService, PodPhase, Seen
+
+LONGEST_MESSAGE = 300
+_ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+def observe(job: Job, pods: Iterable[Pod], services: Iterable[Service], refusals: Mapping[str, str]) -> Seen:
+    """What is seen of one job: its pods and services, and what the server would not let us create."""
+    counted = {labels.member_group(group.name): group.counted for group in job.groups}
+    return Seen(
+        pods=tuple(_pod(pod, counted) for pod in pods),
+        services={service.metadata.name: _service(service) for service in services},
+        refusals=refusals,
+    )
+
+
+def _pod(pod: Pod, counted: Mapping[str, frozenset[str]]) -> ObservedPod:
+    meta = pod.metadata
+    group = meta.labels.get(labels.REPLICA, "")
+    chosen = counted.get(group) or frozenset()
+    statuses = [status for status in pod.status.container_statuses if not chosen or status.name in chosen]
+    phase = _phase(pod, statuses, len(chosen) or len(pod.spec.containers))
+    end = _first_bad_end(pod, statuses)
+    return ObservedPod(
+        name=meta.name,
+        uid=meta.uid,
+        group=group,
+        index=_number(meta.labels.get(labels.INDEX)),
+        attempt=max(_number(meta.labels.get(labels.ATTEMPT)), 0),
+        phase=phase,
+        is_leaving=meta.deletion_timestamp is not None,
+        node=pod.spec.node_name,
+        exit=_exit(pod, end) if phase is PodPhase.FAILED else None,
+        trouble=_trouble(pod),
+        finished_at=end[1].finished_at if end else None,
+    )
+
+
+def _service(service: Service) -> ObservedService:
+    meta = service.metadata
+    return ObservedService(name=meta.name, uid=meta.uid, is_leaving=meta.deletion_timestamp is not None)
+
+
+def _phase(pod: Pod, statuses: Sequence[ContainerStatus], wanted: int) -> PodPhase:
+    """Judge by the containers that count as soon as their end is final, without waiting for side-cars."""
+    if pod.spec.restart_policy == "Never" and statuses:
+        ends = [status.state.terminated for status in statuses]
+        if any(end is not None and end.exit_code != 0 for end in ends):
+            return PodPhase.FAILED
+        if len(ends) >= wanted and all(ends):
+            return PodPhase.SUCCEEDED
+    if pod.status.phase in ("Running", "Succeeded", "Failed"):
+        return PodPhase(pod.status.phase)
+    return PodPhase.SCHEDULED if pod.spec.node_name else PodPhase.PENDING
+
+
+def _first_bad_end(pod: Pod, statuses: Sequence[ContainerStatus]) -> tuple[str, ContainerTerminated] | None:
+    """The earliest bad end among the containers that count; init containers always count."""
+    ends = [
+        (status.name, status.state.terminated)
+        for status in (*pod.status.init_container_statuses, *statuses)
+        if status.state.terminated is not None and status.state.terminated.exit_code != 0
+    ]
+    return min(ends, key=lambda named: str(named[1].finished_at or "~"), default=None)
+
+
+def _exit(pod: Pod, end: tuple[str, ContainerTerminated] | None) -> Exit:
+    if end is None:
+        return Exit(reason=pod.status.reason, message=_short(pod.status.message))
+    container, terminated = end
+    return Exit(
+        code=terminated.exit_code,
+        container=container,
+        reason=terminated.reason,
+        message=_short(terminated.message),
+    )
+
+
+def _trouble(pod: Pod) -> str:
+    """Why a pod does not come up, in the cluster's own words; empty while all is in order."""
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        waiting = status.state.waiting
+        if waiting is not None and waiting.reason not in _ORDINARY_WAITS:
+            return _short(f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason)
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return _short(f"{condition.reason}: {condition.message}")
+    return ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
+
+
+def _number(text: str | None) -> int:
+    try:
+        return int(text or "")
+    except ValueError:
+        return -1
