@@ -98,6 +98,12 @@ def owned_by(owner: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
+def service(name: str, **spec: Any) -> dict[str, Any]:
+    """A small service."""
+    spec = {"selector": {"x": "y"}, "ports": [{"port": 80}], **spec}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
 def widget(name: str = "a", **spec: Any) -> dict[str, Any]:
     """An object of the test's own kind."""
     return {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}

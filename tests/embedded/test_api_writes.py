@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
 from pliant.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
-from pliant.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
+from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from tests.embedded.serving import WIDGETS, Served, config, pod, serving, widget, with_widgets
+from tests.embedded.serving import WIDGETS, Served, config, pod, service, serving, widget, with_widgets
 
 
 @pytest.fixture
@@ -223,94 +221,3 @@ async def test_a_dry_run_answers_and_keeps_nothing(served: Served) -> None:
     reply, _ = await served.call("DELETE", CONFIG_MAPS.path("default", "a"), dryRun="All")
     assert reply.status == 200
     await served.client.get(CONFIG_MAPS, "default", "a")
-
-
-def service(name: str, **spec: Any) -> dict[str, Any]:
-    spec = {"selector": {"x": "y"}, "ports": [{"port": 80}], **spec}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
-
-
-async def test_services_get_addresses_of_their_own(served: Served) -> None:
-    first = await served.client.create(SERVICES, "default", service("a"))
-    second = await served.client.create(SERVICES, "default", service("b"))
-    headless = await served.client.create(SERVICES, "default", service("c", clusterIP="None"))
-    assert first["spec"]["clusterIP"].startswith("10.96.")
-    assert first["spec"]["clusterIP"] != second["spec"]["clusterIP"]
-    assert (first["spec"]["type"], first["spec"]["sessionAffinity"]) == ("ClusterIP", "None")
-    assert first["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
-    assert headless["spec"]["clusterIP"] == "None"
-    with pytest.raises(Invalid, match="already allocated"):
-        await served.client.create(SERVICES, "default", service("d", clusterIP=first["spec"]["clusterIP"]))
-    with pytest.raises(Invalid, match="may not change once set"):
-        await served.client.patch(SERVICES, "default", "a", {"spec": {"clusterIP": "10.96.9.9"}})
-    await served.client.delete(SERVICES, "default", "a")
-    await served.client.create(SERVICES, "default", service("d", clusterIP=first["spec"]["clusterIP"]))
-
-
-async def test_secrets_take_plain_text_and_keep_it_encoded(served: Served) -> None:
-    plain = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "stringData": {"word": "hush"}}
-    made = await served.client.create(SECRETS, "default", plain)
-    assert made["data"] == {"word": base64.b64encode(b"hush").decode()}
-    assert "stringData" not in made
-    assert made["type"] == "Opaque"
-
-
-async def test_a_pod_cannot_be_rewritten_but_for_a_few_fields(served: Served) -> None:
-    await served.client.create(PODS, "default", pod("a"))
-    with pytest.raises(Invalid, match="pod updates may not change fields other than"):
-        await served.client.patch(PODS, "default", "a", {"spec": {"restartPolicy": "Never"}})
-    await served.client.patch(PODS, "default", "a", {"spec": {"activeDeadlineSeconds": 5}})
-
-
-async def test_a_namespace_comes_with_its_service_account(served: Served) -> None:
-    names = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    made = await served.client.create(NAMESPACES, None, names)
-    assert made["status"]["phase"] == "Active"
-    assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "team"}
-    await served.client.get(SERVICE_ACCOUNTS, "team", "default")
-    for first in ("default", "kube-system", "kube-public"):
-        await served.client.get(NAMESPACES, None, first)
-
-
-async def test_a_definition_is_established_when_it_is_answered(served: Served) -> None:
-    await with_widgets(served)
-    crd = await served.client.get(CRDS, None, "widgets.example.org")
-    assert {c["type"]: c["status"] for c in crd["status"]["conditions"]} == {
-        "NamesAccepted": "True",
-        "Established": "True",
-    }
-    assert crd["status"]["storedVersions"] == ["v1"]
-    assert crd["status"]["acceptedNames"]["singular"] == "widget"
-    bad = {**crd, "metadata": {"name": "gadgets.example.org"}}
-    with pytest.raises(Invalid, match=r'must be spec.names.plural\+"."\+spec.group'):
-        await served.client.create(CRDS, None, bad)
-
-
-async def test_scale_reads_and_changes_one_number(served: Served) -> None:
-    await with_widgets(served)
-    await served.client.create(WIDGETS, "default", widget("a", size=2))
-    status = {"status": {"size": 1, "selector": "x=y"}}
-    await served.client.patch(WIDGETS, "default", "a", status, subresource="status")
-    scale = await served.client.get(WIDGETS, "default", "a", subresource="scale")
-    assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
-    assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "x=y"})
-    scale["spec"]["replicas"] = 4
-    await served.client.replace(WIDGETS, "default", "a", scale, subresource="scale")
-    with pytest.raises(Conflict):
-        await served.client.replace(WIDGETS, "default", "a", scale, subresource="scale")
-    await served.client.patch(WIDGETS, "default", "a", {"spec": {"replicas": 5}}, subresource="scale")
-    made = await served.client.get(WIDGETS, "default", "a")
-    assert (made["spec"]["size"], made["metadata"]["generation"]) == (5, 3)
-    with pytest.raises(Invalid, match=r"spec.replicas"):
-        await served.client.patch(WIDGETS, "default", "a", {"spec": {"replicas": -1}}, subresource="scale")
-
-
-async def test_a_pod_is_bound_once(served: Served) -> None:
-    await served.client.create(PODS, "default", pod("a"))
-    target = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "node-1"}}
-    await served.client.create(PODS, "default", target, subresource="binding", name="a")
-    made = await served.client.get(PODS, "default", "a")
-    assert made["spec"]["nodeName"] == "node-1"
-    assert [(c["type"], c["status"]) for c in made["status"]["conditions"]] == [("PodScheduled", "True")]
-    with pytest.raises(Conflict, match='already assigned to node "node-1"'):
-        await served.client.create(PODS, "default", target, subresource="binding", name="a")

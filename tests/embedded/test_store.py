@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sqlite3
-import sys
 import threading
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pliant.embedded.journal import SqliteJournal
 from pliant.embedded.records import Event, Key, Record
 from pliant.embedded.shelves import Shelves
 from pliant.embedded.store import Store, Transaction
-from pliant.errors import Conflict, Gone, NotPossibleHere, ServerError
+from pliant.errors import Conflict, Gone, ServerError
 
 PODS = "/pods"
 
@@ -211,100 +207,3 @@ async def test_a_dry_run_changes_nothing() -> None:
     await store.write(lambda transaction: transaction.put(PODS, pod("a")), dry_run=True)
     assert (store.visible.version, store.visible.listing(PODS)) == (0, [])
     assert (await put(store, pod("a"))).version == 1
-
-
-async def test_what_was_acknowledged_is_there_after_a_crash(tmp_path: Path) -> None:
-    live, crashed = tmp_path / "live", tmp_path / "crashed"
-    live.mkdir()
-    async with Store.opened(live / "objects.db") as store:
-        await asyncio.gather(*(put(store, pod(f"p{number}")) for number in range(50)))
-        await remove(store, "p7")
-        shutil.copytree(live, crashed)  # as the disk would look after a power cut now
-        await put(store, pod("later"))
-    async with Store.opened(crashed / "objects.db") as store:
-        assert store.visible.version == 51
-        names = {record.key.name for record in store.visible.listing(PODS)}
-        assert names == {f"p{number}" for number in range(50)} - {"p7"}
-        assert store.visible.find_uid("u-p3") == Key(PODS, "default", "p3")
-        assert (await put(store, pod("next"))).version == 52
-
-
-async def test_a_reopened_store_serves_watches_from_its_version_and_refuses_older_ones(tmp_path: Path) -> None:
-    async with Store.opened(tmp_path / "objects.db") as store:
-        await put(store, pod("a"))
-        await put(store, pod("b"))
-    async with Store.opened(tmp_path / "objects.db") as store:
-        history = store.visible.history(PODS)
-        assert history.since(2) == []
-        with pytest.raises(Gone):
-            history.since(1)
-        await remove(store, "a")
-        assert [event.type for event in history.since(2)] == ["DELETED"]
-
-
-def test_the_journal_synchronises_every_commit_and_keeps_others_out(tmp_path: Path) -> None:
-    path = tmp_path / "objects.db"
-    journal = SqliteJournal.open(path)
-    pragma = {
-        name: journal._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")
-    }
-    assert pragma == {"synchronous": 2, "journal_mode": "wal"}
-    assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(NotPossibleHere, match="another server has it open"):
-        SqliteJournal.open(path)
-    journal.close()
-
-
-WRITER = """
-import asyncio, sys
-from pathlib import Path
-from pliant.embedded.store import Store
-
-async def main():
-    async with Store.opened(Path(sys.argv[1])) as store:
-        async def write(start):
-            for number in range(start, 10**9, 8):
-                obj = {"metadata": {"name": f"p{number}", "uid": f"u{number}"}}
-                await store.write(lambda transaction: transaction.put("/pods", obj))
-                print(number, flush=True)
-        await asyncio.gather(*(write(start) for start in range(8)))
-
-asyncio.run(main())
-"""
-
-
-async def test_every_write_answered_before_kill_minus_nine_is_found_again(tmp_path: Path) -> None:
-    path = tmp_path / "objects.db"
-    writer = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WRITER, str(path), stdout=asyncio.subprocess.PIPE
-    )
-    assert writer.stdout is not None
-    answered = [int(await asyncio.wait_for(writer.stdout.readline(), 10)) for _ in range(200)]
-    writer.kill()
-    answered += [int(line) for line in (await writer.stdout.read()).split(b"\n")[:-1]]
-    await writer.wait()
-    async with Store.opened(path) as store:
-        kept = {int(record.key.name[1:]) for record in store.visible.listing(PODS)}
-        assert set(answered) <= kept
-        assert store.visible.version >= len(kept)
-
-
-async def test_a_caller_s_error_leaves_the_store_closed_and_whole(tmp_path: Path) -> None:
-    path = tmp_path / "objects.db"
-
-    async def fail() -> None:
-        async with Store.opened(path) as store:
-            await put(store, pod("a"))
-            raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        await fail()
-    async with Store.opened(path) as store:
-        assert store.visible.version == 1
-
-
-def test_a_file_that_is_no_journal_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "objects.db"
-    path.write_text("not a database, but long enough to look like one" * 100)
-    with pytest.raises(NotPossibleHere, match=r"cannot use .*objects.db: file is not a database"):
-        SqliteJournal.open(path)
