@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from pliant.errors import ApiError, Gone, ServerError, TooManyRequests
 from pliant.kube.codec import Listing, WatchEvent, decode, decode_event, decode_page, encode, failure
-from pliant.kube.lines import lines
+from pliant.kube.lines import LineBuffer, next_chunk
 from pliant.kube.resources import PODS, Resource
 from pliant.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, Transport
 
@@ -180,8 +180,10 @@ class KubeClient:
         async with self._transport.stream(request) as reply:
             if reply.status != 200:
                 raise failure(reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks]))
-            async for line in lines(reply.chunks, SILENCE_SECONDS):
-                yield decode_event(line, into)
+            buffer = LineBuffer()
+            while (chunk := await next_chunk(reply.chunks, SILENCE_SECONDS)) is not None:
+                for line in buffer.feed(chunk):
+                    yield decode_event(line, into)
 
     async def logs(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
@@ -67,15 +67,17 @@ class HttpTransport:
                 answer = await self._begin(request, timeout)
         except _FAILURES as problem:
             raise self._unreachable(request, problem) from problem
+        chunks = self._chunks(request, answer)
         try:
             _notice_dead_peers(answer)
             yield StreamReply(
                 status=answer.status,
-                chunks=self._chunks(request, answer),
+                chunks=chunks,
                 content_type=answer.content_type,
                 headers=dict(answer.headers),
             )
         finally:
+            await chunks.aclose()
             # Not `release`: the rest of an endless answer is unwanted.
             answer.close()
 
@@ -118,7 +120,7 @@ class HttpTransport:
             self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=jar)
         return self._session
 
-    async def _chunks(self, request: Request, answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    async def _chunks(self, request: Request, answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in answer.content.iter_any():
                 yield chunk

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 
 from pliant.errors import Unreachable
 
 
-async def lines(chunks: AsyncIterator[bytes], silence: float) -> AsyncGenerator[bytes, None]:
-    """Whole lines as they complete; a cut-off last line is dropped, and `silence` seconds of nothing raise.
+class LineBuffer:
+    """Keeps the beginning of a line until its end arrives; copies each byte once."""
 
-    The deadline holds only while waiting for the stream, never while the reader is busy with a line.
-    """
-    pieces: list[bytes] = []
-    while True:
-        try:
-            async with asyncio.timeout(silence):
-                chunk = await anext(chunks, None)
-        except TimeoutError:
-            raise Unreachable(f"the stream has been silent for {silence:.0f} s") from None
-        if chunk is None:
-            return
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that a piece completes, without empty ones."""
         first, *others = chunk.split(b"\n")
-        pieces.append(first)
-        for piece in others:
-            line = b"".join(pieces)
-            pieces = [piece]
-            if line.strip():
-                yield line
+        self._pieces.append(first)
+        if not others:
+            return []
+        lines = [b"".join(self._pieces), *others[:-1]]
+        self._pieces = [others[-1]]
+        return [line for line in lines if line.strip()]
+
+
+async def next_chunk(chunks: AsyncIterator[bytes], silence: float) -> bytes | None:
+    """The next piece, None at the end; `silence` seconds without one mean that nobody is there any more."""
+    try:
+        async with asyncio.timeout(silence):
+            return await anext(chunks, None)
+    except TimeoutError:
+        raise Unreachable(f"the stream has been silent for {silence:.0f} s") from None

@@ -30,8 +30,8 @@ class ObjectStore(Generic[T]):
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {index: {} for index in self._indexers}
         self._on_change = on_change
-        self._tombstones: dict[str, int] = {}
-        """By uid, the last version seen of objects we deleted whose end the watch has not told yet."""
+        self._tombstones: dict[ObjectKey, tuple[str, int]] = {}
+        """Uid and last known version of objects we deleted whose end the watch has not told yet."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -50,10 +50,10 @@ class ObjectStore(Generic[T]):
 
     def note_written(self, obj: T) -> None:
         """Take in the reply to a write of ours, of an object that this store would be told about."""
-        key, uid, version = identity(obj)
+        version = identity(obj).version
         # Whatever became of a write that old, the watch has told already: taking it in could revive the dead.
-        if version > self.version and uid not in self._tombstones:
-            self._take_newer(key, version, obj)
+        if version > self.version:
+            self._take_newer(obj)
 
     def note_deleted(self, namespace: str, name: str, uid: str) -> None:
         """Take in that this incarnation is gone for good, as the server confirmed; its late events are moot."""
@@ -62,24 +62,22 @@ class ObjectStore(Generic[T]):
         if known is not None:
             _, known_uid, version = identity(known)
             if known_uid == uid:
-                self._tombstones[uid] = version
+                self._tombstones[key] = (uid, version)
                 self._drop(key)
 
     def observe(self, obj: T) -> None:
         """Take in an addition or a change that the watch reports."""
-        key, uid, version = identity(obj)
-        if version < self.version:
-            return
-        self.version = version
-        if uid not in self._tombstones:
-            self._take_newer(key, version, obj)
+        version = identity(obj).version
+        if version >= self.version:
+            self.version = version
+            self._take_newer(obj)
 
     def observe_deleted(self, obj: T) -> None:
         """Take in an end that the watch reports."""
         key, uid, version = identity(obj)
         self.version = max(self.version, version)
-        if self._tombstones.get(uid, version + 1) <= version:
-            del self._tombstones[uid]
+        if self._tombstones.get(key, ("", 0))[0] == uid:
+            del self._tombstones[key]
         known = self._objects.get(key)
         # Newer than its end it can be when it left the selection and a write of ours has brought it back.
         if known is not None and _is_up_to(known, uid, version):
@@ -97,23 +95,27 @@ class ObjectStore(Generic[T]):
         self.version = version
         if rewound:
             self._tombstones.clear()
-        listed: set[ObjectKey] = set()
-        uids: set[str] = set()
+        listed: dict[ObjectKey, str] = {}
         for obj in objects:
-            key, uid, its_version = identity(obj)
-            listed.add(key)
-            uids.add(uid)
+            key, uid, _ = identity(obj)
+            listed[key] = uid
             if rewound:
                 self._put(key, obj)
-            elif uid not in self._tombstones:
-                self._take_newer(key, its_version, obj)
+            else:
+                self._take_newer(obj)
         for key in [key for key in self._objects if key not in listed]:
             if rewound or identity(self._objects[key]).version <= version:
                 self._drop(key)
-        for uid in [uid for uid, last in self._tombstones.items() if uid not in uids and last <= version]:
-            del self._tombstones[uid]
+        for key, (uid, last) in list(self._tombstones.items()):
+            if last <= version and listed.get(key) != uid:
+                del self._tombstones[key]
 
-    def _take_newer(self, key: ObjectKey, version: int, obj: T) -> None:
+    def _take_newer(self, obj: T) -> None:
+        """Show an object, unless a newer one of its name is known or it comes from before our own deletion."""
+        key, uid, version = identity(obj)
+        dead_uid, dead_version = self._tombstones.get(key, ("", -1))
+        if uid == dead_uid or version <= dead_version:
+            return
         known = self._objects.get(key)
         if known is None or version > identity(known).version:
             self._put(key, obj)

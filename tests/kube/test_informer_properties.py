@@ -68,9 +68,9 @@ class World:
 
     def note_written(self, pod: Pod) -> None:
         self.informer.store.note_written(pod)
-        seen = self.informer.store.get("default", pod.metadata.name)
-        ours, at = identity(pod), self.informer.store.version
-        assert ours.version <= at or ours.uid in self.removed or (seen and identity(seen).version >= ours.version)
+        _, uid, version = identity(pod)
+        told = self.informer.store.version >= version
+        assert told or uid in self.removed or self.shown[pod.metadata.name] >= version
 
     def remove(self, name: str) -> Callable[[], None]:
         if name not in self.server.objects:
@@ -151,6 +151,7 @@ async def live_through(steps: list[tuple[str, str, str]]) -> None:
         assert not task.done()
     world.reply_late()
     await passing(timedelta(minutes=3))
+    assert not task.done()
     store, server = world.informer.store, world.server
     wanted = {name: int(obj["metadata"]["resourceVersion"]) for name, obj in server.objects.items()}
     assert {pod.metadata.name: identity(pod).version for pod in store.all()} == wanted

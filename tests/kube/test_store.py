@@ -18,6 +18,10 @@ def version_of(store: ObjectStore[Pod], name: str) -> int | None:
     return int(found.metadata.resource_version) if found else None
 
 
+def tombstones(store: ObjectStore[Pod]) -> set[str]:
+    return {uid for uid, _ in store._tombstones.values()}
+
+
 def test_a_write_of_ours_is_seen_at_once() -> None:
     store: ObjectStore[Pod] = ObjectStore()
     store.replace([], 10)
@@ -101,9 +105,9 @@ def test_a_tombstone_lasts_until_the_watch_confirms_it() -> None:
     store.note_deleted("default", "a", "a")
     store.note_deleted("default", "b", "b")
     store.note_deleted("default", "never-seen", "c")
-    assert set(store._tombstones) == {"a", "b"}
+    assert tombstones(store) == {"a", "b"}
     store.observe_deleted(pod("a", 12))
-    assert set(store._tombstones) == {"b"}
+    assert tombstones(store) == {"b"}
     store.replace([], 15)
     assert not store._tombstones
 
@@ -117,6 +121,19 @@ def test_a_list_older_than_the_deleted_object_does_not_confirm_its_end() -> None
     store.observe(pod("a", 20))
     assert store.get("default", "a") is None
     store.observe_deleted(pod("a", 21))
+    assert not store._tombstones
+
+
+def test_a_list_from_before_two_incarnations_ago_revives_neither() -> None:
+    store: ObjectStore[Pod] = ObjectStore()
+    store.note_written(pod("a", 20, uid="second"))
+    store.note_deleted("default", "a", "second")
+    store.replace([pod("a", 10, uid="first")], 15)
+    assert store.get("default", "a") is None
+    store.observe_deleted(pod("a", 16, uid="first"))
+    store.observe(pod("a", 20, uid="second"))
+    assert store.get("default", "a") is None
+    store.observe_deleted(pod("a", 21, uid="second"))
     assert not store._tombstones
 
 
