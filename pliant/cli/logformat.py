@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,14 +12,31 @@ FORMATS = ("text", "json")
 _ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-def write_log(form: str = "text", *, to: Path | None = None) -> None:
-    """Send everything from `info` on to a file, or to the standard error."""
+def write_log(form: str = "text", *, to: Path | None = None, also: logging.Handler | None = None) -> None:
+    """Send everything from `info` on to a file, or to the standard error; and to one handler more."""
     handler = logging.FileHandler(to, encoding="utf-8") if to else logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
-    root.handlers = [handler]
+    root.handlers = [handler, also] if also else [handler]
     root.setLevel(logging.INFO)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+class ErrorNotes(logging.Handler):
+    """Tells each kind of internal error once, in a line: the log has the rest."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._note = note
+        self._told: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it, unless it was told before."""
+        cause = record.exc_info[1] if record.exc_info else None
+        text = f"! internal error: {record.getMessage()}" + (f": {cause!r}" if cause else "")
+        if text not in self._told:
+            self._told.add(text)
+            self._note(text)
 
 
 class TextFormatter(logging.Formatter):

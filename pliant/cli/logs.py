@@ -57,21 +57,22 @@ class LogStreams:
                 stream.cancel()
 
     async def _follow(self, pod: Pod, container: str) -> None:
-        tail = self._tails.setdefault((pod.metadata.uid, container), deque(maxlen=TAIL))
-        splitter = LineSplitter()
+        meta, splitter, has_spoken = pod.metadata, LineSplitter(), False
+        tail = self._tails.setdefault((meta.uid, container), deque(maxlen=TAIL))
 
         def tell(lines: list[str]) -> None:
+            tail.extend(lines)
             for line in lines:
-                tail.append(line)
                 self._on_line(pod, container, line)
 
-        meta = pod.metadata
         try:
             async for chunk in self._client.logs(meta.namespace, meta.name, container=container, follow=True):
+                has_spoken = True
                 tell(splitter.feed(chunk))
         except ApiError as error:
-            tell(splitter.close())
-            tell([f"(its log ends here: {error})"])
+            # A container that never came to run has no log, and a pod that is gone by now had none either.
+            if has_spoken:
+                tell([*splitter.close(), f"(its log breaks off: {error})"])
         else:
             tell(splitter.close())
 

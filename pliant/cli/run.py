@@ -105,6 +105,7 @@ def _data_folder(args: Namespace) -> Iterator[Path]:
 
 async def _run(args: Namespace, plan: Plan, folder: Path) -> int:
     from pliant.cli.durations import duration_text
+    from pliant.cli.logformat import ErrorNotes, write_log
     from pliant.cli.stopping import stopping
     from pliant.cli.verdict import Verdict
 
@@ -114,6 +115,7 @@ async def _run(args: Namespace, plan: Plan, folder: Path) -> int:
     with stopping() as stop:
         view = _view(args, stop)
         stop.on_stop = lambda: view.note("stopping…")
+        write_log(to=folder / "pliant.log", also=ErrorNotes(view.note))
         view.open()
         try:
             verdict = await _verdict(plan, config, view, began)

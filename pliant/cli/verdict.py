@@ -10,7 +10,7 @@ from pliant.cli.board import Board, Loss, Stuck, restarts_of
 from pliant.cli.durations import duration_text
 from pliant.cli.logs import LogStreams
 from pliant.cli.style import Style
-from pliant.engine.wording import counted, manner_of
+from pliant.engine.wording import counted, listing, manner_of
 from pliant.model.job import Job
 from pliant.model.state import Phase
 
@@ -38,9 +38,13 @@ def verdict(board: Board, logs: LogStreams, took: timedelta, style: Style) -> Ve
 
 
 def stuck_verdict(stuck: Sequence[Stuck], style: Style) -> Verdict:
-    """The end of a run that has members which can never start."""
+    """The end of a run that has members which can never start; those with one reason share a line."""
+    members: dict[tuple[str, str], list[str]] = {}
+    for one in stuck:
+        members.setdefault((one.job.name, one.why), []).append(one.title)
     lines = [
-        f"{style.red('✘')} {style.bold(f'{one.job.name} cannot start')}: {one.title}: {one.why}" for one in stuck
+        f"{style.red('✘')} {style.bold(f'{job} cannot start')}: {listing(titles)}: {why}"
+        for (job, why), titles in members.items()
     ]
     return Verdict(code=EXIT_FAILED, text="\n".join(lines))
 
@@ -75,13 +79,15 @@ def _failure(job: Job, board: Board, logs: LogStreams, took: timedelta, style: S
     said = style.bold(f"{job.key.name} {phase}")
     lines = [f"{style.red('✘')} {said} after {duration_text(took)}{_restarts(job)}: {message}"]
     loss = board.first_cause(job)
-    return lines + (_cause(loss, logs, style) if loss else [])
+    return lines + (_cause(loss, message, logs, style) if loss else [])
 
 
-def _cause(loss: Loss, logs: LogStreams, style: Style) -> list[str]:
+def _cause(loss: Loss, message: str, logs: LogStreams, style: Style) -> list[str]:
+    """Who failed first, how and where; what the job's own message says already is not said again."""
     container = loss.pod.exit.container if loss.pod.exit else ""
     where = f"pod {loss.pod.name}" + (f", container {container}" if container else "")
-    lines = [f"  first cause: {loss.title} {manner_of(loss.pod.exit)} ({where})"]
+    how = f"{loss.title} {manner_of(loss.pod.exit)}"
+    lines = [f"  first cause: {where}" if message.startswith(how) else f"  first cause: {how} ({where})"]
     tail = logs.tail(loss.pod.uid, container)
     if tail:
         lines += ["  its last lines:", *(f"    {style.dim('│')} {line}" for line in tail)]

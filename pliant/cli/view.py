@@ -10,7 +10,7 @@ from typing import Protocol, TextIO
 
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
-from pliant.model.state import FINAL
+from pliant.model.state import FINAL, Phase
 
 
 class View(Protocol):
@@ -79,10 +79,12 @@ class PlainView:
         jobs = dict.fromkeys(group.job for group in groups)
         for job in jobs:
             mine = [group for group in groups if group.job == job]
-            phases = list(dict.fromkeys(group.phase for group in mine))
-            is_last_word = len(jobs) == 1 and phases[0] in FINAL
-            if self._told.get(job) != (phase := " and ".join(phases)) and not is_last_word:
-                self._told[job] = phase
+            phase = " and ".join(dict.fromkeys(group.phase for group in mine))
+            # Each restart is news, though the phase stays the same.
+            news = f"{phase}{mine[0].message}" if phase == Phase.RESTARTING else phase
+            is_last_word = len(jobs) == 1 and phase in FINAL
+            if self._told.get(job) != news and not is_last_word:
+                self._told[job] = news
                 elapsed = timedelta(seconds=asyncio.get_running_loop().time() - self._began)
                 self.note(phase_line(job, phase, mine, elapsed))
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from pliant import __version__
-from pliant.cli.logformat import JsonFormatter, TextFormatter
+from pliant.cli.logformat import ErrorNotes, JsonFormatter, TextFormatter
 from pliant.cli.main import COMMANDS, main
 
 HEAVY = ("aiohttp", "rich", "cryptography", "yaml", "asyncio", "msgspec")
@@ -70,3 +70,11 @@ def test_json_lines_hold_every_field() -> None:
     said = json.loads(JsonFormatter().format(record(rank=3, job=("a", "b"))))
     assert said["message"] == "pod deleted"
     assert said["rank"] == 3
+
+
+def test_an_internal_error_is_noted_once() -> None:
+    notes: list[str] = []
+    handler = ErrorNotes(notes.append)
+    for _ in range(2):
+        handler.handle(record(levelno=logging.ERROR, msg="reconcile failed", exc_info=(None, KeyError("x"), None)))
+    assert notes == ["! internal error: reconcile failed: KeyError('x')"]

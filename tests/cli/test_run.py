@@ -87,7 +87,7 @@ def test_a_failure_shows_who_how_and_the_last_words(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert "✘ demo failed after " in done.err
-    assert "first cause: worker-1 exited with code 3 (pod demo-worker-1, container aitj-worker)" in done.err
+    assert "first cause: pod demo-worker-1, container aitj-worker" in done.err
     assert "│ no data" in done.err
 
 
