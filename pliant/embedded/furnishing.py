@@ -58,10 +58,9 @@ class Furnishing:
         """All that a container sees beside the host's files."""
         return [*self._usual_mounts(pod), *volumes.mounts(container, laid, variables)]
 
-    def clear(self, pod: PodMeta, host: str, address: str) -> None:
-        """Take away what only a living pod needs; its logs stay."""
-        self.names.withdraw(pod.namespace, host, address)
-        volumes.remove(self._folder(pod.uid) / "volumes")
+    def clear(self, uid: str) -> None:
+        """Take away the volumes of a pod that has ended; its logs stay."""
+        volumes.remove(self._folder(uid) / "volumes")
 
     def forget(self, uid: str) -> None:
         """Take away everything about a pod."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pliant.embedded.patience import patiently
 from pliant.embedded.podrun import PodRun
@@ -56,7 +57,7 @@ class Kubelet:
             return
         life = self._lives.get(new.metadata.uid)
         if life is None:
-            if new.is_finished:
+            if new.is_finished and new.metadata.deletion_timestamp is None:
                 return
             life = self._begin(new)
         if new.metadata.deletion_timestamp is not None:
@@ -64,13 +65,14 @@ class Kubelet:
 
     def _begin(self, pod: PodView) -> _Life:
         scope = PodScope(pod, self._services, self._nodes[pod.spec.node_name])
-        life = self._lives[pod.metadata.uid] = _Life(PodRun(scope))
-        self._own(life)
+        life = self._lives[pod.metadata.uid] = _Life(PodRun(scope), is_over=pod.is_finished)
+        if not life.is_over:
+            self._own(self._live(life))
         return life
 
-    def _own(self, life: _Life) -> None:
-        assert self._tasks is not None, "pods are told of before the kubelet runs"
-        self._tasks.create_task(self._live(life), name=f"pod {life.run.scope.meta.name}")
+    def _own(self, task: Coroutine[Any, Any, None]) -> None:
+        assert self._tasks is not None, "told of pods before it runs"
+        self._tasks.create_task(task)
 
     async def _live(self, life: _Life) -> None:
         """See a pod through to its end."""
@@ -82,15 +84,15 @@ class Kubelet:
         if life.is_leaving:
             await self._let_go(life.run.scope.meta)
         if life.is_forgotten:
-            self._services.furnishing.forget(life.run.scope.meta.uid)
+            await self._clear_away(life.run.scope.meta.uid)
 
     def _ask_to_leave(self, life: _Life, pod: PodMeta) -> None:
         grace = pod.deletion_grace_period_seconds
         was_leaving, life.is_leaving = life.is_leaving, True
         if not life.is_over:
             life.run.scope.stop(DEFAULT_GRACE if grace is None else grace)
-        elif not was_leaving and self._tasks is not None:
-            self._tasks.create_task(self._let_go(pod), name=f"farewell {pod.name}")
+        elif not was_leaving:
+            self._own(self._let_go(pod))
 
     async def _let_go(self, pod: PodMeta) -> None:
         """Say that nothing of a pod is left here, so that its object may go."""
@@ -105,7 +107,11 @@ class Kubelet:
         """The object is gone: so must be whatever runs, and all that was kept of it."""
         life = self._lives.pop(pod.uid, None)
         if life is None or life.is_over:
-            self._services.furnishing.forget(pod.uid)
+            self._own(self._clear_away(pod.uid))
             return
         life.is_forgotten = True
         life.run.scope.stop(0)
+
+    async def _clear_away(self, uid: str) -> None:
+        # In a thread: a pod may have left more files than a loop can wait for.
+        await asyncio.to_thread(self._services.furnishing.forget, uid)

@@ -46,14 +46,19 @@ class PodRun:
 
     def _may_run(self, inits: Records, mains: Records) -> bool:
         """Whether to run the pod: one whose processes ended with an earlier cluster may be over."""
-        lost = [each for each in (*inits, *mains) if each.is_running]
+        records = (*inits, *mains)
+        lost = [each for each in records if each.is_running]
         for each in lost:
             each.note_end(self.scope.now(), _KILLED, _RESTARTED, "the cluster that ran it has ended")
-            each.note_restart()
         if lost and self._policy == "Never":
             self.scope.report.fail(_RESTARTED, "the cluster that ran this pod has ended")
             return False
-        return not self.scope.stopping.is_set()
+        if self.scope.stopping.is_set():
+            return False
+        for each in records:
+            if each.ended is not None and not each.has_succeeded:
+                each.note_restart()
+        return True
 
     async def _live(self, raw: Mapping[str, Any], inits: Records, mains: Records) -> None:
         pod, services = self.scope, self.scope.services
@@ -71,7 +76,8 @@ class PodRun:
         if expiry is not None:
             expiry.cancel()
         await services.agent.remove_pod(pod.meta.uid)
-        services.furnishing.clear(pod.meta, pod.host, address)
+        services.furnishing.names.withdraw(pod.meta.namespace, pod.host, address)
+        await asyncio.to_thread(services.furnishing.clear, pod.meta.uid)
 
     async def _run_containers(self, inits: Records, mains: Records) -> None:
         pod = self.scope
@@ -79,9 +85,10 @@ class PodRun:
             pod.report.hold(1)
             if not await ContainerRun(pod, each).keep("Never" if self._policy == "Never" else "OnFailure"):
                 return
-        pod.report.hold(len(mains))
+        wanted = [each for each in mains if self._policy == "Always" or not each.has_succeeded]
+        pod.report.hold(len(wanted))
         async with asyncio.TaskGroup() as tasks:
-            for each in mains:
+            for each in wanted:
                 tasks.create_task(ContainerRun(pod, each).keep(self._policy))
 
     async def _is_furnished(self, raw: Mapping[str, Any], address: str, mains: Records) -> bool:

@@ -49,8 +49,9 @@ class Scheduler:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            for pod in sorted(self._waiting.values(), key=_turn):
-                await self._place(pod)
+            async with asyncio.TaskGroup() as tasks:
+                for pod in sorted(self._waiting.values(), key=_turn):
+                    tasks.create_task(self._place(pod))
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Take in what became of a node."""

@@ -81,6 +81,17 @@ class Running:
         """What a pod wrote."""
         return b"".join([chunk async for chunk in self.client.logs("default", name, **options)]).decode()
 
+    async def until_said(self, name: str, words: str) -> None:
+        """Return when a pod has written some words."""
+        await self.until(name, is_running)
+        heard = b""
+        async with asyncio.timeout(10), aclosing(self.client.logs("default", name, follow=True)) as chunks:
+            async for chunk in chunks:
+                heard += chunk
+                if words.encode() in heard:
+                    return
+        raise AssertionError(f"{name} never said {words!r} but {heard!r}")
+
     async def ran(self, name: str, script: str, **spec: Any) -> str:
         """What a shell script writes in a pod of its own; it must succeed."""
         await self.sh(name, script, **spec)
@@ -125,3 +136,12 @@ def state(pod: Pod, container: int = 0) -> dict[str, Any]:
 def is_running(pod: Pod) -> bool:
     """Whether a pod says that it runs."""
     return bool(pod["status"].get("phase") == "Running")
+
+
+async def eventually(holds: Callable[[], bool], *, what: str, within: float = 5) -> None:
+    """Wait for something that nobody tells of."""
+    for _ in range(int(within / 0.01)):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"never happened: {what}")

@@ -15,6 +15,7 @@ from pliant.embedded.agent.rootfs import Mount, enter_root
 _BLOCKED = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+_MOST_FILES = 1 << 16
 NOT_STARTED = 128
 """The exit code of a container whose command could not be started."""
 
@@ -72,7 +73,7 @@ def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stag
 
 def _close_all_but(kept: int) -> None:
     os.closerange(3, kept)
-    os.closerange(kept + 1, _OPEN_FILES[1])
+    os.closerange(kept + 1, _MOST_FILES)
 
 
 def _redirect(log: str) -> None:
