@@ -1,0 +1,156 @@
+"""A whole cluster with an operator on virtual time, to be disturbed and compared with itself undisturbed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from pliant.controllers.operator import Operator
+from pliant.embedded.api import ApiServer
+from pliant.embedded.direct import DirectTransport
+from pliant.embedded.resources import Catalog
+from pliant.embedded.store import Store
+from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
+from pliant.kube.transport import Reply, Request
+from pliant.model.labels import ATTEMPT
+from tests import virtual_time
+from tests.faults.seam import Mortal
+from tests.faults.stand_in_node import Script, StandInNode
+
+JOBS = Resource(AITrainingJob.group, AITrainingJob.version, AITrainingJob.plural, AITrainingJob.kind)
+LONG_ENOUGH = 150.0
+"""Virtual seconds after which every scenario has come to rest, crashes included."""
+
+UserActs = Callable[[KubeClient], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A job, what its pods do, and what its user does meanwhile."""
+
+    spec: dict[str, Any]
+    script: Script
+    user: UserActs | None = None
+
+
+@dataclass(kw_only=True)
+class End:
+    """What a cluster looks like at rest, without times and uids."""
+
+    job: dict[str, Any] | None
+    pods: dict[str, str]
+    services: list[str]
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One run to rest: its end, and what can be held against it."""
+
+    end: End
+    writes: int
+    made: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each pod was made at each attempt."""
+    late_writes: int = 0
+    """Writes in the last third of the run, when nothing should happen any more."""
+
+
+class Ledger(DirectTransport):
+    """Keeps count of the pods that were really made and of the writes that came late."""
+
+    def __init__(self, api: ApiServer) -> None:
+        super().__init__(api)
+        self.made: Counter[tuple[str, str]] = Counter()
+        self.late_writes = 0
+
+    async def send(self, request: Request) -> Reply:
+        """Exchange one request and note what it did."""
+        reply = await super().send(request)
+        if request.method != "GET" and asyncio.get_running_loop().time() > LONG_ENOUGH * 2 / 3:
+            self.late_writes += 1
+        if request.method == "POST" and request.path.endswith("/pods") and reply.status == 201:
+            metadata = msgspec.json.decode(reply.body)["metadata"]
+            self.made[metadata["name"], metadata["labels"][ATTEMPT]] += 1
+        return reply
+
+
+def play(scenario: Scenario, *, fatal: int | None = None, is_sent: bool = False) -> Run:
+    """Run a scenario to rest, with the operator dying at its nth write if asked for, and coming back."""
+    return virtual_time.run(_play(scenario, fatal, is_sent))
+
+
+async def _play(scenario: Scenario, fatal: int | None, is_sent: bool) -> Run:
+    clock = virtual_time.VirtualClock()
+    store = Store.in_memory()
+    async with ApiServer.started(store, Catalog.standard(), clock, chance=random.Random(0)) as api:
+        ledger = Ledger(api)
+        client = KubeClient(DirectTransport(api))
+        await client.create(CRDS, None, AITrainingJob().crd())
+        await client.create(JOBS, "default", _manifest(scenario.spec))
+        node = asyncio.create_task(StandInNode(client, scenario.script).run())
+        user = asyncio.create_task(scenario.user(client)) if scenario.user else None
+        mortal = Mortal(ledger, fatal=fatal, is_sent=is_sent)
+        operators = asyncio.create_task(_operators(mortal, ledger, clock))
+        await asyncio.sleep(LONG_ENOUGH)
+        if user is not None:
+            await user
+        end = await _end(client)
+        for task in (node, operators):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        return Run(end=end, writes=mortal.writes, made=ledger.made, late_writes=ledger.late_writes)
+
+
+async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.VirtualClock) -> None:
+    """The first operator until it dies, then a second one for good."""
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(Operator(KubeClient(mortal), clock).run())
+        await mortal.died.wait()
+        first.cancel()
+        await Operator(KubeClient(ledger), clock).run()
+
+
+def _manifest(spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": spec,
+    }
+
+
+async def _end(client: KubeClient) -> End:
+    jobs = (await client.list(JOBS, "default")).items
+    pods = (await client.list(PODS, "default")).items
+    services = (await client.list(SERVICES, "default")).items
+    return End(
+        job=_essence(jobs[0].get("status") or {}) if jobs else None,
+        pods={
+            pod["metadata"]["name"]: f"{pod['metadata']['labels'][ATTEMPT]} {pod['status']['phase']}"
+            for pod in pods
+        },
+        services=sorted(service["metadata"]["name"] for service in services),
+    )
+
+
+def _essence(status: dict[str, Any]) -> dict[str, Any]:
+    """A status without what legitimately differs between two runs: the times."""
+    memory = status.get("pliant") or {}
+    kept = ("phase", "message", "reason", "restarts", "RestartCount", "replicaStatuses", "ready")
+    return {
+        **{key: status.get(key) for key in kept},
+        "groups": {
+            name: {key: value for key, value in group.items() if key not in ("restarted_at", "streak")}
+            for name, group in (memory.get("groups") or {}).items()
+        },
+        "story": [moment["what"] for moment in memory.get("timeline") or ()],
+    }

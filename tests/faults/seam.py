@@ -1,0 +1,47 @@
+"""Transports that misbehave on purpose, at a chosen write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pliant.kube.transport import Reply, Request, StreamReply, Transport
+
+
+class Mortal:
+    """A transport whose owner dies at its nth write, before it is sent or before its reply is read."""
+
+    def __init__(self, inner: Transport, *, fatal: int | None = None, is_sent: bool = False) -> None:
+        self.writes = 0
+        self.died = asyncio.Event()
+        self._inner = inner
+        self._fatal = fatal
+        self._is_sent = is_sent
+
+    async def send(self, request: Request) -> Reply:
+        """Exchange one request, unless the owner is dead or dies over it."""
+        await self._only_the_living()
+        if request.method == "GET":
+            return await self._inner.send(request)
+        self.writes += 1
+        if self.writes == self._fatal:
+            self.died.set()
+            if self._is_sent:
+                await self._inner.send(request)
+            await self._only_the_living()
+        return await self._inner.send(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
+        """Open a stream."""
+        await self._only_the_living()
+        async with self._inner.stream(request) as reply:
+            yield reply
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    async def _only_the_living(self) -> None:
+        if self.died.is_set():
+            await asyncio.Event().wait()  # the dead wait for ever

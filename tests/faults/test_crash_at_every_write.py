@@ -1,0 +1,27 @@
+"""The operator dies before and after each of its writes, comes back, and the end is as if it never had."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.rig import Run, Scenario, play
+from tests.faults.scenarios import SCENARIOS
+
+
+def assert_sound(run: Run, undisturbed: Run, what: str) -> None:
+    assert run.end == undisturbed.end, what
+    assert run.late_writes == 0, f"{what}: still writing when everything is at rest"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_the_end_is_the_same_wherever_the_operator_dies(scenario: Scenario) -> None:
+    undisturbed = play(scenario)
+    assert undisturbed.writes > 3
+    assert undisturbed.late_writes == 0
+    for write in range(1, undisturbed.writes + 1):
+        for is_sent in (False, True):
+            run = play(scenario, fatal=write, is_sent=is_sent)
+            what = f"died {'after' if is_sent else 'before'} write {write} of {undisturbed.writes}"
+            assert_sound(run, undisturbed, what)
+            again = {pod: times for pod, times in run.made.items() if times > undisturbed.made[pod]}
+            assert not again, f"{what}: made again {again}"
