@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.cli.manifests import Manifest, check_commands, check_kinds
 from pliant.cli.problems import InvalidInput, Problem, refuse
+from pliant.cli.references import check_references
 from pliant.errors import ApiError, InvalidSpec
 from pliant.frontends import FRONTENDS
 
@@ -33,7 +34,8 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
         kind = catalog.of_kind(manifest.api_version, manifest.kind)
         if kind is not None and kind.schema is not None:
             problems += _field_problems(manifest, kind.schema)
-    problems += check_commands(one for one in manifests if one.kind == "Pod" or frontend_of(one))
+    running = [one for one in manifests if one.kind == "Pod" or frontend_of(one)]
+    problems += check_commands(running) + check_references(running, manifests)
     problems = problems or [found for one in manifests for found in _job_problems(one, namespace)]
     if problems:
         raise InvalidInput(problems)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import TextIO
 
-from rich.console import Console, Group
+from rich.console import Console, ConsoleOptions, Group
 from rich.live import Live
+from rich.segment import Segment
 from rich.text import Text
 
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
+from pliant.cli.style import Style
 from pliant.cli.view import Wishes
 
 FRAME = 0.04
@@ -20,7 +22,8 @@ FRAME = 0.04
 TICK = 1.0
 """Seconds between repaints when nothing moves: only the clock does."""
 
-MEMBER_COLOURS = ("cyan", "magenta", "blue", "yellow", "green", "bright_red", "bright_cyan", "bright_magenta")
+MEMBER_COLOURS = (36, 35, 34, 33, 32, 96, 95, 94, 93, 92)
+NOTE_COLOUR = 33
 PHASE_COLOURS = {
     "Running": "green",
     "Succeeded": "green",
@@ -50,8 +53,9 @@ class LiveView:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._width = 0
-        self._colours: dict[str, str] = {}
-        self._held: list[Text] = []
+        self._style = Style.of(out)
+        self._colours: dict[str, int] = {}
+        self._held: list[str] = []
         self._groups: Sequence[GroupLine] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._painted_at = 0.0
@@ -70,15 +74,16 @@ class LiveView:
     def log(self, speaker: str, line: str) -> None:
         """Show one line that a member wrote."""
         if self._wishes.logs:
-            self._hold(Text.assemble((f"{speaker:<{self._width}} │ ", self._colour(speaker)), line))
+            start = self._style.paint(self._colour(speaker), f"{speaker:<{self._width}} │ ")
+            self._hold(f"{start}{line}")
 
-    def _colour(self, speaker: str) -> str:
+    def _colour(self, speaker: str) -> int:
         return self._colours.setdefault(speaker, MEMBER_COLOURS[len(self._colours) % len(MEMBER_COLOURS)])
 
     def note(self, text: str) -> None:
         """Say something that happened once."""
         if self._wishes.notes:
-            self._hold(Text(text, style="yellow"))
+            self._hold(self._style.paint(NOTE_COLOUR, text))
 
     def show(self, groups: Sequence[GroupLine]) -> None:
         """Show where the groups stand now."""
@@ -93,7 +98,7 @@ class LiveView:
             self._timer.cancel()
         self._live.stop()
 
-    def _hold(self, text: Text) -> None:
+    def _hold(self, text: str) -> None:
         self._held.append(text)
         self._soon()
 
@@ -113,13 +118,23 @@ class LiveView:
         try:
             self._live.update(region(self._groups, elapsed, self._console.width))
             if held:
-                self._console.print(Text("\n").join(held))
+                self._console.print(_Lines("\n".join(held)))
             else:
                 self._live.refresh()
         except BrokenPipeError:
             self._on_hangup()
         self._painted_at = self._loop.time()
         self._at(self._painted_at + TICK)
+
+
+class _Lines:
+    """Text that goes to the terminal as it is: laying out every log line would cost more than the training."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        yield Segment(self._text)
 
 
 def region(groups: Sequence[GroupLine], elapsed: timedelta, width: int) -> Group:

@@ -37,6 +37,7 @@ class LogStreams:
         self._on_line = on_line
         self._streams: dict[Spell, asyncio.Task[None]] = {}
         self._tails: dict[tuple[str, str], deque[str]] = {}
+        self._heard = 0
 
     def notice(self, pod: Pod) -> None:
         """Begin to follow whatever has started in this pod since the last look."""
@@ -49,12 +50,15 @@ class LogStreams:
         """The last lines of a container."""
         return tuple(self._tails.get((uid, container), ()))
 
-    async def drain(self, limit: timedelta) -> None:
-        """Wait until every stream has been read to its end, but not for ever; then let go of them."""
-        if self._streams:
-            _, unread = await asyncio.wait(self._streams.values(), timeout=limit.total_seconds())
-            for stream in unread:
-                stream.cancel()
+    async def drain(self, silence: timedelta) -> None:
+        """Read every stream to its end, unless all fall silent for so long; then let go of them."""
+        unread = {stream for stream in self._streams.values() if not stream.done()}
+        heard = -1
+        while unread and heard != self._heard:
+            heard = self._heard
+            _, unread = await asyncio.wait(unread, timeout=silence.total_seconds())
+        for stream in unread:
+            stream.cancel()
 
     async def _follow(self, pod: Pod, container: str) -> None:
         meta, splitter, has_spoken = pod.metadata, LineSplitter(), False
@@ -68,7 +72,9 @@ class LogStreams:
         try:
             async for chunk in self._client.logs(meta.namespace, meta.name, container=container, follow=True):
                 has_spoken = True
+                self._heard += 1
                 tell(splitter.feed(chunk))
+                await asyncio.sleep(0)  # a container that writes without pause must not keep everyone else waiting
         except ApiError as error:
             # A container that never came to run has no log, and a pod that is gone by now had none either.
             if has_spoken:

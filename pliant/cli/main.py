@@ -51,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _outcome(words: list[str]) -> int:
+    if words[:1] == ["help"] and len(words) > 1:
+        words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(_overview())
         return 0

@@ -28,7 +28,7 @@ from pliant.kube.resources import EVENTS, NODES, PODS
 from pliant.runtime.clock import SystemClock
 
 LAST_WORDS = timedelta(seconds=5)
-"""How long the streams of containers that have ended may take to be read."""
+"""How long the streams of containers that have ended may be silent before they are given up."""
 JOB_KINDS = frozenset(kind for _, kind in FRONTENDS)
 FRAME = 0.02
 """Seconds during which changes gather before they are looked at together."""

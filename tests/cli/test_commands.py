@@ -38,7 +38,9 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert f"usage: pliant {command}" in output(capsys, command, "--help")
+    said = output(capsys, command, "--help")
+    assert f"usage: pliant {command}" in said
+    assert output(capsys, "help", command) == said
 
 
 def test_crds_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:

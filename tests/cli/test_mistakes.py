@@ -83,6 +83,23 @@ def test_wrong_values(
     assert words in complaint(tmp_path, capsys, GOOD.replace(right, wrong))
 
 
+CODE = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: demo-code}\n"
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("envFrom: [{configMapRef: {name: demo-cod}}]", "no ConfigMap `demo-cod` is in the files"),
+        ("envFrom: [{configMapRef: {name: demo-cod}}]", "did you mean `demo-code`?"),
+        ("env: [{name: A, valueFrom: {secretKeyRef: {name: key, key: a}}}]", "add a Secret of that name"),
+    ],
+)
+def test_an_object_that_no_file_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: str, words: str
+) -> None:
+    assert words in complaint(tmp_path, capsys, f"{GOOD}              {part}\n{CODE}")
+
+
 def test_every_problem_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = GOOD.replace("replicas:", "replicsa:").replace("All", "Non").replace("command", "comand")
     assert complaint(tmp_path, capsys, text).count("error:") == 4
