@@ -116,11 +116,9 @@ class LiveView:
         held, self._held = self._held, []
         elapsed = timedelta(seconds=self._loop.time() - self._began)
         try:
-            self._live.update(region(self._groups, elapsed, self._console.width))
             if held:
-                self._console.print(_Lines("\n".join(held)))
-            else:
-                self._live.refresh()
+                self._console.print(_Lines("\n".join(held) + "\n"))
+            self._live.update(region(self._groups, elapsed, self._console.width), refresh=True)
         except BrokenPipeError:
             self._on_hangup()
         self._painted_at = self._loop.time()

@@ -13,6 +13,7 @@ from typing import IO
 import pytest
 
 from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
+from tests.cli.screen import seen
 
 QUICKSTART = ROOT / "examples" / "quickstart"
 
@@ -181,10 +182,12 @@ def test_a_terminal_gets_a_live_view(user: OrdinaryUser) -> None:
         assert process.wait(60) == 0
     os.close(ours)
     text = shown.decode()
+    *lines, verdict = seen(text)
     assert "quickstart/worker" in text
     assert "\x1b[36mworker-0 │ \x1b[0m" in text
-    assert len(steps(text)) == 11
-    assert "quickstart succeeded" in text.splitlines()[-1]
+    assert len(steps("\n".join(lines))) == 11
+    assert all(line.startswith("worker-") for line in lines)
+    assert "quickstart succeeded" in verdict
     assert "\x1b[?25h" in text
 
 

@@ -6,11 +6,13 @@ import asyncio
 import io
 from datetime import timedelta
 
+import pytest
 from rich.console import Console
 
 from pliant.cli.board import GroupLine
-from pliant.cli.live import LiveView, group_text, region
+from pliant.cli.live import FRAME, LiveView, group_text, region
 from pliant.cli.view import PlainView, Wishes
+from tests.cli.screen import seen
 
 
 def line(phase: str = "Running", running: int = 2, restarts: int = 0, message: str = "") -> GroupLine:
@@ -100,19 +102,32 @@ def test_failures_and_restarts_stand_out() -> None:
     assert {"red", "yellow", "bold"} <= styles
 
 
-async def test_the_live_view_writes_every_line_once_and_takes_its_region_away() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+    def screen(self) -> list[str]:
+        return seen(self.getvalue().replace("\n", "\r\n"))
+
+
+async def test_the_live_view_keeps_every_line_and_stands_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
     view = LiveView(out, Wishes(), lambda: None)
     view.open()
     view.expect(["worker-0"])
-    view.show([line()])
-    for step in range(50):
-        view.log("worker-0", f"step {step:02d} [not markup]")
+    view.show([line(message="every member runs")])
+    shown = []
+    for round_ in range(3):
+        for step in range(4):
+            text = f"step {round_}{step} [not markup]"
+            shown.append(f"worker-0 │ {text}")
+            view.log("worker-0", text)
+        await asyncio.sleep(2 * FRAME)
+        *above, rule, group = out.screen()
+        assert above == shown
+        assert rule.startswith("── 0.")
+        assert group == "demo/worker  Running     2/2  every member runs"
     view.close()
-    written = out.getvalue()
-    assert all(written.count(f"step {step:02d} [not markup]") == 1 for step in range(50))
-    assert written.endswith("\x1b[2K")
+    assert out.screen() == shown
+    assert out.getvalue().endswith("\x1b[2K")
