@@ -185,4 +185,4 @@ def _named_container(reference: Mapping[str, Any], own: Container, facts: PodFac
 
 
 def _text(value: bytes) -> str:
-    return value.decode(errors="surrogateescape")
+    return value.decode(errors="replace")

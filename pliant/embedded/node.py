@@ -88,6 +88,10 @@ class NodeAgent:
     @asynccontextmanager
     async def started(cls, launch: Launch) -> AsyncIterator[NodeAgent]:
         """An agent that is ready, and gone with all its pods when the context ends."""
+        if sys.platform != "linux":
+            raise NotPossibleHere(
+                "pods are processes in Linux namespaces: run this on Linux, or in a Linux machine"
+            )
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.setblocking(False)

@@ -40,6 +40,14 @@ async def test_a_working_folder_that_does_not_exist_is_named(agent: Node) -> Non
         await agent.agent.start("pod", "a", agent.command("true", folder="/no/such"))
 
 
+async def test_what_no_program_can_be_given_is_told(agent: Node) -> None:
+    with pytest.raises(StartFailed, match="argument list too long"):
+        await agent.agent.start("pod", "a", agent.command("true", "x" * (1 << 18)))
+    with pytest.raises(StartFailed, match="null"):
+        await agent.agent.start("pod", "b", agent.command("true", "\0"))
+    assert await agent.sh("echo still here") == "still here"
+
+
 async def test_a_signal_reaches_the_command(agent: Node) -> None:
     script = "trap 'echo bye; exit 3' TERM; echo up > $0; sleep 60 & wait"
     gate = _fifo(agent.data / "gate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -64,9 +65,8 @@ def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stag
         _report(reports, {"error": failure} if failure else {"started": True})
         code = _wait_for(main, reports)
     except OSError as problem:
-        _report(
-            reports, {"error": f"{problem.strerror}: {problem.filename}" if problem.filename else str(problem)}
-        )
+        named = f"{problem.strerror}: {problem.filename}" if problem.filename else str(problem)
+        _report(reports, {"error": named})
     finally:
         os._exit(code)
 
@@ -111,6 +111,8 @@ def _become(command: Command, telling: int) -> NoReturn:
         os.execvpe(argv[0], argv, command["env"])  # noqa: S606 - the very purpose
     except OSError as problem:
         os.write(telling, _why(problem, argv[0]).encode())
+    except ValueError as problem:  # a null character, or a variable whose name holds an equals sign
+        os.write(telling, f"exec: {problem}".encode())
     finally:
         os._exit(NOT_STARTED)
 
@@ -125,7 +127,7 @@ def _enter_folder(folder: str) -> None:
 def _why(problem: OSError, program: str) -> str:
     if problem.filename is None:
         return problem.strerror or str(problem)
-    if "/" not in program:
+    if "/" not in program and problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.EACCES):
         return f'exec: "{program}": executable file not found in $PATH'
     return f'exec: "{program}": {(problem.strerror or "").lower()}'
 
