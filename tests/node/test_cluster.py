@@ -24,7 +24,8 @@ async def test_nodes_are_ready_and_have_what_was_asked_for(tmp_path: Path) -> No
 
 async def test_services_are_found_by_name_on_the_same_port(tmp_path: Path) -> None:
     serve = (
-        "import socket; s = socket.create_server(('', 2222)); s.accept()[0].send(socket.gethostname().encode())"
+        "import socket; s = socket.create_server(('', 2222)); print('up'); "
+        "s.accept()[0].send(socket.gethostname().encode())"
     )
     ask = (
         "import socket, sys\n"
@@ -37,7 +38,7 @@ async def test_services_are_found_by_name_on_the_same_port(tmp_path: Path) -> No
                 name, [{"name": "main", "command": ["python3", "-c", serve]}], labels={"index": name}
             )
         for name in ("worker-0", "worker-1"):
-            await cluster.until(name, is_running)
+            await cluster.until_said(name, "up")
         known = "until getent hosts worker-0.default.svc && getent hosts worker-1; do sleep 0.02; done"
         await cluster.ran("waiter", known)
         command = ["python3", "-c", ask, "worker-0.default.svc.cluster.local", "worker-1"]
