@@ -62,7 +62,7 @@ class WorkQueue(Generic[K]):
         planned = self._timers.get(key)
         if planned is None or when < planned.when():
             self._cancel_timer(key)
-            self._timers[key] = loop.call_at(when, self._ring, key)
+            self._timers[key] = loop.call_at(when, self.add, key)
 
     def add_failed(self, key: K, *, at_least: timedelta = timedelta(0)) -> timedelta:
         """Have a key looked at after its back-off, which grows until `forget`; answers how long that is."""
@@ -107,10 +107,6 @@ class WorkQueue(Generic[K]):
     def _offer(self, key: K) -> None:
         self._ready.append(key)
         self._tickets.release()
-
-    def _ring(self, key: K) -> None:
-        del self._timers[key]
-        self.add(key)
 
     def _cancel_timer(self, key: K) -> None:
         if timer := self._timers.pop(key, None):

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from pliant.kube.client import SILENCE_SECONDS, KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
@@ -72,6 +74,19 @@ async def test_a_watch_that_ends_in_order_goes_on_from_the_last_event_without_a_
         await quiet()
         assert names(informer) == {"a", "b"}
         assert server.asked(watches=True)[-1].query["resourceVersion"] == last
+        assert informer.lists == 1
+
+
+@on_virtual_time
+async def test_a_short_watch_that_told_something_is_opened_again_at_once() -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        for number in range(5):
+            server.put(f"pod-{number}")
+            await quiet()
+            server.end_watches()
+            await quiet()
+            assert informer.watches == number + 2
         assert informer.lists == 1
 
 
@@ -201,6 +216,18 @@ async def test_an_overloaded_server_is_given_the_time_it_asks_for() -> None:
         await passing(2 * SECOND)
         assert server.open_watches == 1
         assert informer.lists == 1
+
+
+@pytest.mark.parametrize(("code", "lists"), [(502, 1), (503, 1), (500, 2), (400, 2)])
+@on_virtual_time
+async def test_a_server_that_is_away_costs_no_list_but_one_that_refuses_does(code: int, lists: int) -> None:
+    server = ToyServer()
+    async with following(server) as informer:
+        server.refusals = [Reply(status=code, body=b"no")]
+        server.end_watches(LOST)
+        await passing(5 * SECOND)
+        assert server.open_watches == 1
+        assert informer.lists == lists
 
 
 @on_virtual_time

@@ -60,6 +60,15 @@ def test_a_reply_that_comes_after_the_end_of_its_object_revives_nothing() -> Non
     assert store.get("default", "a") is None
 
 
+def test_an_event_that_is_told_again_revives_nothing() -> None:
+    store: ObjectStore[Pod] = ObjectStore()
+    store.observe(pod("a", 10))
+    store.observe_deleted(pod("a", 14))
+    store.observe(pod("a", 10))
+    assert store.get("default", "a") is None
+    assert store.version == 14
+
+
 def test_a_list_taken_before_our_write_does_not_undo_it() -> None:
     store: ObjectStore[Pod] = ObjectStore()
     store.replace([pod("changed", 5)], 10)
@@ -86,6 +95,7 @@ def test_what_we_deleted_is_gone_at_once_and_late_events_do_not_revive_it() -> N
     store.observe(pod("a", 11))
     store.note_written(pod("a", 12))
     store.replace([pod("a", 12)], 12)
+    store.observe(pod("a", 13))
     assert store.get("default", "a") is None
 
 
@@ -95,6 +105,7 @@ def test_deleting_one_incarnation_leaves_the_next_one_alone() -> None:
     store.note_deleted("default", "a", "first")
     store.note_written(pod("a", 20, uid="second"))
     store.observe_deleted(pod("a", 15, uid="first"))
+    store.observe_deleted(pod("a", 25, uid="first"))
     store.note_deleted("default", "a", "first")
     assert version_of(store, "a") == 20
 
@@ -163,6 +174,7 @@ def test_an_older_list_means_a_new_cluster_and_replaces_everything() -> None:
     store: ObjectStore[Pod] = ObjectStore()
     store.replace([pod("a", 5), pod("b", 50)], 100)
     store.note_written(pod("c", 120))
+    store.note_deleted("default", "b", "b")
     store.replace([pod("b", 3, uid="other")], 7)
     assert [p.metadata.uid for p in store.all()] == ["other"]
     store.observe(pod("b", 8, uid="other"))
