@@ -78,8 +78,7 @@ class HttpTransport:
             )
         finally:
             await chunks.aclose()
-            # Not `release`: the rest of an endless answer is unwanted.
-            answer.close()
+            _hang_up(answer)
 
     async def aclose(self) -> None:
         """Give back connections."""
@@ -132,6 +131,14 @@ class HttpTransport:
             "no answer in time" if isinstance(problem, TimeoutError) else type(problem).__name__
         )
         return Unreachable(f"{request.method} {self._endpoint.url}{request.path}: {why}")
+
+
+def _hang_up(answer: aiohttp.ClientResponse) -> None:
+    """End a stream now: the rest of an endless answer is unwanted, a TLS farewell would outlive the session."""
+    transport = answer.connection.transport if answer.connection else None
+    if transport is not None:
+        transport.abort()
+    answer.close()
 
 
 def _notice_dead_peers(answer: aiohttp.ClientResponse) -> None:
