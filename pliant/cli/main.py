@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn, Protocol, cast
+from io import TextIOWrapper
+from typing import NoReturn, Protocol, TextIO, cast
 
 from pliant import __version__
 from pliant.errors import ApiError, NotPossibleHere, PliantError
@@ -44,10 +46,24 @@ class Parser(ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line given, or the one of this process, and exit."""
+    _mend_streams()
     try:
         sys.exit(_outcome(list(sys.argv[1:] if argv is None else argv)))
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _mend_streams() -> None:
+    """Let no closed stream and no narrow character set end a command."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _nowhere() -> TextIO:
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def _outcome(words: list[str]) -> int:

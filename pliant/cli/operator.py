@@ -55,7 +55,7 @@ async def _operate(args: Namespace) -> int:
         try:
             if args.install_crds:
                 await install_crds(client)
-            await _check_served(client, args.namespace)
+            await check_served(client, args.namespace)
             log.info("operator starting", extra={"namespace": args.namespace or "all"})
             await _work(client, args.namespace)
         except asyncio.CancelledError:
@@ -78,7 +78,7 @@ async def _work(client: KubeClient, namespace: str | None) -> None:
         raise first_error(group) from group
 
 
-async def _check_served(client: KubeClient, namespace: str | None) -> None:
+async def check_served(client: KubeClient, namespace: str | None) -> None:
     """Say at once what a cluster lacks, instead of waiting for it in silence."""
     from pliant.controllers.job import resource_of
     from pliant.errors import NotFound, NotPossibleHere

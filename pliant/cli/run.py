@@ -55,7 +55,10 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", "-q", action="store_true", help="only say how it ended")
     parser.add_argument(
-        "--workspace", type=Path, metavar="DIR", help="what hostPath may reach (the first file's folder)"
+        "--workspace",
+        type=Path,
+        metavar="DIR",
+        help="where programs start and what hostPath may show (the folder of FILE)",
     )
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="keep the cluster's data in this new or empty folder"

@@ -39,7 +39,12 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--foreground", action="store_true", help="do not go into the background")
     parser.add_argument("--no-operator", action="store_true", help="only the cluster: nobody runs the jobs")
     parser.add_argument("--port", type=int, default=0, metavar="N", help="of the API on 127.0.0.1 (any free one)")
-    parser.add_argument("--workspace", type=Path, metavar="DIR", help="what hostPath may reach (this folder)")
+    parser.add_argument(
+        "--workspace",
+        type=Path,
+        metavar="DIR",
+        help="where programs start and what hostPath may show (this folder)",
+    )
     add_node_options(parser)
 
 

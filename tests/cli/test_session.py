@@ -6,7 +6,16 @@ from datetime import timedelta
 
 import pytest
 
+from pliant.cli.apply import install_crds
+from pliant.cli.operator import check_served
 from pliant.cli.problems import InvalidInput
+from pliant.embedded.api import ApiServer
+from pliant.embedded.direct import DirectTransport
+from pliant.embedded.resources import Catalog
+from pliant.embedded.store import Store
+from pliant.errors import NotPossibleHere
+from pliant.kube.client import KubeClient
+from pliant.runtime.clock import SystemClock
 from tests.cli.toy_node import JOB, ToyNode, run_on
 
 
@@ -62,6 +71,16 @@ async def test_jobs_are_created_after_what_they_need() -> None:
     needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\ndata: {a: b}\n"
     shown = await run_on(ToyNode(), f"{JOB}---\n{needs}")
     assert shown.verdict.code == 0
+
+
+async def test_an_operator_says_what_a_cluster_lacks() -> None:
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
+        client = KubeClient(DirectTransport(api))
+        with pytest.raises(NotPossibleHere, match=r"does not know the kind AITrainingJob.*--install-crds"):
+            await check_served(client, None)
+        for _ in range(2):  # a second time updates what is there
+            await install_crds(client)
+        await check_served(client, "default")
 
 
 async def test_several_jobs_end_in_one_verdict_each() -> None:

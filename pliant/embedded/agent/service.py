@@ -8,6 +8,7 @@ import selectors
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from pliant.embedded.agent.container import spawn
@@ -85,7 +86,8 @@ class Service:
             self._say({"answers": request["id"], **answer})
 
     def _say(self, message: Message) -> None:
-        self._parent.sendall(json.dumps(message).encode() + b"\n")
+        with suppress(ConnectionError):  # the parent has hung up, which is heard next
+            self._parent.sendall(json.dumps(message).encode() + b"\n")
 
     def _make(self, request: Message) -> Message:
         sandbox = self._network.make_sandbox(request["pod"], request["hostname"])
