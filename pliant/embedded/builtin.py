@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
 from pliant.embedded import builtin_columns as columns
@@ -16,6 +17,7 @@ from pliant.schemas import definition
 _NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL, "Service": SERVICE_LABEL}
 
 
+@cache
 def builtin_kinds() -> tuple[Kind, ...]:
     """Every built-in kind, in the order discovery lists them."""
     return (
@@ -126,7 +128,16 @@ def _schema(kind: str) -> Schema:
     for path, keywords in RULES.get(kind, {}).items():
         node = _node_at(openapi, path)
         node.update(keywords)
+    _require_nothing(openapi["properties"].get("status", {}))
     return Schema(openapi, _NAME_RULES.get(kind, SUBDOMAIN))
+
+
+def _require_nothing(schema: dict[str, Any]) -> None:
+    """Whoever reports a status may leave out what is empty: the server decodes it into zero values."""
+    schema.pop("required", None)
+    for inner in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(inner, dict):
+            _require_nothing(inner)
 
 
 def _node_at(schema: dict[str, Any], path: str) -> dict[str, Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from pliant.embedded.columns import CREATED, NAME, Column, printer_column
 from pliant.embedded.kinds import Kind, ScalePaths
@@ -108,7 +111,13 @@ def _schema(spec: Mapping[str, Any], version: Mapping[str, Any], where: str) -> 
         raise InvalidSpec("spec.preserveUnknownFields", "Invalid value: true: must be false")
     if stated is None:
         raise InvalidSpec(f"{where}.schema.openAPIV3Schema", "Required value: schemas are required")
-    return Schema.compile(stated or _FREE_FORM, where=f"{where}.schema.openAPIV3Schema")
+    return _compiled(msgspec.json.encode(stated or _FREE_FORM), f"{where}.schema.openAPIV3Schema")
+
+
+# A definition is read again whenever its status changes, its schema hardly ever.
+@lru_cache(maxsize=128)
+def _compiled(openapi: bytes, where: str) -> Schema:
+    return Schema.compile(msgspec.json.decode(openapi), where=where)
 
 
 def _columns(version: Mapping[str, Any], where: str) -> Iterator[Column]:
