@@ -1,0 +1,103 @@
+"""Clusters and operators as processes of an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cli.ordinary_user import NOBODY, OrdinaryUser, finished
+
+
+@dataclass(frozen=True)
+class Site:
+    """A cluster that is up, and how to reach it."""
+
+    kubeconfig: Path
+    user: OrdinaryUser
+    process: int | None = None
+    """The cluster itself, if it runs on this machine."""
+
+
+@contextmanager
+def an_ordinary_user() -> Iterator[OrdinaryUser]:
+    """Somebody with a fresh home folder, outside of pytest's private ones."""
+    home = Path(tempfile.mkdtemp(prefix="pliant-home-"))
+    if os.getuid() == 0:
+        os.chown(home, NOBODY, NOBODY)
+    yield OrdinaryUser(home)
+    shutil.rmtree(home)
+
+
+@contextmanager
+def cluster(user: OrdinaryUser, *options: str) -> Iterator[Site]:
+    """An embedded cluster in a process of its own; at its end nothing went wrong in it and nothing of it runs."""
+    log = user.home / "cluster.log"
+    with log.open("w") as output, user.start("up", "--foreground", *options, stderr=output) as process:
+        try:
+            assert process.stdout is not None
+            kubeconfig = _kubeconfig_in(process.stdout.readline(), log)
+            yield Site(kubeconfig, user, process.pid)
+            process.send_signal(signal.SIGTERM)
+            assert finished(process).code == 0, log.read_text()
+        finally:
+            process.kill()
+    assert "Traceback" not in log.read_text(), log.read_text()
+    assert user.processes() == []
+
+
+class OperatorProcess:
+    """An operator that can be killed and started again."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._log = site.user.home / "operator.log"
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process as the system knows it."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it; it is at work some time later."""
+        assert self._process is None
+        with self._log.open("a") as output:
+            words = ("operator", "--kubeconfig", str(self._site.kubeconfig))
+            self._process = self._site.user.start(*words, stdout=output, stderr=output)
+
+    def kill(self) -> None:
+        """End it without a chance to tidy up."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def check(self) -> None:
+        """Nothing may ever have gone wrong in it, however often it was killed."""
+        assert "Traceback" not in self._log.read_text(), self._log.read_text()
+
+
+@contextmanager
+def operator(site: Site) -> Iterator[OperatorProcess]:
+    """An operator for a cluster that has none; it is not running yet."""
+    process = OperatorProcess(site)
+    try:
+        yield process
+    finally:
+        process.kill()
+    process.check()
+
+
+def _kubeconfig_in(line: str, log: Path) -> Path:
+    word, _, path = line.strip().partition("=")
+    assert word == "export KUBECONFIG", log.read_text()
+    return Path(*shlex.split(path))

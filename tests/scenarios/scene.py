@@ -1,0 +1,210 @@
+"""One namespace of a cluster, everything that ever happened in it, and ways to wait for more."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from pliant.errors import NotFound
+from pliant.frontends import FRONTENDS
+from pliant.kube.client import KubeClient
+from pliant.kube.codec import EventType
+from pliant.kube.resources import EVENTS, NAMESPACES, PODS, SERVICES, Resource
+from tests.scenarios.jobs import API_VERSION, KIND, Manifest
+from tests.scenarios.laws import Change, Object, broken
+
+T = TypeVar("T")
+
+PATIENCE = 30.0
+"""Seconds after which something that should have happened is taken never to happen."""
+MARK = "PLIANT_TEST_MARK"
+"""In the environment of every process of a scene, with the name of its namespace."""
+
+_FRONTEND = FRONTENDS["elasticdeeplearning.ai", KIND]
+JOBS = Resource(_FRONTEND.group, _FRONTEND.version, _FRONTEND.plural, _FRONTEND.kind)
+_FOLLOWED = (JOBS, PODS, SERVICES, EVENTS)
+
+
+@asynccontextmanager
+async def a_scene(client: KubeClient) -> AsyncIterator[Scene]:
+    """A fresh namespace; after the test it must go away, and no law may have been broken in it."""
+    scene = Scene(client, f"scene-{uuid.uuid4().hex[:8]}")
+    try:
+        await scene.open()
+        yield scene
+        await scene.clear()
+        assert broken(scene.history, frozenset(scene.excused)) == []
+    finally:
+        await scene.close()
+
+
+class Scene:
+    """A namespace of its own, followed from its first moment; nothing but the Kubernetes API is used."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.history: list[Change] = []
+        self._objects: dict[tuple[str, str], Object] = {}
+        self._news = asyncio.Event()
+        self._followers: list[asyncio.Task[None]] = []
+        self.excused: set[str] = set()
+
+    async def open(self) -> None:
+        """Make the namespace and follow it."""
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
+        await self.client.create(NAMESPACES, None, body)
+        for resource in _FOLLOWED:
+            listing = await self.client.list(resource, self.namespace)
+            follower = self._follow(resource, listing.resource_version)
+            self._followers.append(asyncio.create_task(follower))
+
+    async def clear(self) -> None:
+        """Take the namespace away with all that is in it."""
+        with suppress(NotFound):
+            await self.client.delete(NAMESPACES, None, self.namespace)
+            await self._namespace_gone()
+        await self.until_gone()
+
+    async def close(self) -> None:
+        """Stop following."""
+        for follower in self._followers:
+            follower.cancel()
+        await asyncio.gather(*self._followers, return_exceptions=True)
+
+    async def submit(self, manifest: Manifest) -> Object:
+        """Create a job, its processes marked as this scene's."""
+        body = copy.deepcopy(manifest)
+        for group in body["spec"]["replicaSpecs"].values():
+            for container in group["template"]["spec"]["containers"]:
+                container.setdefault("env", []).append({"name": MARK, "value": self.namespace})
+        return await self.client.create(JOBS, self.namespace, body)
+
+    async def edit(self, name: str, patch: Mapping[str, Any], subresource: str | None = None) -> Object:
+        """Merge a change into a job."""
+        return await self.client.patch(JOBS, self.namespace, name, patch, subresource=subresource)
+
+    async def delete(self, name: str) -> None:
+        """Delete a job as `kubectl delete` does."""
+        await self.client.delete(JOBS, self.namespace, name, propagation="Background")
+
+    async def delete_pod(self, name: str) -> None:
+        """Delete a pod by hand: it may come back at the same attempt."""
+        self.excuse(name)
+        await self.client.delete(PODS, self.namespace, name)
+
+    def excuse(self, pod: str) -> None:
+        """Let a place be filled anew at the same attempt, as the test itself empties it."""
+        self.excused.add(pod)
+
+    def job(self, name: str) -> Object:
+        """A job as last seen; empty when there is none."""
+        return self._objects.get((KIND, name), {})
+
+    def status(self, name: str) -> Object:
+        """The status of a job as last seen."""
+        return self.job(name).get("status") or {}
+
+    def phase(self, name: str) -> str:
+        """The phase of a job as last seen."""
+        return str(self.status(name).get("phase") or "")
+
+    @property
+    def pods(self) -> dict[str, Object]:
+        """Every pod there is, by name."""
+        return self._of_kind("Pod")
+
+    @property
+    def services(self) -> dict[str, Object]:
+        """Every service there is, by name."""
+        return self._of_kind("Service")
+
+    def phases(self, name: str) -> list[str]:
+        """The phases a job went through, in order."""
+        seen = [change.phase for change in self.history if change.kind == KIND and change.name == name]
+        return [after for before, after in zip(["", *seen], seen, strict=False) if after != before]
+
+    def made(self, name: str) -> list[Object]:
+        """Every pod of that name that ever was, as it was first seen."""
+        changes = (change for change in self.history if change.kind == "Pod" and change.type is EventType.ADDED)
+        return [change.object for change in changes if change.name == name]
+
+    def attempts(self, name: str) -> list[str]:
+        """The attempts at one place, in the words of its pods' labels."""
+        return [pod["metadata"]["labels"]["RestartCount"] for pod in self.made(name)]
+
+    def events(self, name: str) -> dict[str, str]:
+        """What was told about a job: the messages by reason."""
+        about = [event for event in self._of_kind("Event").values() if event["involvedObject"]["name"] == name]
+        return {event["reason"]: event["message"] for event in about if event["involvedObject"]["kind"] == KIND}
+
+    async def log(self, pod: str) -> str:
+        """All that a pod has written so far."""
+        return b"".join([chunk async for chunk in self.client.logs(self.namespace, pod)]).decode()
+
+    async def until_phase(self, name: str, *phases: str) -> Object:
+        """Wait for a job to reach one of these phases; its status then."""
+        await self.until(lambda: self.phase(name) in phases, f"{name} in phase {' or '.join(phases)}")
+        return self.status(name)
+
+    async def until_gone(self) -> None:
+        """Wait until no job, pod or service is left."""
+        kinds = (KIND, "Pod", "Service")
+        await self.until(lambda: not any(kind in kinds for kind, _ in self._objects), "nothing left")
+
+    async def until(self, condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:
+        """Wait until something is true of what has been seen."""
+        try:
+            async with asyncio.timeout(within):
+                while not (answer := condition()):
+                    self._check_followers()
+                    self._news.clear()
+                    await self._news.wait()
+                return answer
+        except TimeoutError:
+            story = "\n  ".join(str(change) for change in self.history[-40:])
+            raise AssertionError(f"never came: {what}\n  {story}") from None
+
+    async def _follow(self, resource: Resource, since: str) -> None:
+        while True:
+            async with aclosing(self.client.watch(resource, self.namespace, since=since)) as changes:
+                async for change in changes:
+                    since = change.resource_version
+                    if change.object is not None:
+                        self._note(Change(change.type, change.object, asyncio.get_running_loop().time()))
+
+    def _note(self, change: Change) -> None:
+        self.history.append(change)
+        if change.type is EventType.DELETED:
+            self._objects.pop((change.kind, change.name), None)
+        else:
+            self._objects[change.kind, change.name] = change.object
+        self._news.set()
+
+    def _of_kind(self, wanted: str) -> dict[str, Object]:
+        return {name: each for (kind, name), each in self._objects.items() if kind == wanted}
+
+    def _check_followers(self) -> None:
+        for follower in self._followers:
+            if follower.done():
+                follower.result()
+
+    async def _namespace_gone(self) -> None:
+        chosen = f"metadata.name={self.namespace}"
+        listing = await self.client.list(NAMESPACES, fields=chosen)
+        if not listing.items:
+            return
+        async with asyncio.timeout(PATIENCE):
+            changes = self.client.watch(NAMESPACES, since=listing.resource_version, fields=chosen)
+            async with aclosing(changes):
+                async for change in changes:
+                    if change.type is EventType.DELETED:
+                        return
+        raise AssertionError("the watch ended before the namespace was gone")
+
+
+assert JOBS.api_version == API_VERSION
