@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import NoReturn, Protocol, TextIO, cast
 
 from pliant import __version__
-from pliant.errors import ApiError, NotPossibleHere, PliantError
+from pliant.errors import NotPossibleHere, PliantError, UserError
 
 COMMANDS = {
     "run": "run training jobs on this machine and watch them to their end",
@@ -107,7 +107,8 @@ def _explain(error: PliantError) -> int:
         sys.stderr.write("\n\n".join(problem_text(problem, style) for problem in error.problems) + "\n")
     else:
         sys.stderr.write(f"{style.red('error')}: {error}\n")
-    return 1 if isinstance(error, ApiError | NotPossibleHere) else EXIT_USAGE
+    is_theirs_to_mend = isinstance(error, UserError) and not isinstance(error, NotPossibleHere)
+    return EXIT_USAGE if is_theirs_to_mend else 1
 
 
 def _overview() -> str:
