@@ -56,9 +56,9 @@ def cluster(user: OrdinaryUser, *options: str) -> Iterator[Site]:
 class OperatorProcess:
     """An operator that can be killed and started again."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, name: str) -> None:
         self._site = site
-        self._log = site.user.home / "operator.log"
+        self._log = site.user.home / f"{name}.log"
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -87,9 +87,9 @@ class OperatorProcess:
 
 
 @contextmanager
-def operator(site: Site) -> Iterator[OperatorProcess]:
+def operator(site: Site, name: str = "operator") -> Iterator[OperatorProcess]:
     """An operator for a cluster that has none; it is not running yet."""
-    process = OperatorProcess(site)
+    process = OperatorProcess(site, name)
     try:
         yield process
     finally:

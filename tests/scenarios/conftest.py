@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -20,7 +21,12 @@ ELSEWHERE = os.environ.get("PLIANT_TEST_KUBECONFIG", "")
 OpenScene = Callable[[], Awaitable[Scene]]
 
 
-@pytest.fixture(scope="session")
+def _site_scope(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
+    """An embedded cluster serves all; elsewhere an operator must leave before another module brings its own."""
+    return "module" if ELSEWHERE else "session"
+
+
+@pytest.fixture(scope=_site_scope)
 def site() -> Iterator[Site]:
     """A cluster with an operator."""
     with an_ordinary_user() as user:

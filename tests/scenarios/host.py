@@ -63,3 +63,10 @@ def cpu_ticks(process: int) -> int:
     """The processor time a process has used so far, in hundredths of a second."""
     words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return int(words[11]) + int(words[12])
+
+
+def wake_ups(process: int) -> int:
+    """How often the threads of a process have gone to sleep and been woken so far."""
+    words = "voluntary_ctxt_switches:"
+    statuses = [task.read_text() for task in Path(f"/proc/{process}/task").glob("*/status")]
+    return sum(int(line.split()[1]) for text in statuses for line in text.splitlines() if line.startswith(words))
