@@ -8,6 +8,7 @@ import os
 import resource
 import socket
 import sys
+from contextlib import suppress
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.entry import Forbidden, enter, explain
@@ -23,9 +24,11 @@ def main(arguments: list[str]) -> None:
         enter(int(parent))
         network = _furnish(scratch)
     except Forbidden as problem:
-        channel.sendall(json.dumps({"forbidden": str(problem)}).encode() + b"\n")
+        with suppress(ConnectionError):
+            channel.sendall(json.dumps({"forbidden": str(problem)}).encode() + b"\n")
         sys.exit(1)
-    with network.listen(int(port)) as listener:
+    # A parent that has gone already is heard as such by the service.
+    with network.listen(int(port)) as listener, suppress(ConnectionError):
         ready = json.dumps({"ready": True, "gateway": GATEWAY, "port": int(port)}).encode() + b"\n"
         socket.send_fds(channel, [ready], [listener.fileno()])
     # Pages that collections never touch stay shared with the first process of every container.

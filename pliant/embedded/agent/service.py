@@ -71,7 +71,10 @@ class Service:
                     return
 
     def _hear_parent(self) -> bool:
-        heard = self._parent.recv(1 << 16)
+        try:
+            heard = self._parent.recv(1 << 16)
+        except ConnectionError:
+            return False  # it was killed with words of ours unread
         *lines, self._heard = (self._heard + heard).split(b"\n")
         for line in lines:
             self._obey(json.loads(line))
