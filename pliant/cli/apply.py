@@ -7,7 +7,7 @@ from typing import Any
 
 from pliant.cli.checks import frontend_of, refused
 from pliant.cli.manifests import Manifest
-from pliant.embedded.resources import Catalog
+from pliant.embedded.catalog.resources import Catalog
 from pliant.errors import AlreadyExists, ApiError
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient

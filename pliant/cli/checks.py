@@ -14,7 +14,7 @@ from pliant.errors import ApiError, InvalidSpec
 from pliant.frontends import FRONTENDS
 
 if TYPE_CHECKING:
-    from pliant.embedded.resources import Catalog
+    from pliant.embedded.catalog.resources import Catalog
     from pliant.frontends.base import Frontend
 
 FIRST_MOMENT = "1970-01-01T00:00:00Z"

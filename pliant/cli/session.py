@@ -18,7 +18,7 @@ from pliant.cli.verdict import Verdict, stuck_verdict, timeout_verdict, verdict
 from pliant.cli.view import View
 from pliant.controllers.job import resource_of
 from pliant.controllers.operator import Operator
-from pliant.embedded.resources import Catalog
+from pliant.embedded.catalog.resources import Catalog
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient

@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pliant.embedded.agent.sandbox import GATEWAY
-from pliant.embedded.api import ApiServer
-from pliant.embedded.certs import ServerIdentity, server_identity
-from pliant.embedded.direct import DirectTransport
-from pliant.embedded.furnishing import Furnishing
-from pliant.embedded.http import HttpFront, loopback_socket
-from pliant.embedded.inotify import FileWatch
-from pliant.embedded.kubeconfig import write_kubeconfig
-from pliant.embedded.kubelet import Kubelet
+from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import Names
-from pliant.embedded.node import Launch, NodeAgent
-from pliant.embedded.podevents import PodEvents
-from pliant.embedded.podlogs import PodLogs
-from pliant.embedded.podscope import NodeServices
-from pliant.embedded.resources import Catalog
+from pliant.embedded.node.furnishing import Furnishing
+from pliant.embedded.node.inotify import FileWatch
+from pliant.embedded.node.kubelet import Kubelet
+from pliant.embedded.node.link import Launch, NodeAgent
+from pliant.embedded.node.podevents import PodEvents
+from pliant.embedded.node.podlogs import PodLogs
+from pliant.embedded.node.podscope import NodeServices
 from pliant.embedded.scheduler import NAME as SCHEDULER
 from pliant.embedded.scheduler import Scheduler
-from pliant.embedded.store import Store
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.certs import ServerIdentity, server_identity
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.server.http import HttpFront, loopback_socket
+from pliant.embedded.server.kubeconfig import write_kubeconfig
+from pliant.embedded.storage.store import Store
 from pliant.embedded.views import PodView, ServiceView
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from pliant import __version__
-from pliant.embedded.lifecycle import timestamp
+from pliant.embedded.server.lifecycle import timestamp
 from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, PODS

@@ -10,9 +10,9 @@ from fractions import Fraction
 from functools import partial
 
 from pliant.embedded.amounts import amount
-from pliant.embedded.lifecycle import timestamp
+from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.patience import patiently
-from pliant.embedded.podevents import PodEvents
+from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import ContainerView, PodView, Toleration
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient

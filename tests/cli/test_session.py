@@ -9,10 +9,10 @@ import pytest
 from pliant.cli.apply import install_crds
 from pliant.cli.operator import check_served
 from pliant.cli.problems import InvalidInput
-from pliant.embedded.api import ApiServer
-from pliant.embedded.direct import DirectTransport
-from pliant.embedded.resources import Catalog
-from pliant.embedded.store import Store
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
 from pliant.errors import NotPossibleHere
 from pliant.kube.client import KubeClient
 from pliant.runtime.clock import SystemClock

@@ -18,11 +18,11 @@ from pliant.cli.style import Style
 from pliant.cli.verdict import Verdict
 from pliant.cli.view import PlainView, View, Wishes
 from pliant.cli.yamltext import documents
-from pliant.embedded.api import ApiServer
-from pliant.embedded.direct import DirectTransport
-from pliant.embedded.logs import LogOptions
-from pliant.embedded.resources import Catalog
-from pliant.embedded.store import Store
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.server.logs import LogOptions
+from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.api import ApiServer
-from pliant.embedded.certs import server_identity
-from pliant.embedded.direct import DirectTransport
-from pliant.embedded.http import HttpFront, loopback_socket
-from pliant.embedded.kubeconfig import write_kubeconfig
-from pliant.embedded.logs import LogSource
-from pliant.embedded.resources import Catalog
-from pliant.embedded.store import Store
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.certs import server_identity
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.server.http import HttpFront, loopback_socket
+from pliant.embedded.server.kubeconfig import write_kubeconfig
+from pliant.embedded.server.logs import LogSource
+from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
 from pliant.kube.transport import JSON, Reply, Request

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.embedded.store import Store
+from pliant.embedded.storage.store import Store
 from pliant.errors import Conflict
 from pliant.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, SECRETS, SERVICES, Resource
 from pliant.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH

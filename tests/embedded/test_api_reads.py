@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pliant.embedded.store import Store
+from pliant.embedded.storage.store import Store
 from pliant.errors import BadRequest, Gone, NotFound, ServerError
 from pliant.kube.resources import CONFIG_MAPS, EVENTS, PODS
 from pliant.kube.transport import Request, StreamReply

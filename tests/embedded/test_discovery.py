@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded import discovery
-from pliant.embedded.resources import Catalog
+from pliant.embedded.catalog import discovery
+from pliant.embedded.catalog.resources import Catalog
 from tests.embedded.crd_examples import make_crd
 
 

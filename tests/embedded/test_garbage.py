@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.store import Store
+from pliant.embedded.storage.store import Store
 from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
 from pliant.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, PODS, Resource
 from tests.embedded.serving import WIDGETS, Served, config, owned_by, pod, serving, widget, with_widgets

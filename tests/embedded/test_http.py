@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from cryptography import x509
 
-from pliant.embedded.certs import server_identity
-from pliant.embedded.http import loopback_socket
+from pliant.embedded.server.certs import server_identity
+from pliant.embedded.server.http import loopback_socket
 from pliant.errors import NotFound, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.embedded.api import ApiServer
-from pliant.embedded.direct import DirectTransport
-from pliant.embedded.logs import LogOptions
-from pliant.embedded.resources import Catalog
-from pliant.embedded.store import Store
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.server.logs import LogOptions
+from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import SystemClock

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.embedded import openapi
-from pliant.embedded.resources import Catalog
+from pliant.embedded.catalog import openapi
+from pliant.embedded.catalog.resources import Catalog
 from tests.embedded.crd_examples import make_crd
 
 

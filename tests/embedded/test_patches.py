@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.embedded.json_patch import is_same
-from pliant.embedded.patches import apply_patch, merged
 from pliant.embedded.schema import copied
+from pliant.embedded.server.json_patch import is_same
+from pliant.embedded.server.patches import apply_patch, merged
 from pliant.errors import ApiError, BadRequest, Invalid
 from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.crds import complete, established
-from pliant.embedded.resources import Catalog
+from pliant.embedded.catalog.crds import complete, established
+from pliant.embedded.catalog.resources import Catalog
 from pliant.errors import InvalidSpec
 from tests.embedded.crd_examples import make_crd
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.embedded.builtin import builtin_kinds
+from pliant.embedded.catalog.builtin import builtin_kinds
 from pliant.embedded.schema import Schema, copied
 
 STRING = {"type": "string"}

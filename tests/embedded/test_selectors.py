@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.embedded.resources import Catalog, Kind
-from pliant.embedded.selectors import FieldSelector, LabelSelector, field_value, selectable_fields
+from pliant.embedded.catalog.resources import Catalog, Kind
+from pliant.embedded.server.selectors import FieldSelector, LabelSelector, field_value, selectable_fields
 from pliant.errors import BadRequest
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.records import Event, Key, Record
-from pliant.embedded.shelves import Shelves
-from pliant.embedded.store import Store, Transaction
+from pliant.embedded.storage.records import Event, Key, Record
+from pliant.embedded.storage.shelves import Shelves
+from pliant.embedded.storage.store import Store, Transaction
 from pliant.errors import Conflict, Gone, ServerError
 
 PODS = "/pods"

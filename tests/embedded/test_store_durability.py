@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.journal import SqliteJournal
-from pliant.embedded.records import Key
-from pliant.embedded.store import Store
+from pliant.embedded.storage.journal import SqliteJournal
+from pliant.embedded.storage.records import Key
+from pliant.embedded.storage.store import Store
 from pliant.errors import Gone, NotPossibleHere
 from tests.embedded.test_store import PODS, pod, put, remove
 
@@ -61,7 +61,7 @@ def test_the_journal_synchronises_every_commit_and_keeps_others_out(tmp_path: Pa
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from pliant.embedded.store import Store
+from pliant.embedded.storage.store import Store
 
 async def main():
     async with Store.opened(Path(sys.argv[1])) as store:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pliant.embedded.records import Key, Record
-from pliant.embedded.store import Store
+from pliant.embedded.storage.records import Key, Record
+from pliant.embedded.storage.store import Store
 from pliant.errors import Gone
 
 T = TypeVar("T")

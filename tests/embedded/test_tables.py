@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.durations import age, human_duration
-from pliant.embedded.jsonpath import JsonPath
-from pliant.embedded.pod_columns import pod_word
-from pliant.embedded.resources import Catalog, Kind
-from pliant.embedded.tables import table
+from pliant.embedded.catalog.durations import age, human_duration
+from pliant.embedded.catalog.jsonpath import JsonPath
+from pliant.embedded.catalog.pod_columns import pod_word
+from pliant.embedded.catalog.resources import Catalog, Kind
+from pliant.embedded.catalog.tables import table
 from pliant.errors import BadRequest, InvalidSpec
 from tests.embedded.crd_examples import make_crd
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.store import Store
+from pliant.embedded.storage.store import Store
 from pliant.kube.resources import CONFIG_MAPS, PODS, Resource
 from pliant.kube.transport import JSON, Request
 from tests.embedded.serving import Served, config, pod, serving

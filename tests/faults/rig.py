@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from pliant.controllers.operator import Operator
-from pliant.embedded.api import ApiServer
-from pliant.embedded.direct import DirectTransport
-from pliant.embedded.resources import Catalog
-from pliant.embedded.store import Store
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, SERVICES, Resource

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node import Command, Ending, Launch, Mount, NodeAgent
+from pliant.embedded.node.link import Command, Ending, Launch, Mount, NodeAgent
 
 NOBODY = (65534, 65534)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node import AgentLost
+from pliant.embedded.node.link import AgentLost
 from pliant.kube.resources import NODES, PODS, SERVICES
 from tests.node.running import Running, is_running, running, state
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node import Ending, NodeAgent, StartFailed
+from pliant.embedded.node.link import Ending, NodeAgent, StartFailed
 from pliant.errors import NotPossibleHere
 from tests.node.conftest import PYTHON, Node, listening, ordinary
 

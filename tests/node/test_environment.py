@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pliant.embedded.amounts import Amount, amount
-from pliant.embedded.environment import (
+from pliant.embedded.node.environment import (
     Missing,
     PodFacts,
     Unusable,

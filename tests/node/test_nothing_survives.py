@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node import NodeAgent
+from pliant.embedded.node.link import NodeAgent
 from tests.node.conftest import Node, ordinary
 
 _PR_SET_CHILD_SUBREAPER = 36

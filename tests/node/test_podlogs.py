@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pliant.embedded.inotify import FileWatch
-from pliant.embedded.logs import LogOptions
-from pliant.embedded.podlogs import PodLogs
+from pliant.embedded.node.inotify import FileWatch
+from pliant.embedded.node.podlogs import PodLogs
+from pliant.embedded.server.logs import LogOptions
 from pliant.errors import BadRequest
 
 POD: dict[str, Any] = {"metadata": {"name": "p", "uid": "u"}}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node import Mount, StartFailed
+from pliant.embedded.node.link import Mount, StartFailed
 from tests.node.conftest import NOBODY, Node
 
 

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pliant.embedded.node import NodeAgent
+from pliant.embedded.node.link import NodeAgent
 from tests.node.conftest import Node, ordinary
 
 _STUBBORN = "trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & sleep 600' &); sleep 600"

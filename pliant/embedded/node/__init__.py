@@ -1,0 +1,1 @@
+"""What a node does: pods become processes, their fate becomes status."""

@@ -1,0 +1,102 @@
+"""Everything a pod finds around it: folders, volumes, names and variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pliant.embedded.names import Names
+from pliant.embedded.node import volumes
+from pliant.embedded.node.environment import PodFacts
+from pliant.embedded.node.link import Mount
+from pliant.embedded.node.volumes import Laid
+from pliant.embedded.views import PodMeta
+
+_RESOLVER: Final = """\
+# Names of services and pods are in /etc/hosts. Nobody answers here, so that unknown names fail at once.
+nameserver 127.0.0.1
+options timeout:1 attempts:1
+"""
+_HOSTS_LINE: Final = re.compile(r"^hosts:.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Furnishing:
+    """Prepares what pods need outside of their processes, under `data`."""
+
+    data: Path
+    workspace: Path
+    """Where containers start when they name no folder, and what hostPath volumes may show."""
+    host_paths: tuple[Path, ...] = ()
+    """What else hostPath volumes may show."""
+    base: Mapping[str, str]
+    """Variables that every container has."""
+    names: Names
+
+    def assign(self, pod: PodMeta, host: str, address: str) -> None:
+        """Make a pod known under its host name."""
+        self.names.assign(pod.namespace, host, address)
+        folder = self._folder(pod.uid)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "hostname").write_text(host + "\n")
+
+    def lay_out(self, facts: PodFacts) -> dict[str, Laid]:
+        """Make the pod's volumes."""
+        folder = self._folder(facts.pod["metadata"]["uid"]) / "volumes"
+        return volumes.lay_out(facts, folder, (self.workspace, *self.host_paths))
+
+    def variables(self, host: str) -> dict[str, str]:
+        """What a container's environment starts from."""
+        return {**self.base, "HOSTNAME": host}
+
+    def mounts(
+        self, container: Mapping[str, Any], pod: PodMeta, laid: Mapping[str, Laid], variables: Mapping[str, str]
+    ) -> list[Mount]:
+        """All that a container sees beside the host's files."""
+        return [*self._usual_mounts(pod), *volumes.mounts(container, laid, variables)]
+
+    def clear(self, uid: str) -> None:
+        """Take away the volumes of a pod that has ended; its logs stay."""
+        volumes.remove(self._folder(uid) / "volumes")
+
+    def forget(self, uid: str) -> None:
+        """Take away everything about a pod."""
+        volumes.remove(self._folder(uid))
+
+    def forget_all_but(self, uids: set[str]) -> None:
+        """Take away what pods that no longer exist have left."""
+        for folder in (self.data / "pods").glob("*"):
+            if folder.name not in uids:
+                volumes.remove(folder)
+
+    def _folder(self, uid: str) -> Path:
+        return self.data / "pods" / uid
+
+    def _usual_mounts(self, pod: PodMeta) -> Iterator[Mount]:
+        yield _shown(self.names.file_of(pod.namespace), "/etc/hosts")
+        if Path("/etc/hostname").exists():
+            yield _shown(self._folder(pod.uid) / "hostname", "/etc/hostname")
+        if Path("/etc/resolv.conf").exists():
+            yield _shown(self._kept("resolv.conf", _RESOLVER), "/etc/resolv.conf")
+        switch = Path("/etc/nsswitch.conf")
+        if switch.exists():
+            # Otherwise a resolver of the host may be asked, which knows nothing of pods.
+            text = _HOSTS_LINE.sub("hosts: files dns", switch.read_text())
+            yield _shown(self._kept("nsswitch.conf", text), "/etc/nsswitch.conf")
+        if Path("/run/nscd").exists():
+            yield Mount(target="/run/nscd", memory="nscd", readonly=False, private=True)
+        yield Mount(target="/dev/shm", memory="shm", readonly=False, private=True)  # noqa: S108
+
+    def _kept(self, name: str, text: str) -> Path:
+        path = self.data / "etc" / name
+        if not path.exists() or path.read_text() != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return path
+
+
+def _shown(source: Path, target: str) -> Mount:
+    return Mount(target=target, source=str(source), readonly=True, private=False)

@@ -1,0 +1,126 @@
+"""The life of one pod on a node, from its first process to its last."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pliant.embedded.node.containerrun import ContainerRun
+from pliant.embedded.node.environment import Missing, PodFacts, Unusable
+from pliant.embedded.node.link import Ending, StartFailed
+from pliant.embedded.node.podscope import PodScope
+from pliant.embedded.node.podstatus import ContainerRecord, restored
+from pliant.embedded.patience import patiently
+from pliant.kube.resources import PODS
+
+_KILLED = Ending(137, int(signal.SIGKILL))
+_RESTARTED = "NodeRestarted"
+
+Records = Sequence[ContainerRecord]
+
+
+class PodRun:
+    """Brings a pod up, keeps it as its restart policy says, and takes it down."""
+
+    def __init__(self, scope: PodScope) -> None:
+        self.scope = scope
+        self._policy = "Always"
+
+    async def run(self) -> None:
+        """Live until nothing of the pod runs or will run; its object then tells how it ended."""
+        pod = self.scope
+        raw = await patiently(partial(pod.services.client.get, PODS, pod.meta.namespace, pod.meta.name))
+        if raw["metadata"]["uid"] != pod.meta.uid:
+            return
+        self._policy = raw["spec"].get("restartPolicy") or "Always"
+        inits, mains = restored(raw["spec"], raw.get("status") or {})
+        pod.report.begin(raw, inits, mains)
+        if self._may_run(inits, mains):
+            await self._live(raw, inits, mains)
+        pod.forget_deadline()
+        pod.report.close()
+        await pod.report.publish()
+
+    def _may_run(self, inits: Records, mains: Records) -> bool:
+        """Whether to run the pod: one whose processes ended with an earlier cluster may be over."""
+        records = (*inits, *mains)
+        lost = [each for each in records if each.is_running]
+        for each in lost:
+            each.note_end(self.scope.now(), _KILLED, _RESTARTED, "the cluster that ran it has ended")
+        if lost and self._policy == "Never":
+            self.scope.report.fail(_RESTARTED, "the cluster that ran this pod has ended")
+            return False
+        if self.scope.stopping.is_set():
+            return False
+        for each in records:
+            if each.ended is not None and not each.has_succeeded:
+                each.note_restart()
+        return True
+
+    async def _live(self, raw: Mapping[str, Any], inits: Records, mains: Records) -> None:
+        pod, services = self.scope, self.scope.services
+        try:
+            address = await services.agent.make_pod(pod.meta.uid, pod.host)
+            services.furnishing.assign(pod.meta, pod.host, address)
+        except (StartFailed, OSError) as problem:
+            await self._refuse(mains, "FailedCreatePodSandBox", f"the pod's network could not be made: {problem}")
+            return
+        pod.report.address = address
+        limit = raw["spec"].get("activeDeadlineSeconds")
+        expiry = asyncio.get_running_loop().call_later(limit, self._expire, raw["spec"]) if limit else None
+        if await self._is_furnished(raw, address, mains):
+            await self._run_containers(inits, mains)
+        if expiry is not None:
+            expiry.cancel()
+        await services.agent.remove_pod(pod.meta.uid)
+        services.furnishing.names.withdraw(pod.meta.namespace, pod.host, address)
+        await asyncio.to_thread(services.furnishing.clear, pod.meta.uid)
+
+    async def _run_containers(self, inits: Records, mains: Records) -> None:
+        pod = self.scope
+        for each in inits:
+            pod.report.hold(1)
+            if not await ContainerRun(pod, each).keep("Never" if self._policy == "Never" else "OnFailure"):
+                return
+        wanted = [each for each in mains if self._policy == "Always" or not each.has_succeeded]
+        pod.report.hold(len(wanted))
+        async with asyncio.TaskGroup() as tasks:
+            for each in wanted:
+                tasks.create_task(ContainerRun(pod, each).keep(self._policy))
+
+    async def _is_furnished(self, raw: Mapping[str, Any], address: str, mains: Records) -> bool:
+        """Lay out volumes as soon as all they are made of is there; false when the pod is stopped before that."""
+        pod = self.scope
+        while not pod.stopping.is_set():
+            pod.facts = PodFacts(
+                pod=raw,
+                address=address,
+                host_address=pod.services.agent.address,
+                capacity=pod.capacity,
+                found=await pod.configuration.found(raw["spec"]),
+            )
+            try:
+                pod.laid = pod.services.furnishing.lay_out(pod.facts)
+            except Missing as problem:
+                await pod.warn("FailedMount", f"MountVolume.SetUp failed: {problem}")
+                await pod.until_stopped(pod.configuration.changed(problem.kind, problem.name, pod.facts.found))
+            except (Unusable, OSError) as problem:
+                await self._refuse(mains, "FailedMount", str(problem))
+            else:
+                return True
+        return False
+
+    async def _refuse(self, mains: Records, reason: str, problem: str) -> None:
+        """Tell why the pod cannot run and wait for somebody to take it away."""
+        for each in mains:
+            each.note_waiting("CreateContainerError", problem)
+        await self.scope.warn(reason, problem)
+        await self.scope.report.publish()
+        await self.scope.stopping.wait()
+
+    def _expire(self, spec: Mapping[str, Any]) -> None:
+        self.scope.report.fail("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+        self.scope.stop(spec.get("terminationGracePeriodSeconds") or 30)

@@ -1,0 +1,1 @@
+"""How requests are answered: verbs, admission, watches, deletion, garbage collection, HTTP."""

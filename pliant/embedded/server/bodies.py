@@ -1,0 +1,64 @@
+"""Request bodies: JSON or YAML, nothing that surprises a JSON encoder later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pliant.embedded.server import protobuf
+from pliant.embedded.server.refusals import senseless, unsupported_media
+from pliant.kube.transport import JSON, Request
+
+YAML = ("application/yaml", "application/x-yaml", "text/yaml")
+LARGEST_BYTES = 3 * 1024 * 1024
+
+
+def read_body(request: Request) -> dict[str, Any]:
+    """The object a request carries."""
+    content = read_any(request)
+    if not isinstance(content, dict):
+        raise senseless("the body of the request must be an object")
+    return content
+
+
+def read_any(request: Request) -> Any:
+    """Whatever JSON or YAML value a request carries."""
+    media = request.content_type.partition(";")[0].strip() or JSON
+    if not request.body:
+        raise senseless("the request has no body")
+    if media in YAML:
+        return _from_yaml(request.body)
+    if media == protobuf.MEDIA_TYPE:
+        return protobuf.read_protobuf(request.body)
+    if media != JSON and not media.endswith("+json"):
+        raise unsupported_media(media, (JSON, YAML[0]))
+    try:
+        return msgspec.json.decode(request.body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
+        raise senseless(f"the body of the request is not JSON: {problem}") from None
+
+
+def _from_yaml(body: bytes) -> Any:
+    import yaml
+
+    try:
+        # Aliases would let a few bytes stand for gigabytes of JSON.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=yaml.CSafeLoader)):
+            raise senseless("the body of the request uses YAML aliases, which are not accepted")
+        return msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=_plain_loader())))  # noqa: S506
+    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as problem:
+        raise senseless(f"the body of the request is not YAML: {problem}") from None
+
+
+def _plain_loader() -> Any:
+    import yaml
+
+    class Loader(yaml.CSafeLoader):
+        """Reads only what JSON can hold: dates stay text."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    }
+    return Loader

@@ -1,0 +1,164 @@
+"""The embedded API over HTTPS: one token opens everything, nothing else opens anything but health."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, socket
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from pliant.embedded.catalog.facts import PUBLIC
+from pliant.embedded.server.answers import refusal
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.bodies import LARGEST_BYTES
+from pliant.embedded.server.certs import NAMES
+from pliant.embedded.server.direct import close_stream
+from pliant.errors import ApiError, Forbidden, Unauthorized
+from pliant.kube.transport import JSON, Reply, Request, StreamReply
+
+LONGEST_LINE = 64 * 1024
+SHUTDOWN_SECONDS = 2.0
+
+
+def loopback_socket(port: int = 0) -> socket:
+    """A bound socket that only this machine can reach; port 0 takes any that is free."""
+    listener = socket(AF_INET, SOCK_STREAM)
+    listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    return listener
+
+
+class HttpFront:
+    """Answers HTTPS on any number of sockets, which may join while it runs."""
+
+    def __init__(self, api: ApiServer, token: str, hosts: Collection[str]) -> None:
+        self._api = api
+        self._token = f"Bearer {token}".encode()
+        self._hosts = frozenset({*NAMES, *hosts})
+        self._streams: set[asyncio.Task[None]] = set()
+        self._runner: web.AppRunner | None = None
+        self._context: ssl.SSLContext | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def serving(
+        cls, api: ApiServer, *, token: str, context: ssl.SSLContext, hosts: Collection[str] = ()
+    ) -> AsyncIterator[HttpFront]:
+        """A front that answers to the names of its certificate and to `hosts`; `listen` opens its doors."""
+        front = cls(api, token, hosts)
+        await front._start(context)
+        try:
+            yield front
+        finally:
+            await front._stop()
+
+    async def listen(self, listener: socket) -> None:
+        """Answer on one more bound socket; the front closes it at its end."""
+        if self._runner is None:
+            raise RuntimeError("the front is not started")
+        await web.SockSite(self._runner, listener, ssl_context=self._context).start()
+
+    async def _start(self, context: ssl.SSLContext) -> None:
+        application = web.Application(client_max_size=LARGEST_BYTES)
+        application.router.add_route("*", "/{path:.*}", self._respond)
+        application.on_shutdown.append(self._end_streams)
+        self._context = context
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            handler_cancellation=True,
+            shutdown_timeout=SHUTDOWN_SECONDS,
+            max_line_size=LONGEST_LINE,
+            max_field_size=LONGEST_LINE,
+        )
+        await self._runner.setup()
+
+    async def _stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _end_streams(self, application: web.Application) -> None:
+        """Watches and followed logs never end by themselves; a stop must not wait for them."""
+        for stream in list(self._streams):
+            stream.cancel()
+
+    async def _respond(self, incoming: web.Request) -> web.StreamResponse:
+        try:
+            self._require_trust(incoming)
+            request = await _understood(incoming)
+        except ApiError as error:
+            return _response(refusal(error))
+        answer = await self._api.handle(request)
+        if isinstance(answer, StreamReply):
+            return await self._stream(incoming, answer)
+        tag = answer.headers.get("ETag")
+        if tag and incoming.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers={"ETag": tag})
+        return _response(answer)
+
+    def _require_trust(self, incoming: web.Request) -> None:
+        # A web page can make a browser call any address under a name of its own choosing; it cannot forge these.
+        origin = incoming.headers.get("Origin")
+        claimed = [incoming.host, *([urlsplit(origin).netloc] if origin is not None else [])]
+        if any(_without_port(name) not in self._hosts for name in claimed):
+            raise Forbidden(403, "Forbidden", f"this server does not answer to the name {claimed[-1]!r}")
+        if incoming.path.rstrip("/") in PUBLIC and incoming.method == "GET":
+            return
+        given = incoming.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(given, self._token):
+            raise Unauthorized(401, "Unauthorized", "Unauthorized")
+
+    async def _stream(self, incoming: web.Request, answer: StreamReply) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
+        response.content_type = answer.content_type
+        await response.prepare(incoming)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                sending = tasks.create_task(_send(response.write, answer.chunks))
+                self._streams.add(sending)
+                sending.add_done_callback(self._streams.discard)
+            await response.write_eof()  # also when a shutdown ended the stream: its reader sees a clean end
+        except* ConnectionResetError:
+            pass  # the reader left: nobody is there to be told
+        return response
+
+
+async def _send(write: Callable[[bytes], Awaitable[None]], chunks: AsyncIterator[bytes]) -> None:
+    try:
+        async for chunk in chunks:
+            await write(chunk)
+    finally:
+        await close_stream(chunks)
+
+
+async def _understood(incoming: web.Request) -> Request:
+    try:
+        body = await incoming.read()
+    except web.HTTPRequestEntityTooLarge:
+        message = f"Request entity too large: limit is {LARGEST_BYTES}"
+        raise ApiError(413, "RequestEntityTooLarge", message) from None
+    return Request(
+        method=incoming.method,
+        path=incoming.rel_url.raw_path,
+        query=dict(incoming.query),
+        body=body,
+        content_type=incoming.headers.get("Content-Type") or JSON,
+        accept=incoming.headers.get("Accept", JSON),
+        timeout=None,
+    )
+
+
+def _response(reply: Reply) -> web.Response:
+    headers = {"Content-Type": reply.content_type, "Cache-Control": "no-cache, private", **reply.headers}
+    return web.Response(status=reply.status, body=reply.body, headers=headers)
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0] if host.count(":") == 1 else host

@@ -1,0 +1,1 @@
+"""How objects are kept: bytes, versions, a bounded history and a journal on disk."""
