@@ -55,7 +55,7 @@ class Cause(StrEnum):
     CREATION = "creation"
 
 
-class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One line of a job's timeline."""
 
     at: datetime
@@ -63,7 +63,7 @@ class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
 
 
-class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The end a job is heading for, and why."""
 
     phase: Phase
@@ -71,7 +71,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: datetime
 
 
-class GroupCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GroupCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How many members of a group are in which condition."""
 
     size: int = 0
@@ -83,7 +83,7 @@ class GroupCounts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed: int = 0
 
 
-class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What is remembered about one group.
 
     `attempt` only grows. A pod is stale when the attempt it carries is below the floor of the whole job, of its
@@ -106,7 +106,7 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return max(self.job_floor, self.group_floor, self.index_floors.get(index, 0))
 
 
-class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Everything the engine remembers about one job."""
 
     phase: Phase

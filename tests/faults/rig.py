@@ -149,7 +149,7 @@ def _essence(status: dict[str, Any]) -> dict[str, Any]:
     return {
         **{key: status.get(key) for key in kept},
         "groups": {
-            name: {key: value for key, value in group.items() if key not in ("restarted_at", "streak")}
+            name: {key: value for key, value in group.items() if key not in ("restartedAt", "streak")}
             for name, group in (memory.get("groups") or {}).items()
         },
         "story": [moment["what"] for moment in memory.get("timeline") or ()],
