@@ -52,7 +52,7 @@ def broken(history: Sequence[Change], excused: frozenset[str] = frozenset()) -> 
     """Every law that was broken, in a sentence each; deleting `excused` pods was the test's own doing."""
     history = in_order(history)
     jobs = [change for change in history if change.kind == "AITrainingJob"]
-    pods = [change for change in history if change.kind == "Pod"]
+    pods = [change for change in history if change.kind == "Pod" and _owner(change.object)]
     return [*_illegal_moves(jobs), *_bad_statuses(jobs), *_made_twice(pods, excused), *_born_too_late(history)]
 
 
@@ -65,7 +65,8 @@ def _illegal_moves(jobs: Sequence[Change]) -> Iterator[str]:
     last: dict[str, str] = {}
     for change in jobs:
         before, after = last.get(change.uid, ""), change.phase
-        if after != before and not (before == "" or Phase(after) in LEGAL_MOVES.get(Phase(before), ())):
+        # An empty phase is the doing of whoever wiped the status.
+        if "" not in (before, after) and after != before and after not in LEGAL_MOVES.get(Phase(before), ()):
             yield f"{change.name} moved from {before} to {after!r}"
         last[change.uid] = after
 
@@ -111,6 +112,6 @@ def _is_final(phase: str) -> bool:
 
 
 def _owner(member: Object) -> str:
-    [reference] = member["metadata"]["ownerReferences"]
-    assert reference["controller"]
-    return str(reference["uid"])
+    """The uid of the job a member belongs to; empty for other people's objects."""
+    owners = [ref["uid"] for ref in member["metadata"].get("ownerReferences") or () if ref.get("controller")]
+    return str(owners[0]) if owners else ""

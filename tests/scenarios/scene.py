@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from pliant.errors import NotFound
+from pliant.errors import AlreadyExists, NotFound
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import EventType
@@ -30,14 +30,15 @@ _FOLLOWED = (JOBS, PODS, SERVICES, EVENTS)
 
 
 @asynccontextmanager
-async def a_scene(client: KubeClient) -> AsyncIterator[Scene]:
-    """A fresh namespace; after the test it must go away, and no law may have been broken in it."""
-    scene = Scene(client, f"scene-{uuid.uuid4().hex[:8]}")
+async def a_scene(client: KubeClient, namespace: str = "") -> AsyncIterator[Scene]:
+    """A namespace, fresh if none is named; after the test it must go, and no law may have been broken."""
+    scene = Scene(client, namespace or f"scene-{uuid.uuid4().hex[:8]}")
     try:
         await scene.open()
         yield scene
         await scene.clear()
-        assert broken(scene.history, frozenset(scene.excused)) == []
+        problems = broken(scene.history, frozenset(scene.excused))
+        assert not problems, problems
     finally:
         await scene.close()
 
@@ -55,11 +56,14 @@ class Scene:
         self.excused: set[str] = set()
 
     async def open(self) -> None:
-        """Make the namespace and follow it."""
+        """Make the namespace, unless it is there already, and follow it."""
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        await self.client.create(NAMESPACES, None, body)
+        with suppress(AlreadyExists):
+            await self.client.create(NAMESPACES, None, body)
         for resource in _FOLLOWED:
             listing = await self.client.list(resource, self.namespace)
+            for found in listing.items:
+                self._note(EventType.ADDED, {"kind": resource.kind, **found})
             follower = self._follow(resource, listing.resource_version)
             self._followers.append(asyncio.create_task(follower))
 
@@ -175,9 +179,10 @@ class Scene:
                 async for change in changes:
                     since = change.resource_version
                     if change.object is not None:
-                        self._note(Change(change.type, change.object, asyncio.get_running_loop().time()))
+                        self._note(change.type, change.object)
 
-    def _note(self, change: Change) -> None:
+    def _note(self, happened: EventType, to: Object) -> None:
+        change = Change(happened, to, asyncio.get_running_loop().time())
         self.history.append(change)
         if change.type is EventType.DELETED:
             self._objects.pop((change.kind, change.name), None)
