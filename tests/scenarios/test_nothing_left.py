@@ -42,17 +42,14 @@ class Traces:
 
 
 def _files_of(user: OrdinaryUser) -> Iterator[str]:
-    """Files of this user in places that everybody may write to; homes of other tests do not count."""
+    """Files of this user outside of the folder for runs; those of other programs and other tests do not count."""
     uid = NOBODY if os.getuid() == 0 else os.getuid()
     for place in map(Path, COMMON_PLACES):
-        for path in place.iterdir() if place.is_dir() else ():
-            if path.lstat().st_uid == uid and not path.name.startswith(
-                ("pliant-home-", "pliant-test-", "pytest-")
-            ):
+        for path in place.glob("*pliant*"):
+            if path.lstat().st_uid == uid and not path.name.startswith(("pliant-home-", "pliant-test-")):
                 yield str(path)
     for path in user.home.rglob("*"):
-        inside = path.relative_to(user.home).parts
-        if not inside[0].startswith("pliant-"):
+        if not path.relative_to(user.home).parts[0].startswith("pliant-"):
             yield str(path)
 
 
