@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pliant.engine.roster import Place, Roster, Standing
 from pliant.engine.timeline import noted
-from pliant.engine.wording import counted, listing, troubles
+from pliant.engine.wording import counted, failure_of, listing, troubles
 from pliant.model.job import Group, Job
 from pliant.model.observed import Seen
 from pliant.model.state import EngineState, GroupCounts, GroupState, Phase
@@ -69,9 +69,17 @@ def _message(job: Job, seen: Seen, roster: Roster, state: EngineState, phase: Ph
     if phase is Phase.RESTARTING:
         return state.message
     if not wanted:
-        return "every member runs" if roster.places else "the job has no members"
+        return _running_message(roster)
     waiting = listing([place.title for place in wanted])
     return f"{counted(len(wanted), 'member')} of {len(roster.places)} not up yet: {waiting}"
+
+
+def _running_message(roster: Roster) -> str:
+    if not roster.places:
+        return "the job has no members"
+    # A job that may lose members must not lose them in silence.
+    lost = [failure_of(place) for place in roster.failed()]
+    return f"goes on although {listing(lost)}" if lost else "every member runs"
 
 
 def _counts(group: Group, places: tuple[Place, ...], state: EngineState) -> GroupCounts:

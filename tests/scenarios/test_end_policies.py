@@ -126,6 +126,8 @@ async def test_a_job_runs_on_as_long_as_its_policies_say_so(
     await scene.submit(job("train", groups, **fields))
     await scene.until(lambda: tally(scene) == counts, f"counts {counts}")
     assert scene.phase("train") == "Running"
+    has_lost = any(each.get("failed") for each in counts.values())
+    assert ("exited with code 3" in scene.status("train")["message"]) == has_lost
 
 
 def tally(scene: Scene) -> dict[str, dict[str, int]]:
