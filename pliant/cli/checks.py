@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,9 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
             problems += _field_problems(manifest, kind.schema)
     running = [one for one in manifests if one.kind == "Pod" or frontend_of(one)]
     problems += check_commands(running) + check_references(running, manifests)
+    # A field that was misspelt is not missing as well.
+    meant = {(problem.owner, problem.meant) for problem in problems if problem.meant}
+    problems = [problem for problem in problems if (problem.owner, problem.field) not in meant]
     problems = problems or [found for one in manifests for found in _job_problems(one, namespace)]
     if problems:
         raise InvalidInput(problems)
@@ -62,9 +66,14 @@ def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:
         return []
     born = {"uid": "unborn", "creationTimestamp": FIRST_MOMENT, "namespace": namespace}
     try:
-        frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
+        job = frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
     except InvalidSpec as problem:
-        return [manifest.problem(problem.problem, problem.field)]
+        word = problem.field.rpartition(".")[2]
+        about = f"`{word}` " if problem.problem.startswith(("is ", "must ", "needs ")) else ""
+        return [manifest.problem(f"{about}{problem.problem}", problem.field)]
+    if not any(group.size for group in job.groups):
+        where = f"spec.replicaSpecs.{job.groups[0].name}.replicas"
+        return [manifest.problem("the job has no members, so it would never end", where, "write 1 or more")]
     return []
 
 
@@ -85,9 +94,11 @@ def unknown_field(manifest: Manifest, field: str, openapi: Mapping[str, Any]) ->
     close = get_close_matches(word, known, n=1)
     by_case = [name for name in known if name.lower() == word.lower()]
     fix = f"known here: {', '.join(known)}" if 0 < len(known) <= 12 else "take it away, or check its indentation"
-    if by_case or close:
-        fix = f"did you mean `{(by_case or close)[0]}`?"
-    return manifest.problem(f"unknown field `{word}`", field, fix)
+    found = manifest.problem(f"unknown field `{word}`", field, fix)
+    if not (by_case or close):
+        return found
+    right = (by_case or close)[0]
+    return replace(found, fix=f"did you mean `{right}`?", meant=f"{parent}.{right}".lstrip("."))
 
 
 def known_fields(openapi: Mapping[str, Any], path: str) -> Iterable[str]:
@@ -107,15 +118,31 @@ def _value_problem(manifest: Manifest, field: str, message: str) -> Problem:
     word = field.rpartition(".")[2]
     if message.startswith("Required value"):
         return manifest.problem(f"`{word}` is missing", field, f"add `{word}:`")
-    said = message.replace(f"{field} in body ", "")
+    said = re.sub(r" \(e\.g\. .*regex used for validation.*\)$", "", message.replace(f"{field} in body ", ""))
     if kind := re.search(r'must be of type (\w+): "(\w+)"$', said):
         said = f"`{word}` must be of type {kind[1]}, this is of type {kind[2]}"
+        return manifest.problem(said, field, _TYPE_FIXES.get((kind[1], kind[2]), ""))
     said = re.sub(r"^(?:Invalid|Unsupported) value: (.*?): ", r"\1 is not allowed: ", said)
     return manifest.problem(said, field, _value_fix(message))
 
 
+_TYPE_FIXES = {
+    ("string", "integer"): "put it in quotes",
+    ("string", "number"): "put it in quotes",
+    ("string", "boolean"): "put it in quotes",
+    ("integer", "string"): "write a whole number, without quotes",
+    ("array", "string"): "write a list: [one, two]",
+    ("array", "object"): "write a list: start each item with `-`",
+    ("object", "array"): "write fields, without `-`",
+}
+"""What to do about a value of another type than wanted."""
+
+
 def _value_fix(message: str) -> str:
-    """The allowed word that comes closest to the one written, where there is a list of them."""
+    """The allowed value that comes closest to the one written, where that can be said."""
+    if "RFC 1123" in message and (name := re.search(r'Invalid value: "([^"]*)"', message)):
+        allowed = re.sub(r"[^a-z0-9.-]+", "-", name[1].lower()).strip("-.")
+        return f"did you mean `{allowed}`?" if allowed and allowed != name[1] else ""
     if "supported values: " not in message:
         return ""
     written, allowed = message.split("supported values: ")

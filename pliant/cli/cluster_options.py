@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pliant.embedded.cluster import ClusterConfig
 
+_LAST_PORT = 65535
+
 
 def add_node_options(parser: ArgumentParser) -> None:
     """Let people choose the nodes of the cluster."""
@@ -39,6 +41,22 @@ def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: boo
         port=port,
         workspace=workspace,
     )
+
+
+def port(text: str) -> int:
+    """A port to listen on, as an option's type; 0 is any free one."""
+    if not text.isascii() or not text.isdigit() or int(text) > _LAST_PORT:
+        raise ArgumentTypeError(
+            f"`{text}` is not a port; choose one from 1 to {_LAST_PORT}, or 0 for any free one"
+        )
+    return int(text)
+
+
+def folder(text: str) -> Path:
+    """A folder that is there, as an option's type."""
+    if not Path(text).is_dir():
+        raise ArgumentTypeError(f"`{text}` is not a folder")
+    return Path(text)
 
 
 def duration(text: str) -> timedelta:

@@ -7,8 +7,8 @@ from argparse import ArgumentParser, Namespace
 
 EXAMPLES = """\
 examples:
-  pliant crds | kubectl apply --server-side -f -     install them all
-  pliant crds --kind AITrainingJob > crd.yaml        keep one in a file
+  pliant crds | kubectl apply -f -                install them all
+  pliant crds --kind AITrainingJob > crd.yaml     keep one in a file
 """
 
 

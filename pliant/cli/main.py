@@ -24,6 +24,8 @@ COMMANDS = {
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_NOBODY_LISTENS = 141
+"""What shells tell of a program whose output was closed, as `head` does."""
 
 
 class Command(Protocol):
@@ -48,9 +50,14 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line given, or the one of this process, and exit."""
     _mend_streams()
     try:
-        sys.exit(_outcome(list(sys.argv[1:] if argv is None else argv)))
+        code = _outcome(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+        sys.exit(code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        sys.stdout = _nowhere()  # what is left in it could only fail again
+        sys.exit(EXIT_NOBODY_LISTENS)
 
 
 def _mend_streams() -> None:

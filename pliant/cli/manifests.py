@@ -103,7 +103,9 @@ def _objects(written: Written, value: Any, prefix: str) -> Iterator[Manifest]:
         return
     metadata = value.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
-        raise wrong(f"the {value['kind']} has no name", "metadata.name", "add `metadata: {name: …}`")
+        close = get_close_matches("name", metadata if isinstance(metadata, dict) else (), n=1)
+        fix = f"did you mean `name` where `{close[0]}` is written?" if close else "add `metadata: {name: …}`"
+        raise wrong(f"the {value['kind']} has no name", f"metadata.{close[0] if close else 'name'}", fix)
     yield Manifest(value, written, prefix)
 
 

@@ -34,6 +34,8 @@ class Problem:
     owner: str = ""
     """The object the field belongs to, as `Kind name`."""
     fix: str = ""
+    meant: str = ""
+    """The field that this one was probably meant to be."""
 
 
 class InvalidInput(UserError):

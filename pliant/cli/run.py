@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster_options import add_node_options, cluster_config, duration
+from pliant.cli.cluster_options import add_node_options, cluster_config, duration, folder
 
 if TYPE_CHECKING:
     from pliant.cli.session import Plan
@@ -56,7 +56,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--quiet", "-q", action="store_true", help="only say how it ended")
     parser.add_argument(
         "--workspace",
-        type=Path,
+        type=folder,
         metavar="DIR",
         help="where programs start and what hostPath may show (the folder of FILE)",
     )

@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster_options import add_node_options, cluster_config
+from pliant.cli.cluster_options import add_node_options, cluster_config, folder, port
 from pliant.cli.home import Home, Running
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--name", default="default", help="which cluster (default)")
     parser.add_argument("--foreground", action="store_true", help="do not go into the background")
     parser.add_argument("--no-operator", action="store_true", help="only the cluster: nobody runs the jobs")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="of the API on 127.0.0.1 (any free one)")
+    parser.add_argument("--port", type=port, default=0, metavar="N", help="of the API on 127.0.0.1 (any free one)")
     parser.add_argument(
         "--workspace",
-        type=Path,
+        type=folder,
         metavar="DIR",
         help="where programs start and what hostPath may show (this folder)",
     )
@@ -125,11 +125,12 @@ def _say_already(home: Home, pid: int, url: str, kubeconfig: str) -> int:
 
 def _say(what: str, kubeconfig: str, home: Home) -> None:
     down = "pliant down" if home.name == "default" else f"pliant down --name {home.name}"
-    sys.stderr.write(f"{what}\n\n")
+    gap = "\n" if sys.stdout.isatty() else ""  # nothing stands between the lines when a shell takes the export
+    sys.stderr.write(f"{what}\n{gap}")
     sys.stderr.flush()
     sys.stdout.write(f"export KUBECONFIG={shlex.quote(kubeconfig)}\n")
     sys.stdout.flush()
     sys.stderr.write(
-        f"\nThen: kubectl apply -f job.yaml, kubectl get aitj, kubectl logs -f POD.\n"
+        f"{gap}Then: kubectl apply -f job.yaml, kubectl get aitj, kubectl logs -f POD.\n"
         f"Stop it with `{down}`; its log is {home.log}.\n"
     )

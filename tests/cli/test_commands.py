@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 
@@ -47,6 +48,17 @@ def test_crds_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     [crd] = yaml.safe_load_all(output(capsys, "crds", "--kind", "aitrainingjob"))
     assert crd["kind"] == "CustomResourceDefinition"
     assert crd["spec"]["names"]["kind"] == "AITrainingJob"
+
+
+@pytest.mark.parametrize("words", ["crds", "--help", "version"])
+def test_nobody_has_to_read_all_that_is_printed(words: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "pliant", words], stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_small_commands_load_no_large_library() -> None:

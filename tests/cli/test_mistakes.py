@@ -71,7 +71,13 @@ def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("ai/v1", "ai/v2", "write `apiVersion: elasticdeeplearning.ai/v1`"),
         ("  name: demo", "  labels: {}", "the AITrainingJob has no name"),
         ("kind: AITrainingJob\n", "", "`kind` is missing"),
-        ("  name: demo", "  name: De_mo", "metadata.name"),
+        ("  name: demo", "  nmae: demo", "did you mean `name` where `nmae` is written?"),
+        ("  name: demo", "  name: De_mo", "did you mean `de-mo`?"),
+        ("  name: demo", f"  name: {'d' * 60}", "error: `name` is too long:"),
+        ("replicas: 2", 'replicas: "2"', "fix: write a whole number, without quotes"),
+        ("replicas: 2", "replicas: 0", "the job has no members, so it would never end"),
+        ("[python3, train.py]", "python3 train.py", "fix: write a list: [one, two]"),
+        ("[python3, train.py]", "[sleep, 10]", "fix: put it in quotes"),
         ("- name: aitj-worker", "- image: x", "`image` is written twice"),
         ("spec:\n  clean", "spec: 3\nx:\n  clean", "`spec` must be of type object"),
     ],
@@ -102,7 +108,17 @@ def test_an_object_that_no_file_holds(
 
 def test_every_problem_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = GOOD.replace("replicas:", "replicsa:").replace("All", "Non").replace("command", "comand")
-    assert complaint(tmp_path, capsys, text).count("error:") == 4
+    assert complaint(tmp_path, capsys, text).count("error:") == 3
+
+
+@pytest.mark.parametrize("word", ["spec:\n  clean", "replicaSpecs", "template", "containers", "command"])
+def test_a_misspelt_field_is_not_said_to_be_missing_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str
+) -> None:
+    wrong = word.replace("spec:", "spce:") if ":" in word else word[:-2] + word[-1]
+    said = complaint(tmp_path, capsys, GOOD.replace(word, wrong))
+    assert said.count("error:") == 1
+    assert f"did you mean `{word.partition(':')[0]}`?" in said
 
 
 def test_bad_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,6 +173,8 @@ def test_the_standard_input_is_read_too(
         (["run", "a.yaml", "--timeout", "soon"], "write 30s, 5m or 1h30m"),
         (["run", "a.yaml", "--nodes", "0"], "`0` is not a whole number above 0"),
         (["run", "a.yaml", "--node-memory", "lots"], "write 512Mi or 8Gi"),
+        (["run", "a.yaml", "--workspace", "/nowhere"], "`/nowhere` is not a folder"),
+        (["up", "--port", "99999"], "choose one from 1 to 65535"),
         (["crds", "--kind", "Nothing"], "choose one of: AITrainingJob"),
         (["down", "--name", "../x"], "cannot name a cluster"),
     ],
