@@ -36,6 +36,16 @@ def an_ordinary_user() -> Iterator[OrdinaryUser]:
     shutil.rmtree(home)
 
 
+def elsewhere(kubeconfig: Path, user: OrdinaryUser) -> Site:
+    """A cluster that somebody else runs, made known to this user."""
+    own = user.home / "kubeconfig"
+    own.write_bytes(kubeconfig.read_bytes())
+    own.chmod(0o600)
+    if os.getuid() == 0:
+        os.chown(own, NOBODY, NOBODY)
+    return Site(own, user)
+
+
 @contextmanager
 def cluster(user: OrdinaryUser, *options: str) -> Iterator[Site]:
     """An embedded cluster in a process of its own; at its end nothing went wrong in it and nothing of it runs."""

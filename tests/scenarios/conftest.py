@@ -12,7 +12,7 @@ import pytest
 
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
-from tests.scenarios.cluster import Site, an_ordinary_user, cluster, operator
+from tests.scenarios.cluster import Site, an_ordinary_user, cluster, elsewhere, operator
 from tests.scenarios.scene import Scene, a_scene
 
 ELSEWHERE = os.environ.get("PLIANT_TEST_KUBECONFIG", "")
@@ -34,7 +34,7 @@ def site() -> Iterator[Site]:
             with cluster(user) as started:
                 yield started
             return
-        found = Site(Path(ELSEWHERE), user)
+        found = elsewhere(Path(ELSEWHERE), user)
         with operator(found) as process:
             process.start()
             yield found

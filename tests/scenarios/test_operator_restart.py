@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator
+from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, elsewhere, operator
 from tests.scenarios.conftest import ELSEWHERE, OpenScene
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_attempt, per_rank
 from tests.scenarios.scene import Scene
@@ -37,7 +37,7 @@ def site() -> Iterator[Site]:
     """A cluster without an operator."""
     with an_ordinary_user() as user:
         if ELSEWHERE:
-            yield Site(Path(ELSEWHERE), user)
+            yield elsewhere(Path(ELSEWHERE), user)
             return
         with cluster(user, "--no-operator") as started:
             yield started
