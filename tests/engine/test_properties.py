@@ -119,7 +119,7 @@ def test_every_member_ends_so_every_job_with_members_ends(job: Job, script: list
     assert world.job.state.phase.is_final or not any(group.size for group in job.groups)
 
 
-@given(jobs(), codes, steps)
+@given(st.one_of(jobs(), restarting_jobs()), codes, many_steps)
 def test_no_member_is_made_twice_at_the_same_attempt(job: Job, script: list[int], history: History) -> None:
     world = played(job, script, history)
     world.settle()

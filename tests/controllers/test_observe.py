@@ -1,0 +1,150 @@
+"""Pods as the cluster reports them, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from pliant.controllers.observe import observe
+from pliant.kube.objects import Pod, Service
+from pliant.model.observed import Exit, ObservedPod, PodPhase
+from tests.builders import make_group, make_job
+
+
+def seen(
+    status: dict[str, Any] | None = None, *, counted: set[str] | None = None, restarts: str = "Never", **meta: Any
+) -> ObservedPod:
+    raw = {
+        "metadata": {
+            "name": "demo-worker-1",
+            "uid": "u",
+            "labels": {"TrainingJobReplicaName": "worker", "TrainingJobReplicaIndex": "1", "RestartCount": "2"},
+            **meta,
+        },
+        "spec": {"nodeName": "n", "restartPolicy": restarts, "containers": [{"name": "main"}, {"name": "side"}]},
+        "status": status or {},
+    }
+    job = make_job(replace(make_group(), counted=frozenset(counted or ())))
+    [pod] = observe(job, [msgspec.convert(raw, Pod)], [], {}).pods
+    return pod
+
+
+def ended(name: str, code: int, **more: Any) -> dict[str, Any]:
+    return {"name": name, "state": {"terminated": {"exitCode": code, **more}}}
+
+
+def running(name: str) -> dict[str, Any]:
+    return {"name": name, "state": {"running": {}}}
+
+
+def containers(phase: str, *statuses: dict[str, Any]) -> dict[str, Any]:
+    return {"phase": phase, "containerStatuses": list(statuses)}
+
+
+def test_labels_tell_the_place_and_the_attempt() -> None:
+    pod = seen()
+    assert (pod.group, pod.index, pod.attempt, pod.phase) == ("worker", 1, 2, PodPhase.SCHEDULED)
+
+
+def test_mangled_labels_make_no_trouble() -> None:
+    pod = seen(labels={"TrainingJobReplicaIndex": "x", "RestartCount": "y"})
+    assert (pod.index, pod.attempt) == (-1, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "phase"),
+    [
+        (containers("Running", running("main"), running("side")), PodPhase.RUNNING),
+        (containers("Running", ended("main", 0), running("side")), PodPhase.RUNNING),
+        (containers("Running", ended("main", 3), running("side")), PodPhase.FAILED),
+        (containers("Succeeded", ended("main", 0), ended("side", 0)), PodPhase.SUCCEEDED),
+        (containers("Failed"), PodPhase.FAILED),
+        (containers("Pending"), PodPhase.SCHEDULED),
+    ],
+)
+def test_a_pod_is_as_far_as_its_containers(status: dict[str, Any], phase: PodPhase) -> None:
+    assert seen(status).phase is phase
+
+
+def test_side_cars_neither_hold_up_success_nor_cause_failure() -> None:
+    assert (
+        seen(containers("Running", ended("main", 0), running("side")), counted={"main"}).phase
+        is PodPhase.SUCCEEDED
+    )
+    assert (
+        seen(containers("Failed", ended("main", 0), ended("side", 1)), counted={"main"}).phase
+        is PodPhase.SUCCEEDED
+    )
+    assert (
+        seen(containers("Running", running("main"), ended("side", 1)), counted={"main"}).phase is PodPhase.RUNNING
+    )
+
+
+def test_a_container_that_the_node_will_restart_has_not_failed() -> None:
+    assert (
+        seen(containers("Running", ended("main", 1), running("side")), restarts="OnFailure").phase
+        is PodPhase.RUNNING
+    )
+
+
+def test_the_earliest_bad_end_is_the_exit() -> None:
+    pod = seen(
+        containers(
+            "Failed",
+            ended("main", 1, finishedAt="2026-01-01T00:00:09Z"),
+            ended("side", 137, reason="OOMKilled", message="too\n much", finishedAt="2026-01-01T00:00:05Z"),
+        )
+    )
+    assert pod.exit == Exit(code=137, container="side", reason="OOMKilled", message="too much")
+    assert pod.finished_at is not None
+    assert pod.finished_at.second == 5
+
+
+def test_a_failing_init_container_fails_the_pod() -> None:
+    pod = seen({"phase": "Failed", "initContainerStatuses": [ended("fetch", 2)]})
+    assert pod.exit == Exit(code=2, container="fetch")
+
+
+def test_a_pod_that_failed_as_a_whole_says_why() -> None:
+    pod = seen({"phase": "Failed", "reason": "Evicted", "message": "disk"})
+    assert pod.exit == Exit(reason="Evicted", message="disk")
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (containers("Pending", {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}), ""),
+        (
+            containers(
+                "Pending", {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}
+            ),
+            "ErrImagePull: no",
+        ),
+        (
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}
+                ]
+            },
+            "Unschedulable: 0/1",
+        ),
+        ({"conditions": [{"type": "PodScheduled", "status": "True"}]}, ""),
+    ],
+)
+def test_what_keeps_a_pod_from_starting_is_told(status: dict[str, Any], trouble: str) -> None:
+    assert seen(status).trouble == trouble
+
+
+def test_long_messages_are_cut() -> None:
+    pod = seen({"phase": "Failed", "message": "x" * 1000})
+    assert pod.exit is not None
+    assert len(pod.exit.message) == 300
+
+
+def test_services_are_known_by_name() -> None:
+    raw = {"metadata": {"name": "s", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    found = observe(make_job(), [], [msgspec.convert(raw, Service)], {}).services["s"]
+    assert found.is_leaving

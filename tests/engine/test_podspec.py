@@ -1,0 +1,97 @@
+"""The manifests of one rank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pliant.engine.podspec import pod_manifest, service_manifest
+from pliant.model.framework import Rank
+from pliant.model.job import Group, Job, Port, RestartPolicy, RestartRule
+from tests.builders import PlainFramework, make_group, make_job
+
+
+def pod_of(template: dict[str, Any], rule: RestartRule | None = None, **job: Any) -> dict[str, Any]:
+    group = replace(make_group(restart=rule), template=template)
+    return pod_manifest(replace(make_job(group), **job), Rank(group=group, index=1, attempt=2), PlainFramework())
+
+
+def one_container(**fields: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "main", **fields}]}}
+
+
+def test_the_same_rank_always_makes_the_same_pod() -> None:
+    assert pod_of(one_container()) == pod_of(one_container())
+
+
+def test_a_pod_is_owned_by_its_job_and_labelled_by_its_place() -> None:
+    metadata = pod_of({"metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}}, **one_container()})[
+        "metadata"
+    ]
+    assert metadata["ownerReferences"][0]["uid"] == "job-uid"
+    assert metadata["annotations"] == {"note": "b"}
+    assert metadata["labels"].items() >= {
+        ("team", "a"),
+        ("TrainingJobName", "demo"),
+        ("TrainingJobReplicaName", "worker"),
+        ("TrainingJobReplicaIndex", "1"),
+        ("RestartCount", "2"),
+    }
+
+
+def test_nobody_may_dress_up_as_another_member() -> None:
+    template = {"metadata": {"labels": {"TrainingJobReplicaIndex": "0"}}, **one_container()}
+    assert pod_of(template)["metadata"]["labels"]["TrainingJobReplicaIndex"] == "1"
+
+
+def test_our_variables_come_first_and_give_way_to_the_users_own() -> None:
+    own = [{"name": "WHO", "value": "$(INDEX)"}, {"name": "OTHER", "value": "x"}]
+    container = pod_of(one_container(env=own))["spec"]["containers"][0]
+    assert [variable["name"] for variable in container["env"]] == ["INDEX", "WHO", "OTHER"]
+    replaced = pod_of(one_container(env=[{"name": "INDEX", "value": "7"}]))["spec"]["containers"][0]
+    assert replaced["env"] == [{"name": "INDEX", "value": "7"}]
+
+
+def test_init_containers_learn_who_they_are_too() -> None:
+    template = {"spec": {"initContainers": [{"name": "fetch"}], "containers": [{"name": "main"}]}}
+    assert pod_of(template)["spec"]["initContainers"][0]["env"] == [{"name": "INDEX", "value": "1"}]
+
+
+def test_the_template_itself_is_never_changed() -> None:
+    template = one_container(env=[])
+    pod_of(template, RestartRule(policy=RestartPolicy.ALWAYS))
+    assert template == one_container(env=[])
+
+
+def test_pods_are_not_restarted_behind_the_engines_back() -> None:
+    kept = {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main"}]}}
+    assert pod_of(one_container())["spec"]["restartPolicy"] == "Never"
+    assert pod_of(kept)["spec"]["restartPolicy"] == "OnFailure"
+    assert pod_of(kept, RestartRule(policy=RestartPolicy.NEVER))["spec"]["restartPolicy"] == "Never"
+
+
+def test_scheduler_and_priority_of_the_job_fill_in_what_the_template_leaves_open() -> None:
+    spec = pod_of(one_container(), scheduler="gang", priority="high")["spec"]
+    assert (spec["schedulerName"], spec["priorityClassName"]) == ("gang", "high")
+    own = {"spec": {"schedulerName": "mine", "containers": [{"name": "main"}]}}
+    assert pod_of(own, scheduler="gang")["spec"]["schedulerName"] == "mine"
+
+
+def service_of(group: Group, job: Job | None = None) -> dict[str, Any]:
+    return service_manifest(job or make_job(group), Rank(group=group, index=1, attempt=2))["spec"]  # type: ignore[no-any-return]
+
+
+def test_a_service_finds_its_member_at_any_attempt_before_it_is_ready() -> None:
+    spec = service_of(replace(make_group(), ports=(Port("http", 80), Port("", 90))))
+    assert spec["clusterIP"] == "None"
+    assert spec["publishNotReadyAddresses"] is True
+    assert spec["selector"] == {
+        "TrainingJobName": "demo",
+        "TrainingJobReplicaName": "worker",
+        "TrainingJobReplicaIndex": "1",
+    }
+    assert spec["ports"] == [{"name": "http", "port": 80}, {"name": "port-90", "port": 90}]
+
+
+def test_a_member_without_ports_has_a_name_all_the_same() -> None:
+    assert "ports" not in service_of(make_group())
