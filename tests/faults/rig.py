@@ -20,10 +20,10 @@ from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
-from pliant.kube.transport import Reply, Request
+from pliant.kube.transport import Reply, Request, Transport
 from pliant.model.labels import ATTEMPT
 from tests import virtual_time
-from tests.faults.seam import Mortal
+from tests.faults.seam import Faulty, Mortal
 from tests.faults.stand_in_node import Script, StandInNode
 
 JOBS = Resource(AITrainingJob.group, AITrainingJob.version, AITrainingJob.plural, AITrainingJob.kind)
@@ -84,10 +84,15 @@ class Ledger(DirectTransport):
 
 def play(scenario: Scenario, *, fatal: int | None = None, is_sent: bool = False) -> Run:
     """Run a scenario to rest, with the operator dying at its nth write if asked for, and coming back."""
-    return virtual_time.run(_play(scenario, fatal, is_sent))
+    return virtual_time.run(_play(scenario, lambda inner: Mortal(inner, fatal=fatal, is_sent=is_sent)))
 
 
-async def _play(scenario: Scenario, fatal: int | None, is_sent: bool) -> Run:
+def play_with_fault(scenario: Scenario, at: int, fault: str) -> Run:
+    """Run a scenario to rest, with one write of the operator going wrong."""
+    return virtual_time.run(_play(scenario, lambda inner: Mortal(Faulty(inner, at=at, fault=fault))))
+
+
+async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) -> Run:
     clock = virtual_time.VirtualClock()
     store = Store.in_memory()
     async with ApiServer.started(store, Catalog.standard(), clock, chance=random.Random(0)) as api:
@@ -97,7 +102,7 @@ async def _play(scenario: Scenario, fatal: int | None, is_sent: bool) -> Run:
         await client.create(JOBS, "default", _manifest(scenario.spec))
         node = asyncio.create_task(StandInNode(client, scenario.script).run())
         user = asyncio.create_task(scenario.user(client)) if scenario.user else None
-        mortal = Mortal(ledger, fatal=fatal, is_sent=is_sent)
+        mortal = mortal_over(ledger)
         operators = asyncio.create_task(_operators(mortal, ledger, clock))
         await asyncio.sleep(LONG_ENOUGH)
         if user is not None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from pliant.errors import Unreachable
 from pliant.kube.transport import Reply, Request, StreamReply, Transport
 
 
@@ -45,3 +46,46 @@ class Mortal:
     async def _only_the_living(self) -> None:
         if self.died.is_set():
             await asyncio.Event().wait()  # the dead wait for ever
+
+
+class Faulty:
+    """A transport on which one write goes wrong while its owner lives on."""
+
+    def __init__(self, inner: Transport, *, at: int, fault: str) -> None:
+        self.writes = 0
+        self._inner = inner
+        self._at = at
+        self._fault = fault
+
+    async def send(self, request: Request) -> Reply:
+        """Exchange one request; the chosen write is lost, answered by nobody, or answered with an error."""
+        if request.method == "GET":
+            return await self._inner.send(request)
+        self.writes += 1
+        if self.writes != self._at:
+            return await self._inner.send(request)
+        match self._fault:
+            case "request lost":
+                raise Unreachable("connection reset")
+            case "reply lost":
+                await self._inner.send(request)
+                raise Unreachable("connection reset")
+            case "server error":
+                return Reply(status=500, body=b"oops")
+            case "error after commit":
+                await self._inner.send(request)
+                return Reply(status=504, body=b"")
+            case _:
+                return Reply(status=429, body=b"", headers={"Retry-After": "1"})
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
+        """Open a stream."""
+        async with self._inner.stream(request) as reply:
+            yield reply
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+FAULTS = ("request lost", "reply lost", "server error", "error after commit", "too many requests")
