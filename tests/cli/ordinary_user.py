@@ -108,7 +108,7 @@ def interpreter() -> str:
             continue
         if tried.returncode == 0:
             return python
-    pytest.skip("no Python here that an ordinary user could run")
+    pytest.fail("no Python here that an ordinary user could run: put one outside of private folders on the PATH")
 
 
 def _identity() -> dict[str, Any]:

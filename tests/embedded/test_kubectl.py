@@ -24,8 +24,8 @@ from pliant.runtime.clock import SystemClock
 from tests.embedded.serving import reachable, widget, widget_definition
 
 WHERE_TO_GET_IT = (
-    "kubectl is not on PATH. Get it from https://dl.k8s.io/release/v1.32.4/bin/linux/amd64/kubectl, "
-    "make it executable and put it into a folder of PATH, or set KUBECTL to where it is."
+    "kubectl is not on the PATH: `scripts/get-kubectl FOLDER` builds one; put FOLDER on the PATH, "
+    "or set KUBECTL to where it is."
 )
 POD = """
 apiVersion: v1
