@@ -64,7 +64,6 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
         process: (cpu_ticks(process) - ticks, wake_ups(process) - wakes)
         for process, (ticks, wakes) in before.items()
     }
-    print(used)
     assert all(ticks <= MOST_TICKS and wakes <= MOST_WAKE_UPS for ticks, wakes in used.values()), used
 
     await scene.edit("runs", {"metadata": {"labels": {"a": "write"}}})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_attempt, per_rank
@@ -89,8 +88,7 @@ async def test_the_bounds_of_a_group_stand_above_what_is_asked(scene: Scene) -> 
 
 async def test_a_job_that_shrinks_to_those_who_are_done_has_done_its_work(scene: Scene) -> None:
     await scene.submit(elastic(2, per_rank("exit 0", FOREVER)))
-    counts = "one member done and one at work"
-    await scene.until(lambda: scene.status("t").get("ready") == "1/2", counts)
+    await scene.until(lambda: scene.status("t").get("ready") == "1/2", "one member done and one at work")
     await scale(scene, 1)
     await scene.until_phase("t", "Succeed")
 
@@ -99,6 +97,6 @@ async def test_growing_in_the_middle_of_a_restart_loses_nothing(scene: Scene) ->
     script = per_attempt("sleep 0.1; exit 3", FOREVER)
     await scene.submit(elastic(2, script, restartLimit=2))
     await scene.until_phase("t", "Restarting")
-    await asyncio.gather(scale(scene, 4))
+    await scale(scene, 4)
     await until_size(scene, 4)
     assert {pod["metadata"]["labels"]["RestartCount"] for pod in scene.pods.values()} == {"1"}
