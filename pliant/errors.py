@@ -5,6 +5,7 @@ PliantError
 │   ├── InvalidSpec      a field of a resource, named by its path
 │   └── NotPossibleHere  this machine or cluster lacks something, and how to get it
 ├── NotYet               nobody: the world has to move on first, look again later
+├── LeaseLost            nobody: somebody else may be leading by now, so all work must stop
 └── ApiError             whatever the API server answered with
     ├── BadRequest       400: we sent nonsense
     ├── Unauthorized     401: credentials missing or expired
@@ -47,6 +48,10 @@ class NotPossibleHere(UserError):
 
 class NotYet(PliantError):
     """The world must move on before this can be done; the queue backs off and looks again."""
+
+
+class LeaseLost(PliantError):
+    """The time in which only we may act is over; whoever is restarted competes again."""
 
 
 class ApiError(PliantError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -19,3 +20,12 @@ class SystemClock:
     def now(self) -> datetime:
         """The present moment, in UTC."""
         return datetime.now(UTC)
+
+
+# Elsewhere than on Linux the monotonic clock itself goes on while the machine sleeps.
+_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def uptime() -> float:
+    """Seconds since the machine was started; they pass also while this process or the machine is suspended."""
+    return time.clock_gettime(_UPTIME)

@@ -1,0 +1,65 @@
+"""Keeps whoever may no longer be the leader from starting anything, even after having been stopped for a while."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+
+from pliant.errors import LeaseLost
+from pliant.kube.transport import Reply, Request, StreamReply, Transport
+
+
+class Fence:
+    """Until when a leader may act. It is closed until opened, and closes by itself."""
+
+    def __init__(self, uptime: Callable[[], float]) -> None:
+        self._uptime = uptime
+        """Must go on while the process is stopped or the machine sleeps."""
+        self._deadline = -math.inf
+        self._end = -math.inf
+
+    def open(self, *, deadline: float, end: float) -> None:
+        """Let requests start until the deadline; at the end of the lease somebody else may lead."""
+        self._deadline = deadline
+        self._end = end
+
+    def close(self) -> None:
+        """Let nothing start any more."""
+        self._deadline = -math.inf
+
+    def seconds_open(self) -> float:
+        """How long requests may still start; zero or less when they may not."""
+        return self._deadline - self._uptime()
+
+    def seconds_left(self) -> float:
+        """How long the lease lasts; raises `LeaseLost` once nothing may start any more."""
+        now = self._uptime()
+        if now >= self._deadline:
+            raise LeaseLost("the lease was not renewed in time; somebody else may be leading")
+        return self._end - now
+
+
+class FencedTransport(Transport):
+    """Asks the fence right before each request, and waits for no write longer than the lease lasts."""
+
+    def __init__(self, inner: Transport, fence: Fence) -> None:
+        self._inner = inner
+        self._fence = fence
+
+    async def send(self, request: Request) -> Reply:
+        """Exchange one request for one complete reply."""
+        left = self._fence.seconds_left()
+        # A read changes nothing, and the first list of a large cluster may take its time.
+        if request.method != "GET" and (request.timeout is None or request.timeout > left):
+            request = replace(request, timeout=left)
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+        """Open a stream; leaving the context ends it."""
+        self._fence.seconds_left()
+        return self._inner.stream(request)
+
+    async def aclose(self) -> None:
+        """Leave the connections to their owner: others use them, too."""
