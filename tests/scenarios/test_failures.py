@@ -30,7 +30,7 @@ async def test_a_failed_job_names_the_member_and_its_end(scene: Scene, script: s
 
 
 async def test_the_first_cause_is_told_and_not_what_followed_from_it(scene: Scene) -> None:
-    worker = group(per_rank("sleep 0.5; exit 1", "sleep 0.1; exit 42"), 2)
+    worker = group(per_rank("sleep 9; exit 1", "sleep 0.1; exit 42"), 2)
     await scene.submit(job("train", {"worker": worker}))
     status = await scene.until_phase("train", "Failed")
     assert status["message"] == "worker-1 exited with code 42"

@@ -128,7 +128,7 @@ async def test_what_an_operator_left_half_cleared_is_cleared(scene: Scene, worke
 async def test_completion_beats_failure_when_both_are_seen_at_once(scene: Scene, worker: OperatorProcess) -> None:
     groups = {"good": group("sleep 0.5"), "bad": group("sleep 0.5; exit 3")}
     await scene.submit(job("t", groups, completePolicy="Any"))
-    await scene.until_phase("t", "Running")
+    await scene.until(lambda: len(scene.pods) == 2, "both pods made")
     worker.kill()
     phases = {"t-good-0": "Succeeded", "t-bad-0": "Failed"}
     await scene.until(
