@@ -69,17 +69,20 @@ def _message(job: Job, seen: Seen, roster: Roster, state: EngineState, phase: Ph
     if phase is Phase.RESTARTING:
         return state.message
     if not wanted:
-        return _running_message(roster)
+        return _message_of_those_up(roster)
     waiting = listing([place.title for place in wanted])
     return f"{counted(len(wanted), 'member')} of {len(roster.places)} not up yet: {waiting}"
 
 
-def _running_message(roster: Roster) -> str:
+def _message_of_those_up(roster: Roster) -> str:
     if not roster.places:
         return "the job has no members"
     # A job that may lose members must not lose them in silence.
-    lost = [failure_of(place) for place in roster.failed()]
-    return f"goes on although {listing(lost)}" if lost else "every member runs"
+    if lost := [failure_of(place) for place in roster.failed()]:
+        return f"goes on although {listing(lost)}"
+    ended = sum(place.outcome is not None for place in roster.places)
+    running = counted(len(roster.places) - ended, "member")
+    return f"{running} running, {ended} ended" if ended else "every member runs"
 
 
 def _counts(group: Group, places: tuple[Place, ...], state: EngineState) -> GroupCounts:

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
-from pliant.model.labels import member_name
+from pliant.model.labels import member_group, member_name
 from pliant.model.observed import ObservedPod, PodPhase, Seen
 from pliant.model.state import EngineState, Outcome
 
@@ -53,7 +53,7 @@ class Place:
     @property
     def title(self) -> str:
         """What people call it: `worker-1`."""
-        return f"{self.rank.group.name}-{self.rank.index}"
+        return f"{member_group(self.rank.group.name)}-{self.rank.index}"
 
     @property
     def outcome(self) -> Outcome | None:

@@ -9,6 +9,8 @@ from pliant.engine.roster import Place
 from pliant.model.observed import Exit
 
 MOST_NAMED = 3
+NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
+"""Reasons of containers whose program never ran, so that its exit code is not its own."""
 
 
 def manner_of(end: Exit | None) -> str:
@@ -18,7 +20,9 @@ def manner_of(end: Exit | None) -> str:
     if end.code is None:
         return _with_detail(f"failed: {end.reason}" if end.reason else "failed", end.message)
     said = f"exited with code {end.code}"
-    if end.reason == "OOMKilled":
+    if end.reason in NEVER_STARTED:
+        said = f"could not be started ({end.reason})"
+    elif end.reason == "OOMKilled":
         said = f"ran out of memory (OOMKilled, exit code {end.code})"
     elif (signal := _signal_name(end.code)) is not None:
         said = f"was killed by {signal} (exit code {end.code})"

@@ -82,6 +82,11 @@ def test_a_change_of_counts_waits_until_it_settles() -> None:
     assert decision.look_again == timedelta(seconds=1)
 
 
+def test_the_message_tells_who_still_runs_when_others_have_ended() -> None:
+    (status,) = decided(make_job(), seeing(make_pod(0), make_pod(1, PodPhase.SUCCEEDED))).statuses.values()
+    assert status.state.message == "1 member running, 1 ended"
+
+
 def test_what_keeps_a_pod_from_starting_is_told_in_the_message() -> None:
     stuck = make_pod(0, PodPhase.SCHEDULED, trouble="CreateContainerError: no command")
     (status,) = decided(make_job(), seeing(stuck, make_pod(1))).statuses.values()
@@ -224,6 +229,10 @@ def test_the_first_cause_is_named_first() -> None:
         (Exit(code=137), "worker-0 was killed by SIGKILL (exit code 137)"),
         (Exit(code=137, reason="OOMKilled"), "worker-0 ran out of memory (OOMKilled, exit code 137)"),
         (Exit(code=255), "worker-0 exited with code 255"),
+        (
+            Exit(code=128, reason="StartError", message="no such file"),
+            "worker-0 could not be started (StartError): no such file",
+        ),
         (Exit(code=1, message="no data"), "worker-0 exited with code 1: no data"),
         (Exit(reason="Evicted", message="disk"), "worker-0 failed: Evicted: disk"),
         (Exit(), "worker-0 failed"),

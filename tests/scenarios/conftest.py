@@ -12,6 +12,7 @@ import pytest
 
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
+from pliant.runtime.clock import SystemClock
 from tests.scenarios.cluster import Site, an_ordinary_user, cluster, elsewhere, operator
 from tests.scenarios.scene import Scene, a_scene
 
@@ -43,7 +44,7 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 async def client(site: Site) -> AsyncIterator[KubeClient]:
     """A client of the cluster."""
-    transport = transport_for(site.kubeconfig, None)
+    transport = transport_for(site.kubeconfig, None, SystemClock().now)
     yield KubeClient(transport)
     await transport.aclose()
 

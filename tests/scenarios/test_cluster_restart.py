@@ -15,6 +15,7 @@ import pytest
 from pliant.cli.home import Home
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
+from pliant.runtime.clock import SystemClock
 from tests.cli.ordinary_user import OrdinaryUser
 from tests.scenarios.cluster import an_ordinary_user
 from tests.scenarios.host import descendants, expect_gone
@@ -36,7 +37,7 @@ async def up(user: OrdinaryUser) -> AsyncIterator[KubeClient]:
     told = user.run("up")
     assert told.code == 0, told.err
     [path] = shlex.split(told.out.partition("=")[2])
-    transport = transport_for(Path(path), None)
+    transport = transport_for(Path(path), None, SystemClock().now)
     async with aclosing(transport):
         yield KubeClient(transport)
 

@@ -91,7 +91,7 @@ def test_nothing_is_left_of_a_run_ended_by(user: OrdinaryUser, number: signal.Si
         owned = networks(family) - networks([os.getpid()])
         assert len(processes_marked(user.mark)) >= 4
         assert len(owned) >= 3
-        # Whoever lives in one of its networks now, family or not; later the kernel may give their numbers away again.
+        # Whoever lives in one of its networks now; later the kernel may give their numbers away again.
         residents = [each for each in every_process() if networks([each]) & owned]
         process.send_signal(number)
         expect_gone([process.pid, *family, *residents])

@@ -32,8 +32,8 @@ def refusal(error: ApiError) -> Reply:
 def status_object(error: ApiError) -> dict[str, Any]:
     """The Status that tells of an error."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": error.message}
-    details = {"details": error.details} if error.details else {}
-    return {**status, "reason": error.reason, **details, "code": error.status}
+    # Always there, as the real server has it: some clients look inside without looking whether.
+    return {**status, "reason": error.reason, "details": error.details, "code": error.status}
 
 
 def success(kind: Kind, name: str, uid: str) -> dict[str, Any]:
