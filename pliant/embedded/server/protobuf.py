@@ -1,4 +1,4 @@
-"""Reads the few protobuf bodies kubectl sends (`create namespace`, `configmap`, `secret`, `serviceaccount`)."""
+"""Reads the few protobuf bodies kubectl sends (`create namespace`, `configmap`, `secret`, `serviceaccount`; `drain`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LENGTH_DELIMITED = 2
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Where a field of a message goes in JSON: `form` is text, bytes, flag, texts, map, bytemap, or a message."""
+    """Where a field of a message goes in JSON: `form` is text, number, flag, texts, map, bytemap, or a message."""
 
     name: str
     form: str | dict[int, _Field]
@@ -59,6 +59,12 @@ _KINDS: dict[str, dict[int, _Field]] = {
         5: _Field("immutable", "flag"),
     },
     "ServiceAccount": {1: _METADATA, 4: _Field("automountServiceAccountToken", "flag")},
+    "DeleteOptions": {
+        1: _Field("gracePeriodSeconds", "number"),
+        2: _Field("preconditions", {1: _Field("uid", "text"), 2: _Field("resourceVersion", "text")}),
+        4: _Field("propagationPolicy", "text"),
+        5: _Field("dryRun", "texts"),
+    },
 }
 
 
@@ -90,6 +96,8 @@ def _message(raw: bytes, table: dict[int, _Field]) -> dict[str, Any]:
                 found[field.name] = _text(value)
             case "flag":
                 found[field.name] = bool(value)
+            case "number":
+                found[field.name] = _number(value)
             case "texts":
                 found.setdefault(field.name, []).append(_text(value))
             case "map" | "bytemap":
@@ -137,6 +145,12 @@ def _varint(raw: bytes, place: int) -> tuple[int, int]:
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: int | bytes) -> int:
+    if isinstance(value, bytes):
         raise TypeError(value)
     return value
 

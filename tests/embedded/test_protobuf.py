@@ -1,0 +1,43 @@
+"""Bodies that kubectl sends in protobuf."""
+
+from __future__ import annotations
+
+import pytest
+
+from pliant.embedded.server.protobuf import read_protobuf
+from pliant.errors import BadRequest
+
+
+def field(number: int, content: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def envelope(kind: bytes, message: bytes) -> bytes:
+    return b"k8s\x00" + field(1, field(1, b"v1") + field(2, kind)) + field(2, message)
+
+
+def test_options_of_a_deletion_are_read() -> None:
+    message = bytes([1 << 3, 30]) + field(2, field(1, b"uid-1")) + field(4, b"Background")
+    assert read_protobuf(envelope(b"DeleteOptions", message)) == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "gracePeriodSeconds": 30,
+        "preconditions": {"uid": "uid-1"},
+        "propagationPolicy": "Background",
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"k8s\x00",
+        b"{}",
+        envelope(b"Pod", b""),
+        envelope(b"DeleteOptions", field(1, b"x")),
+        envelope(b"Namespace", b"\xff"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        read_protobuf(body)
