@@ -1,4 +1,4 @@
-"""Reads the few protobuf bodies kubectl sends (`create namespace`, `configmap`, `secret`, `serviceaccount`; `drain`)."""
+"""Reads the few protobuf bodies kubectl sends: small objects it creates, and options of deletions."""
 
 from __future__ import annotations
 
