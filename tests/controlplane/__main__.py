@@ -16,7 +16,7 @@ from types import FrameType
 from pliant.cli.daemon import Tell, start_detached
 from pliant.cli.home import Home, Running
 from pliant.errors import PliantError
-from tests.controlplane.build import KUBERNETES, build, cache_folder, components
+from tests.controlplane.build import KUBERNETES, build, cache_folder, components, folder_of
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, SCHEDULER, started
 from tests.controlplane.programs import ASSETS, find_programs
 from tests.controlplane.progress import BuildError, say
@@ -145,7 +145,7 @@ def _down(args: Namespace) -> int:
 
 
 def _env(args: Namespace) -> int:
-    found = {ASSETS: os.environ.get(ASSETS) or str(cache_folder(os.environ) / "kube" / KUBERNETES)}
+    found = {ASSETS: os.environ.get(ASSETS) or str(folder_of(cache_folder(os.environ)))}
     running = _home(args.name).running()
     if kubeconfig := os.environ.get(GIVEN) or (running.kubeconfig if running else ""):
         found["KUBECONFIG"] = kubeconfig

@@ -77,15 +77,29 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("HOME", "/")) / ".cache" / "pliant"
 
 
+def folder_of(cache: Path, kubernetes: str = KUBERNETES) -> Path:
+    """Where the programs of one release are."""
+    return cache / "kube" / kubernetes
+
+
+def missing(names: Iterable[str], cache: Path, kubernetes: str = KUBERNETES) -> list[Component]:
+    """Which of these programs are not built yet."""
+    wanted, folder = set(names), folder_of(cache, kubernetes)
+    return [
+        component
+        for component in components(kubernetes).values()
+        if component.name in wanted and (folder / component.name).resolve().name != component.file
+    ]
+
+
 def build(names: Iterable[str], cache: Path, kubernetes: str = KUBERNETES) -> Path:
     """The folder with these programs; those that are missing are built first."""
-    folder = cache / "kube" / kubernetes
-    wanted = [component for component in components(kubernetes).values() if component.name in set(names)]
-    if _missing(wanted, folder):
+    wanted, folder = list(names), folder_of(cache, kubernetes)
+    if missing(wanted, cache, kubernetes):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with _alone(folder):
-                _build_all(_missing(wanted, folder), folder, cache)
+                _build_all(missing(wanted, cache, kubernetes), folder, cache)
         except PermissionError as problem:
             raise BuildError(
                 f"cannot write {problem.filename}: build as its owner, or set PLIANT_CACHE"
@@ -93,24 +107,16 @@ def build(names: Iterable[str], cache: Path, kubernetes: str = KUBERNETES) -> Pa
     return folder
 
 
-def _missing(wanted: list[Component], folder: Path) -> list[Component]:
-    return [
-        component
-        for component in wanted
-        if not (folder / component.file).exists() or not (folder / component.name).exists()
-    ]
-
-
-def _build_all(missing: list[Component], folder: Path, cache: Path) -> None:
+def _build_all(wanted: list[Component], folder: Path, cache: Path) -> None:
     for abandoned in folder.glob(f"{_SCRATCH}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
-    for number, component in enumerate(missing, 1):
-        say(f"building {component.name} {component.version} ({number} of {len(missing)}, once)…")
+    for number, component in enumerate(wanted, 1):
+        say(f"building {component.name} {component.version} ({number} of {len(wanted)}, once)…")
         manifest = _published_manifest(component)
         go = find_go(version_in(_directive(manifest, "go")), cache)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
             work = Path(scratch)
-            (work / "go.mod").write_text(_own_manifest(component, manifest))
+            (work / "go.mod").write_text(own_manifest(component, manifest))
             niced: list[str | Path] = ["nice", "-n", "19", go]
             seconds = run_telling(f"{component.name}: modules", [*niced, "mod", "tidy"], work, environment(go))
             settings = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in component.stamps.items())])
@@ -129,7 +135,7 @@ def _install(built: Path, folder: Path, component: Component) -> None:
     link.rename(folder / component.name)
 
 
-def _own_manifest(component: Component, published: str) -> str:
+def own_manifest(component: Component, published: str) -> str:
     """A module of ours that needs the program; what its own module takes from its source comes as published."""
     staged = re.findall(r"^\s*(?:replace )?(\S+) => \./staging/", published, re.MULTILINE)
     version = f"v0.{component.version.partition('.')[2]}"

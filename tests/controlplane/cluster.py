@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 from pliant.runtime.clock import SystemClock
+from tests.controlplane import kubelet
 from tests.controlplane.authority import Authority, write_kubeconfig, write_signing_key
 from tests.controlplane.etcd import Etcd
 from tests.controlplane.processes import Processes, supervised
@@ -22,6 +24,7 @@ ETCD = "etcd"
 API_SERVER = "kube-apiserver"
 CONTROLLERS = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
+NODE = "node"
 ADMINISTRATORS = "system:masters"
 PATIENCE = 60.0
 """Seconds after which a program that should have come up is taken to hang."""
@@ -103,6 +106,11 @@ class ControlPlane:
         """Start the scheduler."""
         self._start_client(SCHEDULER, "system:kube-scheduler", {}, *flags)
 
+    def start_node(self) -> None:
+        """Start a node that runs pods as processes of this machine; it asks for controllers and a scheduler."""
+        self.processes.start(NODE, [sys.executable, "-m", kubelet.__name__, self.folder])
+        self._wait(NODE, lambda: kubelet.READY in self.processes.tail(NODE))
+
     def prepare(self) -> None:
         """Write the files that the programs read."""
         (self.folder / "ca.crt").write_bytes(self.authority.certificate)
@@ -141,6 +149,7 @@ class ControlPlane:
             "kubelet-client-certificate": folder / "kubelet-client.crt",
             "kubelet-client-key": folder / "kubelet-client.key",
             "kubelet-certificate-authority": folder / "ca.crt",
+            "kubelet-preferred-address-types": "InternalIP",
             "service-account-issuer": "https://kubernetes.default.svc",
             "service-account-key-file": folder / "tokens.key",
             "service-account-signing-key-file": folder / "tokens.key",

@@ -28,6 +28,11 @@ class Processes:
         self._process = process
         self._speaking = threading.Lock()
 
+    @property
+    def supervisor(self) -> int:
+        """The process that owns the others."""
+        return self._process.pid
+
     def start(self, name: str, argv: Sequence[str | Path]) -> int:
         """Start a program; its process id. What it writes is in `log`."""
         return int(self._ask(start=name, argv=[str(word) for word in argv], log=str(self.log(name)))["pid"])

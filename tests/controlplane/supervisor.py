@@ -62,8 +62,10 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def main(folder: Path) -> None:
     """Serve the owner until it is gone, then leave nothing."""
-    with (folder / LOCK).open("w") as lock:
+    draft = folder / f"{LOCK}.new"
+    with draft.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        draft.rename(folder / LOCK)  # never seen unlocked, or somebody would sweep us away
         for line in sys.stdin:
             print(json.dumps(_answer(json.loads(line))), flush=True)
         for process in _processes.values():
