@@ -47,9 +47,10 @@ async def _operate(args: Namespace) -> int:
     from pliant.cli.stopping import stopping
     from pliant.kube.client import KubeClient
     from pliant.kube.config import transport_for
+    from pliant.runtime.clock import SystemClock
 
     log = logging.getLogger(__name__)
-    transport = transport_for(args.kubeconfig, args.context)
+    transport = transport_for(args.kubeconfig, args.context, SystemClock().now)
     client = KubeClient(transport)
     with stopping() as stop:
         try:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from pliant import __version__
 from pliant.errors import Unreachable
+from pliant.kube.login import NOBODY, Certificate, Credential, Login
+from pliant.kube.tls import Trust
 from pliant.kube.transport import Reply, Request, StreamReply
 
 CONNECT_SECONDS = 10.0
@@ -31,12 +35,18 @@ class Endpoint:
     """Where an API server is and how to be let in."""
 
     url: str
-    tls: ssl.SSLContext | None = None
+    trust: Trust | None = None
     """None only for plain HTTP."""
-    token: Callable[[], str] | None = None
-    """Asked for each request, so that a renewed token is used at once."""
+    login: Login | None = None
     server_name: str | None = None
     proxy: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Sent with every request."""
+    context: str = ""
+    """The name of the context it was found by; none inside a pod."""
+    namespace: str = ""
+    """Where things without a namespace belong, if somebody said so."""
+    found_in: str = ""
 
 
 class HttpTransport:
@@ -45,12 +55,19 @@ class HttpTransport:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._session: aiohttp.ClientSession | None = None
+        self._tls: tuple[Certificate | None, ssl.SSLContext] | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where requests go."""
+        return self._endpoint
 
     async def send(self, request: Request) -> Reply:
         """Exchange one request for one complete reply."""
         timeout = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
+        answer = await self._answer(request, timeout, request.timeout)
         try:
-            async with await self._begin(request, timeout) as answer:
+            async with answer:
                 body = await answer.read()
         except _FAILURES as problem:
             raise self._unreachable(request, problem) from problem
@@ -62,11 +79,7 @@ class HttpTransport:
     async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
         """Open a stream; leaving the context ends it."""
         timeout = aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS)
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                answer = await self._begin(request, timeout)
-        except _FAILURES as problem:
-            raise self._unreachable(request, problem) from problem
+        answer = await self._answer(request, timeout, ANSWER_SECONDS)
         chunks = self._chunks(request, answer)
         try:
             _notice_dead_peers(answer)
@@ -86,23 +99,51 @@ class HttpTransport:
         if session is not None:
             await session.close()
 
-    async def _begin(self, request: Request, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        headers = {"Accept": request.accept}
+    async def _answer(
+        self, request: Request, timeout: aiohttp.ClientTimeout, patience: float | None
+    ) -> aiohttp.ClientResponse:
+        """The beginning of an answer; a refused credential is renewed once, for nothing has happened yet."""
+        login = self._endpoint.login
+        shown = await login.credential() if login else NOBODY
+        answer = await self._begin(request, shown, timeout, patience)
+        if answer.status != 401 or login is None or not await login.renew(shown):
+            return answer
+        answer.close()
+        return await self._begin(request, await login.credential(), timeout, patience)
+
+    async def _begin(
+        self, request: Request, shown: Credential, timeout: aiohttp.ClientTimeout, patience: float | None
+    ) -> aiohttp.ClientResponse:
+        headers = CIMultiDict(self._endpoint.headers)
+        headers["Accept"] = request.accept
         if request.body:
             headers["Content-Type"] = request.content_type
-        if self._endpoint.token is not None:
-            headers["Authorization"] = f"Bearer {self._endpoint.token()}"
-        return await self._open_session().request(
-            request.method,
-            self._url(request),
-            data=request.body or None,
-            headers=headers,
-            timeout=timeout,
-            # A redirect would carry the credentials to whoever it names.
-            allow_redirects=False,
-            proxy=self._endpoint.proxy,
-            server_hostname=self._endpoint.server_name,
-        )
+        if shown.authorization:
+            headers["Authorization"] = shown.authorization
+        try:
+            async with asyncio.timeout(patience):
+                return await self._open_session().request(
+                    request.method,
+                    self._url(request),
+                    data=request.body or None,
+                    headers=headers,
+                    timeout=timeout,
+                    # A redirect would carry the credentials to whoever it names.
+                    allow_redirects=False,
+                    proxy=self._endpoint.proxy,
+                    server_hostname=self._endpoint.server_name,
+                    # Connections are kept by context: those of an old certificate serve nobody any more.
+                    ssl=self._context(shown.certificate),
+                )
+        except _FAILURES as problem:
+            raise self._unreachable(request, problem) from problem
+
+    def _context(self, certificate: Certificate | None) -> ssl.SSLContext | bool:
+        if self._endpoint.trust is None:
+            return True
+        if self._tls is None or self._tls[0] != certificate:
+            self._tls = (certificate, self._endpoint.trust.context(certificate))
+        return self._tls[1]
 
     def _url(self, request: Request) -> URL:
         query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
@@ -110,9 +151,8 @@ class HttpTransport:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            tls = True if self._endpoint.tls is None else self._endpoint.tls
             # Watches and followed logs hold a connection each, so the pool has no bound of its own.
-            connector = aiohttp.TCPConnector(ssl=tls, limit=0, keepalive_timeout=IDLE_SECONDS)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
             # Compression would cost both sides more than a network between cluster and operator gains.
             headers = {"User-Agent": f"pliant/{__version__}", "Accept-Encoding": "identity"}
             jar = aiohttp.DummyCookieJar()
@@ -127,10 +167,25 @@ class HttpTransport:
             raise self._unreachable(request, problem) from problem
 
     def _unreachable(self, request: Request, problem: Exception) -> Unreachable:
-        why = str(problem) or (
-            "no answer in time" if isinstance(problem, TimeoutError) else type(problem).__name__
-        )
-        return Unreachable(f"{request.method} {self._endpoint.url}{request.path}: {why}")
+        return Unreachable(f"{request.method} {self._endpoint.url}{request.path}: {_words(problem)}")
+
+
+def _words(problem: Exception) -> str:
+    """Why nothing came back, in words for people."""
+    if isinstance(problem, aiohttp.ClientConnectorCertificateError):
+        found = problem.certificate_error
+        return f"the server's certificate is not trusted: {getattr(found, 'verify_message', '') or found}"
+    if isinstance(problem, aiohttp.ClientConnectorSSLError):
+        return f"no secure connection: {problem.os_error}"
+    if isinstance(problem, aiohttp.ClientConnectorError) and isinstance(problem.os_error, socket.gaierror):
+        return f"no address is known for {problem.host}"
+    if isinstance(problem, aiohttp.ClientHttpProxyError):
+        return f"the proxy refused: {problem.status} {problem.message}"
+    if isinstance(problem, aiohttp.ClientConnectorError) and problem.os_error.errno:
+        return os.strerror(problem.os_error.errno)
+    if isinstance(problem, TimeoutError):
+        return "no answer in time"
+    return str(problem) or type(problem).__name__
 
 
 def _hang_up(answer: aiohttp.ClientResponse) -> None:

@@ -44,7 +44,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
     async with serving() as served, reachable(served.api, tmp_path) as at:
         trust = ssl.create_default_context(cadata=at.authority.decode())
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-            transport = transport_for(at.kubeconfig, None)
+            transport = transport_for(at.kubeconfig, None, SystemClock().now)
             yield Door(served=served, at=at, session=session, transport=transport)
             await transport.aclose()
 
@@ -116,7 +116,7 @@ async def test_discovery_is_not_sent_twice(door: Door) -> None:
 async def test_a_watch_streams_and_ends_with_the_server(tmp_path: Path) -> None:
     async with serving() as served:
         async with reachable(served.api, tmp_path) as at:
-            transport = transport_for(at.kubeconfig, None)
+            transport = transport_for(at.kubeconfig, None, SystemClock().now)
             client = KubeClient(transport)
             heard: asyncio.Queue[str] = asyncio.Queue()
 

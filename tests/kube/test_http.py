@@ -15,13 +15,20 @@ from aiohttp import web
 
 from pliant.errors import Unreachable
 from pliant.kube.client import KubeClient
-from pliant.kube.config import find_endpoint
+from pliant.kube.config import find_endpoint as find
 from pliant.kube.http import Endpoint, HttpTransport
+from pliant.kube.login import Certificate, Credential, Fixed
 from pliant.kube.resources import PODS
+from pliant.kube.tls import Trust
 from pliant.kube.transport import Request
-from tests.kube.certificates import Pair, make_pair
+from tests.kube.certificates import BEGINNING, Pair, make_pair
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+SECRET = Fixed(Credential(authorization="Bearer secret"))
+
+
+def find_endpoint(kubeconfig: Path, context: str | None = None) -> Endpoint:
+    return find(kubeconfig, context, {}, lambda: BEGINNING)
 
 
 @asynccontextmanager
@@ -62,7 +69,7 @@ async def echo(request: web.Request) -> web.Response:
 
 
 async def test_a_request_arrives_as_it_was_meant() -> None:
-    async with served(echo) as url, connected(Endpoint(url=url, token=lambda: "secret")) as transport:
+    async with served(echo) as url, connected(Endpoint(url=url, login=SECRET)) as transport:
         request = Request(
             method="PATCH",
             path="/api/v1/pods/a%2Fb",
@@ -89,17 +96,76 @@ async def test_redirects_are_not_followed_with_our_credentials() -> None:
     async def redirect(request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"})
 
-    async with served(redirect) as url, connected(Endpoint(url=url, token=lambda: "secret")) as transport:
+    async with served(redirect) as url, connected(Endpoint(url=url, login=SECRET)) as transport:
         assert (await transport.send(Request(method="GET", path="/"))).status == 302
 
 
 async def test_a_refused_connection_is_unreachable() -> None:
     async with connected(Endpoint(url="http://127.0.0.1:1")) as transport:
-        with pytest.raises(Unreachable, match=r"GET http://127\.0\.0\.1:1/x"):
+        with pytest.raises(Unreachable, match=r"GET http://127\.0\.0\.1:1/x: Connection refused$"):
             await transport.send(Request(method="GET", path="/x"))
         with pytest.raises(Unreachable):
             async with transport.stream(Request(method="GET", path="/x", timeout=None)):
                 pass
+
+
+class Rotating:
+    """A login whose credential a test can replace."""
+
+    def __init__(self, *credentials: Credential) -> None:
+        self.credentials = list(credentials)
+
+    async def credential(self) -> Credential:
+        return self.credentials[0]
+
+    async def renew(self, refused: Credential) -> bool:
+        if len(self.credentials) > 1:
+            self.credentials.pop(0)
+        return self.credentials[0] != refused
+
+
+def token(text: str) -> Credential:
+    return Credential(authorization=f"Bearer {text}")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_refused_credential_is_renewed_once_whatever_was_asked(method: str) -> None:
+    seen: list[str] = []
+
+    async def guarded(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        return web.Response(status=200 if seen[-1] == "Bearer new" else 401)
+
+    request = Request(method=method, path="/", body=b"{}")
+    login = Rotating(token("old"), token("new"))
+    async with served(guarded) as url, connected(Endpoint(url=url, login=login)) as transport:
+        assert (await transport.send(request)).status == 200
+        login.credentials = [token("wrong")]
+        assert (await transport.send(request)).status == 401
+        login.credentials = [token("old"), token("new")]
+        async with transport.stream(request) as reply:
+            assert reply.status == 200
+    assert seen == ["Bearer old", "Bearer new", "Bearer wrong", "Bearer old", "Bearer new"]
+
+
+async def test_a_proxy_carries_everything_and_may_refuse() -> None:
+    asked: list[str] = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        asked.append(str(request.url))
+        return web.Response(body=b"by proxy")
+
+    async with served(proxy) as url:
+        endpoint = Endpoint(
+            url="http://cluster.example:1", proxy=url, headers=(("X-Twice", "1"), ("X-Twice", "2"))
+        )
+        async with connected(endpoint) as transport:
+            assert (await transport.send(Request(method="GET", path="/x"))).body == b"by proxy"
+        refusing = Endpoint(url="https://cluster.example:1", trust=Trust(), proxy=url)
+        async with connected(refusing) as transport:
+            with pytest.raises(Unreachable, match="proxy"):
+                await transport.send(Request(method="GET", path="/x"))
+    assert asked[0] == "http://cluster.example:1/x"
 
 
 async def test_no_answer_in_time_is_unreachable() -> None:
@@ -205,7 +271,7 @@ async def test_a_client_certificate_and_a_known_authority_let_us_in(
     }
     async with served_securely(server_pair, client_pair, tmp_path) as url:
         cluster = {"server": url, "certificate-authority": "tls.crt"}
-        endpoint = find_endpoint(kubeconfig(tmp_path, cluster, user), None, {})
+        endpoint = find_endpoint(kubeconfig(tmp_path, cluster, user))
         async with connected(endpoint) as transport:
             seen = json.loads((await transport.send(Request(method="GET", path="/"))).body)
     assert seen["peercert"]
@@ -215,12 +281,12 @@ async def test_an_unknown_authority_is_refused_unless_told_otherwise(
     tmp_path: Path, server_pair: Pair, client_pair: Pair
 ) -> None:
     async with served_securely(server_pair, client_pair, tmp_path) as url:
-        strange = find_endpoint(kubeconfig(tmp_path, {"server": url}, {"token": "t"}), None, {})
+        strange = find_endpoint(kubeconfig(tmp_path, {"server": url}, {"token": "t"}))
         async with connected(strange) as transport:
-            with pytest.raises(Unreachable, match=r"(?i)certificate"):
+            with pytest.raises(Unreachable, match=r"certificate is not trusted: self-signed certificate$"):
                 await transport.send(Request(method="GET", path="/"))
         careless = {"server": url, "insecure-skip-tls-verify": True}
-        async with connected(find_endpoint(kubeconfig(tmp_path, careless, {}), None, {})) as transport:
+        async with connected(find_endpoint(kubeconfig(tmp_path, careless, {}))) as transport:
             assert (await transport.send(Request(method="GET", path="/"))).status == 200
 
 
@@ -229,9 +295,27 @@ async def test_a_server_may_be_known_by_another_name(tmp_path: Path, server_pair
         known = {"server": url, "certificate-authority-data": encoded(server_pair.certificate)}
         for name, accepted in (("kubernetes", True), ("elsewhere", False)):
             named = kubeconfig(tmp_path, {**known, "tls-server-name": name}, {})
-            async with connected(find_endpoint(named, None, {})) as transport:
+            async with connected(find_endpoint(named)) as transport:
                 if accepted:
                     assert (await transport.send(Request(method="GET", path="/"))).status == 200
                 else:
                     with pytest.raises(Unreachable, match="elsewhere"):
                         await transport.send(Request(method="GET", path="/"))
+
+
+async def test_a_new_client_certificate_is_shown_on_a_new_connection(
+    tmp_path: Path, server_pair: Pair, client_pair: Pair
+) -> None:
+    certificate = Credential(certificate=Certificate(*client_pair))
+    login = Rotating(Credential(), certificate)
+    async with served_securely(server_pair, client_pair, tmp_path) as url:
+        endpoint = Endpoint(url=url, trust=Trust(authority=server_pair.certificate), login=login)
+        async with connected(endpoint) as transport:
+            seen = []
+            for _ in range(4):
+                answer = json.loads((await transport.send(Request(method="GET", path="/"))).body)
+                seen.append((answer["peercert"], answer["peer"]))
+                if len(seen) == 2:
+                    login.credentials.pop(0)
+    assert [shown for shown, _ in seen] == [False, False, True, True]
+    assert len({peer for _, peer in seen}) == 2
