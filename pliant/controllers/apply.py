@@ -40,16 +40,25 @@ class Applier:
 
     async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
         """Perform all actions, names before members; returns what could not be created, and why."""
-        announced = [action for action in actions if isinstance(action, CreateService)]
-        others = [action for action in actions if not isinstance(action, CreateService)]
+        refusals = await self._wave(job, [action for action in actions if isinstance(action, CreateService)])
+        # A member without its name would start and wait for peers who cannot find it.
+        others = [
+            action
+            for action in actions
+            if not isinstance(action, CreateService)
+            and not (isinstance(action, CreatePod) and action.name in refusals)
+        ]
+        return refusals | await self._wave(job, others)
+
+    async def _wave(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
+        """Perform actions side by side; the first failure that is not a refusal is raised when all are done."""
+        ends = await asyncio.gather(*(self._one(job, action) for action in actions), return_exceptions=True)
         refusals: dict[str, str] = {}
-        for wave in (announced, others):
-            ends = await asyncio.gather(*(self._one(job, action) for action in wave), return_exceptions=True)
-            for action, end in zip(wave, ends, strict=True):
-                if isinstance(end, REFUSED) and isinstance(action, CreatePod | CreateService):
-                    refusals[action.name] = str(end)
-                elif end is not None:
-                    raise end
+        for action, end in zip(actions, ends, strict=True):
+            if isinstance(end, REFUSED) and isinstance(action, CreatePod | CreateService):
+                refusals[action.name] = str(end)
+            elif end is not None:
+                raise end
         return refusals
 
     async def _one(self, job: Job, action: Action) -> None:

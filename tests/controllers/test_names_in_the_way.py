@@ -1,0 +1,92 @@
+"""Somebody else's objects under the names a job needs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pliant.controllers.operator import Operator
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
+from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
+from tests.faults.rig import JOBS
+from tests.virtual_time import VirtualClock, on_virtual_time, passing
+
+CONTAINER = {"name": "main", "image": "train"}
+INTRUDERS: dict[Resource, dict[str, Any]] = {
+    PODS: {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "demo-w-0"},
+        "spec": {"containers": [CONTAINER]},
+    },
+    SERVICES: {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "demo-w-0"},
+        "spec": {"clusterIP": "None"},
+    },
+}
+
+
+@asynccontextmanager
+async def operated() -> AsyncIterator[KubeClient]:
+    """An API server with an operator at work and no nodes."""
+    clock = VirtualClock()
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
+        client = KubeClient(DirectTransport(api))
+        await client.create(CRDS, None, AITrainingJob().crd())
+        running = asyncio.create_task(Operator(client, clock).run())
+        try:
+            yield client
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+async def submit(client: KubeClient) -> None:
+    spec = {"replicaSpecs": {"w": {"replicas": 2, "template": {"spec": {"containers": [CONTAINER]}}}}}
+    meta = {"name": "demo", "namespace": "default"}
+    await client.create(
+        JOBS, "default", {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": meta, "spec": spec}
+    )
+    await passing(timedelta(seconds=5))
+
+
+async def names(client: KubeClient, resource: Resource) -> list[str]:
+    return sorted(obj["metadata"]["name"] for obj in (await client.list(resource, "default")).items)
+
+
+@pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
+@on_virtual_time
+async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: Resource) -> None:
+    async with operated() as client:
+        intruder = await client.create(resource, "default", INTRUDERS[resource])
+        await submit(client)
+        status = (await client.get(JOBS, "default", "demo"))["status"]
+        assert f"cannot create demo-w-0: a {resource.kind} of that name exists" in status["message"]
+        found = await client.get(resource, "default", "demo-w-0")
+        assert found["metadata"]["uid"] == intruder["metadata"]["uid"]
+        await client.delete(resource, "default", "demo-w-0")
+        await passing(timedelta(minutes=5))
+        assert await names(client, PODS) == ["demo-w-0", "demo-w-1"]
+        assert await names(client, SERVICES) == ["demo-w-0", "demo-w-1"]
+
+
+@on_virtual_time
+async def test_no_member_starts_without_its_name() -> None:
+    async with operated() as client:
+        await client.create(SERVICES, "default", INTRUDERS[SERVICES])
+        await submit(client)
+        assert await names(client, PODS) == ["demo-w-1"]
