@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
+import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from pliant.errors import ApiError, Gone, ServerError, TooManyRequests
+from pliant.errors import Gone
 from pliant.kube.codec import Listing, WatchEvent, decode, decode_event, decode_page, encode, failure
 from pliant.kube.lines import LineBuffer, next_chunk
 from pliant.kube.resources import PODS, Resource
+from pliant.kube.retry import exchange
 from pliant.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, Transport
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ WATCH_SECONDS = 290
 """How long the server is asked to keep one watch open."""
 SILENCE_SECONDS = WATCH_SECONDS + 30
 """A watch that says nothing for this long is dead, for the server should have ended it."""
-PATIENCE_SECONDS = 5.0
-"""The longest single wait a server may ask of one call; a longer one is the caller's to plan."""
-ATTEMPTS = 4
 
 _DICT: Any = dict
 
@@ -38,8 +36,9 @@ _DICT: Any = dict
 class KubeClient:
     """Calls an API server; answers are dicts, or structs when `into` names their type."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, chance: random.Random | None = None) -> None:
         self._transport = transport
+        self._chance = chance or random.Random()
 
     async def get(
         self,
@@ -125,28 +124,51 @@ class KubeClient:
         strict: bool = False,
         into: type[T] = _DICT,
     ) -> T:
-        """Change parts of an object; an applied patch takes over fields that others own."""
+        """Change parts of an object, in the manner that the content type names."""
         path = resource.path(namespace, name, subresource)
-        query = _writing(strict)
-        if content_type == APPLY_PATCH:
-            query["force"] = "true"
-        request = Request(method="PATCH", path=path, query=query, body=encode(patch), content_type=content_type)
+        request = Request(
+            method="PATCH", path=path, query=_writing(strict), body=encode(patch), content_type=content_type
+        )
         return decode((await self._call(request)).body, into)
 
-    async def delete(
+    async def apply(  # noqa: PLR0913
+        self,
+        resource: Resource,
+        namespace: str | None,
+        body: Mapping[str, Any],
+        *,
+        manager: str = FIELD_MANAGER,
+        force: bool = False,
+        subresource: str | None = None,
+        into: type[T] = _DICT,
+    ) -> T:
+        """Make the fields of the body so, and no others ours; force takes fields over that others own.
+
+        Without force such a field is a `Conflict`. What an earlier apply of this manager set and this one leaves
+        out is removed. The object is created when it is not there.
+        """
+        path = resource.path(namespace, body["metadata"]["name"], subresource)
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        request = Request(method="PATCH", path=path, query=query, body=encode(whole), content_type=APPLY_PATCH)
+        return decode((await self._call(request)).body, into)
+
+    async def delete(  # noqa: PLR0913
         self,
         resource: Resource,
         namespace: str | None,
         name: str,
         *,
         uid: str | None = None,
+        version: str | None = None,
         grace: int | None = None,
         propagation: str | None = None,
     ) -> dict[str, Any]:
-        """Delete an object, only if it is the incarnation `uid`; the answer is the object or a Status."""
+        """Delete an object, only if it is still this incarnation and version; the answer is it or a Status."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid is not None:
-            options["preconditions"] = {"uid": uid}
+        required = {"uid": uid, "resourceVersion": version}
+        if any(required.values()):
+            options["preconditions"] = {field: value for field, value in required.items() if value}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         if propagation is not None:
@@ -159,12 +181,15 @@ class KubeClient:
         resource: Resource,
         namespace: str | None = None,
         *,
-        since: str,
+        since: str | None,
         labels: str = "",
         fields: str = "",
         into: type[T] = _DICT,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Follow changes after version `since` until the server ends the stream.
+
+        Without a version the stream begins with everything that is there, as additions; a bookmark whose
+        `ends_list` is set says that this was all. Servers that cannot do that answer `Invalid` or `BadRequest`.
 
         Bookmarks come along as events without an object. Raises `Gone` when `since` is no longer kept, and
         `Unreachable` when the stream breaks or falls silent for longer than the server could mean it to.
@@ -172,10 +197,13 @@ class KubeClient:
         query = {
             **_selection(labels, fields),
             "watch": "true",
-            "resourceVersion": since,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
         }
+        if since is None:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        else:
+            query["resourceVersion"] = since
         request = Request(method="GET", path=resource.path(namespace), query=query, timeout=None)
         async with self._transport.stream(request) as reply:
             if reply.status != 200:
@@ -185,7 +213,7 @@ class KubeClient:
                 for line in buffer.feed(chunk):
                     yield decode_event(line, into)
 
-    async def logs(
+    async def logs(  # noqa: PLR0913
         self,
         namespace: str,
         name: str,
@@ -193,14 +221,18 @@ class KubeClient:
         container: str | None = None,
         follow: bool = False,
         tail: int | None = None,
+        since: int | None = None,
         previous: bool = False,
+        timestamps: bool = False,
     ) -> AsyncGenerator[bytes, None]:
-        """What a container wrote, in pieces of any size; following lasts until it ends."""
+        """What a container wrote, perhaps only in the last seconds; following lasts until it ends."""
         asked = {
             "container": container,
             "follow": "true" if follow else None,
             "tailLines": None if tail is None else str(tail),
+            "sinceSeconds": None if since is None else str(since),
             "previous": "true" if previous else None,
+            "timestamps": "true" if timestamps else None,
         }
         query = {option: value for option, value in asked.items() if value is not None}
         path = PODS.path(namespace, name, "log")
@@ -218,26 +250,7 @@ class KubeClient:
         return (await self._call(Request(method="GET", path=path, query=asked, accept=accept))).body
 
     async def _call(self, request: Request) -> Reply:
-        """Exchange one request, waiting a little where the server asks for it and asking twice is safe."""
-        for attempt in range(1, ATTEMPTS + 1):
-            reply = await self._transport.send(request)
-            if reply.status < 300:
-                return reply
-            error = failure(reply.status, reply.headers, reply.body)
-            pause = _pause_before_retry(request, error)
-            if pause is None or attempt == ATTEMPTS:
-                raise error
-            await asyncio.sleep(pause)
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def _pause_before_retry(request: Request, error: ApiError) -> float | None:
-    if error.retry_after is None or error.retry_after > PATIENCE_SECONDS:
-        return None
-    # 429 means the request was turned away at the door; after 503 a write may have been carried out.
-    turned_away = isinstance(error, TooManyRequests)
-    unavailable = isinstance(error, ServerError) and error.status == 503 and request.method == "GET"
-    return error.retry_after if turned_away or unavailable else None
+        return await exchange(self._transport, request, self._chance)
 
 
 def _selection(labels: str, fields: str) -> dict[str, str]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -11,11 +12,12 @@ from typing import Any
 import pytest
 
 from pliant import errors
-from pliant.kube.client import PAGE_SIZE, PATIENCE_SECONDS, KubeClient
+from pliant.kube.client import PAGE_SIZE, KubeClient
 from pliant.kube.codec import EventType
 from pliant.kube.objects import Node, Pod, Service
 from pliant.kube.resources import CRDS, LEASES, NODES, PODS, SERVICES
-from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, Reply, Request, StreamReply
+from pliant.kube.retry import ATTEMPTS, PATIENCE_SECONDS
+from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Reply, Request, StreamReply
 from tests.virtual_time import on_virtual_time
 
 
@@ -31,20 +33,24 @@ def refusal(code: int, reason: str = "", headers: Mapping[str, str] | None = Non
 class Script:
     """A transport that gives prepared answers and remembers what was asked."""
 
-    def __init__(self, *replies: Reply, chunks: list[bytes] | None = None) -> None:
+    def __init__(self, *replies: Reply | errors.Unreachable, chunks: list[bytes] | None = None) -> None:
         self.replies = list(replies)
         self.chunks = chunks or []
         self.requests: list[Request] = []
 
     async def send(self, request: Request) -> Reply:
         self.requests.append(request)
-        return self.replies.pop(0)
+        answer = self.replies.pop(0)
+        if isinstance(answer, errors.Unreachable):
+            raise answer
+        return answer
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
         self.requests.append(request)
         if self.replies:
             answer = self.replies.pop(0)
+            assert isinstance(answer, Reply)
             yield StreamReply(status=answer.status, chunks=_all([answer.body]), headers=answer.headers)
         else:
             yield StreamReply(status=200, chunks=_all(self.chunks))
@@ -128,7 +134,7 @@ async def test_writes_carry_their_options() -> None:
     await client.create(PODS, "default", {}, name="a", subresource="binding")
     await client.replace(PODS, "default", "a", {}, subresource="status")
     await client.patch(PODS, "default", "a", [], content_type=JSON_PATCH)
-    await client.patch(PODS, "default", "a", {}, content_type=APPLY_PATCH, strict=True)
+    await client.patch(PODS, "default", "a", {}, strict=True)
     asked = [(r.method, r.path.rpartition("/default")[2], r.content_type, r.query) for r in script.requests]
     ours = {"fieldManager": "pliant"}
     strict = {"fieldManager": "pliant", "fieldValidation": "Strict"}
@@ -137,16 +143,29 @@ async def test_writes_carry_their_options() -> None:
         ("POST", "/pods/a/binding", "application/json", ours),
         ("PUT", "/pods/a/status", "application/json", ours),
         ("PATCH", "/pods/a", JSON_PATCH, ours),
-        ("PATCH", "/pods/a", APPLY_PATCH, {**strict, "force": "true"}),
+        ("PATCH", "/pods/a", MERGE_PATCH, strict),
     ]
     assert script.requests[0].body == b'{"x":1}'
 
 
+async def test_an_apply_says_who_applies_and_whether_by_force() -> None:
+    script = Script(*(reply(meta("a")) for _ in range(2)))
+    client = KubeClient(script)
+    await client.apply(PODS, "default", {"metadata": {"name": "a"}})
+    await client.apply(PODS, "default", {"metadata": {"name": "a"}}, manager="m", force=True, subresource="status")
+    first, second = script.requests
+    assert (first.method, first.content_type) == ("PATCH", APPLY_PATCH)
+    assert json.loads(first.body) == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
+    assert first.query == {"fieldManager": "pliant", "force": "false"}
+    assert second.query == {"fieldManager": "m", "force": "true"}
+    assert second.path.endswith("/pods/a/status")
+
+
 async def test_a_delete_carries_its_precondition_grace_and_propagation() -> None:
     script = Script(reply(meta("a")))
-    await KubeClient(script).delete(PODS, "default", "a", uid="u", grace=0, propagation="Background")
+    await KubeClient(script).delete(PODS, "default", "a", uid="u", version="7", grace=0, propagation="Background")
     options = json.loads(script.requests[0].body)
-    assert options["preconditions"] == {"uid": "u"}
+    assert options["preconditions"] == {"uid": "u", "resourceVersion": "7"}
     assert (options["gracePeriodSeconds"], options["propagationPolicy"]) == (0, "Background")
 
 
@@ -173,14 +192,39 @@ async def test_every_other_answer_is_an_error_of_its_own(answer: Reply, error: t
 
 async def test_an_error_in_plain_text_keeps_its_words() -> None:
     with pytest.raises(errors.ServerError, match="upstream is down"):
-        await KubeClient(Script(Reply(status=502, body=b"upstream is down\n"))).get(PODS, "default", "a")
+        await KubeClient(Script(Reply(status=500, body=b"upstream is down\n"))).get(PODS, "default", "a")
+
+
+RESET = errors.Unreachable("the connection was reset")
+
+
+class Least(random.Random):
+    """Chance that is always kind."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return a
 
 
 @on_virtual_time
 async def test_a_call_turned_away_is_repeated_after_the_wait_asked_for() -> None:
     script = Script(refusal(429, headers={"Retry-After": "2"}), reply(meta("a")))
-    await KubeClient(script).create(PODS, "default", {})
+    await KubeClient(script, Least()).create(PODS, "default", {})
     assert asyncio.get_running_loop().time() == 2.0
+
+
+@on_virtual_time
+async def test_calls_turned_away_together_do_not_come_back_together() -> None:
+    script = Script(*(refusal(429, headers={"Retry-After": "1"}) for _ in range(20)), *[reply(meta("a"))] * 20)
+    client = KubeClient(script)
+    moments: set[float] = set()
+
+    async def call() -> None:
+        await client.get(PODS, "default", "a")
+        moments.add(asyncio.get_running_loop().time())
+
+    await asyncio.gather(*(call() for _ in range(20)))
+    assert len(moments) == 20
+    assert all(1.0 <= moment <= 1.25 for moment in moments)
 
 
 @on_virtual_time
@@ -194,14 +238,39 @@ async def test_an_unavailable_server_is_asked_again_for_reads_only() -> None:
 
 
 @on_virtual_time
+async def test_a_broken_connection_is_tried_again_for_reads_only() -> None:
+    await KubeClient(Script(RESET, refusal(502), RESET, reply(meta("a")))).get(PODS, "default", "a")
+    script = Script(RESET)
+    for write in (
+        KubeClient(script).create(PODS, "default", {}),
+        KubeClient(script).delete(PODS, "default", "a"),
+        KubeClient(script).patch(PODS, "default", "a", {}),
+        KubeClient(script).replace(PODS, "default", "a", {}),
+    ):
+        script.replies = [RESET]
+        with pytest.raises(errors.Unreachable):
+            await write
+
+
+@on_virtual_time
+async def test_an_error_of_the_object_is_no_load_to_wait_for() -> None:
+    with pytest.raises(errors.TooManyRequests, match="said 429"):
+        await KubeClient(Script(refusal(429))).create(PODS, "default", {}, name="a", subresource="eviction")
+
+
+@on_virtual_time
 async def test_patience_ends() -> None:
     script = Script(*(refusal(429, headers={"retry-after": "1"}) for _ in range(9)))
     with pytest.raises(errors.TooManyRequests):
         await KubeClient(script).get(PODS, "default", "a")
-    assert len(script.requests) == 4
+    assert len(script.requests) == ATTEMPTS
     script = Script(refusal(429, headers={"retry-after": str(int(PATIENCE_SECONDS) + 1)}))
     with pytest.raises(errors.TooManyRequests):
         await KubeClient(script).get(PODS, "default", "a")
+    script = Script(*(refusal(429, headers={"retry-after": "6"}) for _ in range(9)))
+    with pytest.raises(errors.TooManyRequests):
+        await KubeClient(script).get(PODS, "default", "a")
+    assert len(script.requests) == 2
 
 
 def event(kind: str, obj: dict[str, Any]) -> bytes:
@@ -233,6 +302,39 @@ async def test_a_watch_line_may_be_longer_than_any_buffer() -> None:
     assert len(events[0].object["data"]["x"]) == 3_000_000
 
 
+async def test_a_watch_may_begin_with_all_there_is() -> None:
+    end = {"metadata": {"resourceVersion": "3", "annotations": {"k8s.io/initial-events-end": "true"}}}
+    later = {"metadata": {"resourceVersion": "4", "annotations": {}}}
+    script = Script(chunks=[event("ADDED", meta("a", 1)), event("BOOKMARK", end), event("BOOKMARK", later)])
+    seen = [(e.resource_version, e.ends_list) async for e in KubeClient(script).watch(PODS, since=None, into=Pod)]
+    assert seen == [("1", False), ("3", True), ("4", False)]
+    asked = script.requests[0].query
+    assert (asked["sendInitialEvents"], asked["resourceVersionMatch"]) == ("true", "NotOlderThan")
+    assert "resourceVersion" not in asked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"object":{"metadata":{"name":"a","resourceVersion":"1"}},"type":"ADDED"}\n',
+        b'{ "type" : "ADDED", "object": {"metadata":{"name":"a","resourceVersion":"1"}}}\n',
+    ],
+)
+@pytest.mark.parametrize("into", [Pod, dict])
+async def test_a_line_may_be_written_in_any_order(text: bytes, into: Any) -> None:
+    [seen] = [e async for e in KubeClient(Script(chunks=[text])).watch(PODS, since="0", into=into)]
+    assert (seen.type, seen.resource_version) == (EventType.ADDED, "1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'{"type":"ADDED"}', b'{"type":"ADDED","object":{}}', b'{"type":"NEWS","object":{}}', b'{"type":"ADD', b"[]"],
+)
+async def test_a_line_that_makes_no_sense_is_an_error_of_the_server(text: bytes) -> None:
+    with pytest.raises(errors.ServerError):
+        [e async for e in KubeClient(Script(chunks=[text + b"\n"])).watch(PODS, since="0")]
+
+
 @pytest.mark.parametrize("in_stream", [True, False])
 async def test_gone_is_raised_alike_on_opening_and_within_the_stream(in_stream: bool) -> None:
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
@@ -243,9 +345,9 @@ async def test_gone_is_raised_alike_on_opening_and_within_the_stream(in_stream: 
 
 async def test_logs_come_as_they_are() -> None:
     script = Script(chunks=[b"one\ntw", b"o\n"])
-    pieces = KubeClient(script).logs("default", "a", container="c", follow=True, tail=5, previous=True)
+    pieces = KubeClient(script).logs("default", "a", container="c", follow=True, tail=5, since=60, previous=True)
     assert b"".join([piece async for piece in pieces]) == b"one\ntwo\n"
-    asked = {"container": "c", "follow": "true", "tailLines": "5", "previous": "true"}
+    asked = {"container": "c", "follow": "true", "tailLines": "5", "sinceSeconds": "60", "previous": "true"}
     assert script.requests[0].query == asked
     with pytest.raises(errors.NotFound):
         [piece async for piece in KubeClient(Script(refusal(404))).logs("default", "a")]

@@ -14,8 +14,8 @@ from pliant.kube.client import SILENCE_SECONDS, KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
-from pliant.kube.transport import Reply
-from tests.kube.toy_server import LOST, ToyServer, line, status
+from pliant.kube.transport import Reply, Request, StreamReply
+from tests.kube.toy_server import ENDS, LOST, ToyServer, line, status
 from tests.virtual_time import on_virtual_time, passing, quiet
 
 SECOND = timedelta(seconds=1)
@@ -304,3 +304,78 @@ async def test_objects_can_stay_dicts_and_never_carry_managed_fields() -> None:
         assert pod is not None
         assert "managedFields" not in pod["metadata"]
     task.cancel()
+
+
+@on_virtual_time
+async def test_a_list_may_come_as_the_beginning_of_the_watch() -> None:
+    server = ToyServer()
+    server.put("a")
+    async with following(server, streaming=True) as informer:
+        server.put("b")
+        await quiet()
+        assert names(informer) == {"a", "b"}
+        assert (len(server.asked(watches=False)), informer.lists, informer.watches) == (0, 1, 1)
+        server.end_watches(LOST)
+        server.delete("a")
+        server.forget_history()
+        await passing(2 * SECOND)
+        assert names(informer) == {"b"}
+        assert (len(server.asked(watches=False)), informer.lists) == (0, 2)
+
+
+@on_virtual_time
+async def test_a_server_that_streams_no_lists_is_asked_for_them() -> None:
+    server = ToyServer()
+    server.put("a")
+    server.streams_lists = False
+    async with following(server, streaming=True) as informer:
+        assert names(informer) == {"a"}
+        assert len(server.asked(watches=False)) == 1
+
+
+@on_virtual_time
+async def test_changes_during_a_streamed_list_belong_to_it() -> None:
+    server = ToyServer()
+    first = server.put("first")
+    second = server.put("second")
+    end = {"metadata": {"resourceVersion": "150", "annotations": ENDS}}
+    text = line("ADDED", first) + line("ADDED", second) + line("DELETED", first) + line("BOOKMARK", end)
+    informer = Informer(KubeClient(Canned(text)), PODS, Pod, streaming=True)
+    task = asyncio.create_task(informer.run())
+    await informer.wait_synced()
+    assert (names(informer), informer.store.version) == ({"second"}, 150)
+    task.cancel()
+
+
+@on_virtual_time
+async def test_a_server_that_ignores_the_wish_is_noticed() -> None:
+    server = ToyServer()
+    text = line("ADDED", server.put("a")) + line("BOOKMARK", {"metadata": {"resourceVersion": "150"}})
+    canned = Canned(text)
+    informer = Informer(KubeClient(canned), PODS, Pod, streaming=True)
+    task = asyncio.create_task(informer.run())
+    await informer.wait_synced()
+    assert canned.lists == 1
+    task.cancel()
+
+
+class Canned:
+    """Streams a prepared text, and stays silent; lists are empty."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self.lists = 0
+
+    async def send(self, request: Request) -> Reply:
+        self.lists += 1
+        return Reply(status=200, body=b'{"metadata":{"resourceVersion":"200"}}')
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
+        yield StreamReply(status=200, chunks=self._chunks())
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        yield self._text
+        await asyncio.Event().wait()
+
+    async def aclose(self) -> None: ...

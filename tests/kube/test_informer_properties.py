@@ -33,7 +33,7 @@ STEPS = st.lists(STEP, min_size=12, max_size=60)
 class World:
     """A server, an informer on it, and a replica kept only by what `on_change` tells."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, streaming: bool) -> None:
         self.server = ToyServer()
         self.replica: dict[str, Pod] = {}
         self.shown: dict[str, int] = {}
@@ -45,6 +45,7 @@ class World:
             Pod,
             indexes={"label": lambda pod: pod.metadata.labels.values()},
             on_change=self.changed,
+            streaming=streaming,
             chance=random.Random(0),
         )
 
@@ -143,8 +144,8 @@ class World:
         self.late.clear()
 
 
-async def live_through(steps: list[tuple[str, str, str]]) -> None:
-    world = World()
+async def live_through(steps: list[tuple[str, str, str]], *, streaming: bool) -> None:
+    world = World(streaming=streaming)
     task = asyncio.create_task(world.informer.run())
     for step in steps:
         await world.step(*step)
@@ -164,6 +165,8 @@ async def live_through(steps: list[tuple[str, str, str]]) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(STEPS)
-def test_whatever_happens_the_store_ends_equal_to_the_server(steps: list[tuple[str, str, str]]) -> None:
-    virtual_time.run(live_through(steps))
+@given(STEPS, st.booleans())
+def test_whatever_happens_the_store_ends_equal_to_the_server(
+    steps: list[tuple[str, str, str]], streaming: bool
+) -> None:
+    virtual_time.run(live_through(steps, streaming=streaming))

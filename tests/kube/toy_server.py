@@ -12,6 +12,7 @@ from pliant.errors import ApiError, Unreachable
 from pliant.kube.transport import Reply, Request, StreamReply
 
 Event = tuple[int, str, dict[str, Any]]
+ENDS = {"k8s.io/initial-events-end": "true"}
 
 
 def status(code: int, reason: str = "", message: str = "told to") -> dict[str, Any]:
@@ -38,6 +39,7 @@ class ToyServer:
         self.refusals: list[ApiError | Reply] = []
         """Answers for the next requests, before any is served."""
         self.list_delay = 0.0
+        self.streams_lists = True
         self._streams: list[asyncio.Queue[bytes | ApiError | None]] = []
         self._made = 0
 
@@ -127,11 +129,18 @@ class ToyServer:
             refusal = self._refuse()
             yield StreamReply(status=refusal.status, chunks=_once(refusal.body), headers=refusal.headers)
             return
-        since = int(request.query["resourceVersion"])
+        stream: asyncio.Queue[bytes | ApiError | None] = asyncio.Queue()
+        since = int(request.query.get("resourceVersion", self.version))
+        if "sendInitialEvents" in request.query:
+            if not self.streams_lists:
+                yield StreamReply(status=422, chunks=_once(json.dumps(status(422, "Invalid")).encode()))
+                return
+            for obj in self.objects.values():
+                stream.put_nowait(line("ADDED", obj))
+            stream.put_nowait(line("BOOKMARK", {"metadata": {"resourceVersion": str(since), "annotations": ENDS}}))
         if since < self.oldest:
             yield StreamReply(status=410, chunks=_once(json.dumps(status(410, "Expired")).encode()))
             return
-        stream: asyncio.Queue[bytes | ApiError | None] = asyncio.Queue()
         for version, kind, obj in self.history:
             if version > since:
                 stream.put_nowait(line(kind, obj))

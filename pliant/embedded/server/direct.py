@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,16 +20,18 @@ class DirectTransport(Transport):
 
     async def send(self, request: Request) -> Reply:
         """Exchange one request for one complete reply."""
-        answer = await self._handle(request)
-        if isinstance(answer, Reply):
-            return answer
-        body = b"".join([chunk async for chunk in answer.chunks])
+        async with _within(request):
+            answer = await self._handle(request)
+            if isinstance(answer, Reply):
+                return answer
+            body = b"".join([chunk async for chunk in answer.chunks])
         return Reply(status=answer.status, body=body, content_type=answer.content_type, headers=answer.headers)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
         """Open a stream; leaving the context ends it."""
-        answer = await self._handle(request)
+        async with _within(request):
+            answer = await self._handle(request)
         chunks = _whole(answer.body) if isinstance(answer, Reply) else answer.chunks
         try:
             yield StreamReply(
@@ -45,6 +48,16 @@ class DirectTransport(Transport):
         if self._closed:
             raise Unreachable("the transport is closed")
         return await self._api.handle(request)
+
+
+@asynccontextmanager
+async def _within(request: Request) -> AsyncIterator[None]:
+    """Give up when the time is over that a request allows; what it asked for may be done all the same."""
+    try:
+        async with asyncio.timeout(request.timeout):
+            yield
+    except TimeoutError:
+        raise Unreachable(f"{request.method} {request.path}: no answer in time") from None
 
 
 async def close_stream(chunks: AsyncIterator[bytes]) -> None:

@@ -1,0 +1,56 @@
+"""The one place that asks again: only where asking twice cannot act twice, and not for long."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
+from pliant.kube.codec import failure
+from pliant.kube.transport import Reply, Request, Transport
+
+PATIENCE_SECONDS = 10.0
+"""How long one call may go on asking; whoever needs more plans it himself."""
+ATTEMPTS = 4
+FIRST_PAUSE = 0.1
+
+_AWAY = (502, 503, 504)
+
+
+async def exchange(transport: Transport, request: Request, chance: random.Random) -> Reply:
+    """Bring a request to a successful reply.
+
+    A request that was turned away (429) is repeated after the wait asked for: it has not begun. A read is also
+    repeated when no answer came or the server is away. A write is not, for it may have been carried out: its
+    caller holds a precondition, or a name that makes repetition a conflict.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + PATIENCE_SECONDS
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            reply = await transport.send(request)
+        except Unreachable as problem:
+            error: ApiError = problem
+        else:
+            if reply.status < 300:
+                return reply
+            error = failure(reply.status, reply.headers, reply.body)
+        if attempt == ATTEMPTS or not _may_repeat(request, error):
+            raise error
+        pause = _pause(error, attempt) * chance.uniform(1.0, 1.25)
+        if clock() + pause > deadline:
+            raise error
+        await asyncio.sleep(pause)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _may_repeat(request: Request, error: ApiError) -> bool:
+    if isinstance(error, TooManyRequests):
+        # Without a wait to keep, the refusal is about the object (a disruption budget), not about the load.
+        return error.retry_after is not None
+    is_away = isinstance(error, Unreachable) or (isinstance(error, ServerError) and error.status in _AWAY)
+    return is_away and request.method == "GET"
+
+
+def _pause(error: ApiError, attempt: int) -> float:
+    return FIRST_PAUSE * 2.0 ** (attempt - 1) if error.retry_after is None else error.retry_after

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pliant.embedded.server.direct import DirectTransport
+from pliant.errors import Unreachable
+from pliant.kube.transport import Reply, Request
+from tests.embedded.serving import serving
+from tests.virtual_time import on_virtual_time
+
+
+@on_virtual_time
+async def test_a_direct_call_gives_up_in_time_like_one_over_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving() as served:
+
+        async def stall(request: Request) -> Reply:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        monkeypatch.setattr(served.api, "handle", stall)
+        request = Request(method="GET", path="/api", timeout=3)
+        with pytest.raises(Unreachable, match="GET /api: no answer in time"):
+            await served.transport.send(request)
+        with pytest.raises(Unreachable, match="in time"):
+            async with served.transport.stream(request):
+                pass
+    assert asyncio.get_running_loop().time() == 6
+
+
+async def test_a_closed_transport_reaches_nobody() -> None:
+    async with serving() as served:
+        transport = DirectTransport(served.api)
+        await transport.aclose()
+        with pytest.raises(Unreachable, match="closed"):
+            await transport.send(Request(method="GET", path="/api"))
