@@ -96,8 +96,9 @@ class Authority:
 
 def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     """A key as the programs read it."""
-    plain = serialization.NoEncryption()
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    # The one form in which kube-apiserver takes a private key for the public one.
+    form, plain = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, plain)
 
 
 def write_signing_key(path: Path) -> Path:

@@ -42,6 +42,7 @@ class ControlPlane:
         self._programs = programs
         self._flags = tuple(flags)
         self._port = _reserved_port()
+        self._tls: ssl.SSLContext | None = None
 
     @property
     def url(self) -> str:
@@ -63,13 +64,19 @@ class ControlPlane:
         name = f"kubeconfig-{len(list(self.folder.iterdir()))}"
         return write_kubeconfig(self.folder / name, self.url, self.authority.certificate, token)
 
+    def tls_for(self, user: str, *groups: str) -> ssl.SSLContext:
+        """What somebody needs for a connection of their own making."""
+        context = ssl.create_default_context(cadata=self.authority.certificate.decode())
+        context.load_cert_chain(*self.authority.user(user, groups).write(self.folder, f"tls-{user}"))
+        return context
+
     def start_etcd(self) -> None:
         """Start the storage, with what it had if it ran before."""
         arguments = {
             "name": "test",
             "data-dir": self.folder / "etcd",
             "listen-client-urls": self.etcd.url,
-            "listen-peer-urls": f"unix://{self.folder}/peer.sock",
+            "listen-peer-urls": "unix://peer.sock",
             # Nobody uses these, but a member must have some.
             "advertise-client-urls": "http://127.0.0.1:2379",
             "initial-advertise-peer-urls": "http://127.0.0.1:2380",
@@ -118,7 +125,6 @@ class ControlPlane:
         self.authority.user("kube-apiserver-kubelet-client", [ADMINISTRATORS]).write(self.folder, "kubelet-client")
         write_signing_key(self.folder / "tokens.key")
         admin = self.authority.user("kubernetes-admin", [ADMINISTRATORS])
-        admin.write(self.folder, "admin")
         write_kubeconfig(self.kubeconfig, self.url, self.authority.certificate, admin)
 
     def close(self) -> None:
@@ -161,10 +167,10 @@ class ControlPlane:
 
     def _answers(self, path: str) -> bool:
         """Whether an administrator is given what is there."""
-        context = ssl.create_default_context(cadata=self.authority.certificate.decode())
-        context.load_cert_chain(self.folder / "admin.crt", self.folder / "admin.key")
+        if self._tls is None:
+            self._tls = self.tls_for("probe", ADMINISTRATORS)
         host, port = self._port.getsockname()
-        connection = http.client.HTTPSConnection(host, port, timeout=5, context=context)
+        connection = http.client.HTTPSConnection(host, port, timeout=5, context=self._tls)
         try:
             connection.request("GET", path)
             return connection.getresponse().status == http.client.OK

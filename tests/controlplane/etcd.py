@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ class Etcd:
 
     @property
     def url(self) -> str:
-        """What the API server calls it."""
-        return f"unix://{self.path}"
+        """What the API server calls it, from the same folder: a whole path may be too long for a socket."""
+        return f"unix://{self.path.name}"
 
     def revision(self) -> int:
         """The version of the last write, which is the newest resource version there is."""
@@ -60,4 +61,8 @@ class _UnixConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
+        folder = os.open(self._path.parent, os.O_PATH)
+        try:
+            self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
+        finally:
+            os.close(folder)

@@ -1,0 +1,95 @@
+"""Makes a real API server refuse everything one user asks, as an overloaded one does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from pliant.kube.client import KubeClient
+from pliant.kube.config import transport_for
+from pliant.kube.http import HttpTransport
+from pliant.kube.resources import Resource
+from pliant.kube.transport import Request
+from pliant.runtime.clock import SystemClock
+from tests.controlplane.cluster import ControlPlane
+
+_FLOW = "flowcontrol.apiserver.k8s.io"
+_RIGHTS = "rbac.authorization.k8s.io"
+FLOW_SCHEMAS = Resource(_FLOW, "v1", "flowschemas", "FlowSchema", namespaced=False)
+PRIORITY_LEVELS = Resource(
+    _FLOW, "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", namespaced=False
+)
+ROLE_BINDINGS = Resource(_RIGHTS, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+PATIENCE = 20.0
+_PATH = "/api/v1/namespaces/default/configmaps"
+
+
+@asynccontextmanager
+async def overloaded(plane: ControlPlane, admin: KubeClient, user: str) -> AsyncIterator[None]:
+    """While this lasts, whatever that user asks for is answered with 429; the user may do all things besides."""
+    transport = transport_for(plane.kubeconfig_for(user), None, SystemClock().now)
+    made = [(PRIORITY_LEVELS, _level(user)), (FLOW_SCHEMAS, _flow(user)), (ROLE_BINDINGS, _role(user))]
+    answers = [await admin.create(resource, None, body) for resource, body in made]
+    flow = answers[1]["metadata"]["uid"]
+    address = urlsplit(plane.url)
+    writer: asyncio.StreamWriter | None = None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while await _flow_of(transport) != flow:  # a new rule takes the server a moment to work by
+                pass
+            _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=plane.tls_for(user))
+            # A lone request is let through whatever the limit, so one must be under way: this one never ends.
+            writer.write(_half_a_request(str(address.netloc)))
+            await writer.drain()
+            while await _status_of(transport) != HTTPStatus.TOO_MANY_REQUESTS:
+                pass
+        yield
+    finally:
+        if writer is not None:
+            writer.close()
+        for resource, body in reversed(made):
+            await admin.delete(resource, None, body["metadata"]["name"])
+        await transport.aclose()
+
+
+async def _flow_of(transport: HttpTransport) -> str:
+    reply = await transport.send(Request(method="GET", path=_PATH))
+    return reply.headers.get("X-Kubernetes-Pf-Flowschema-Uid", "")
+
+
+async def _status_of(transport: HttpTransport) -> int:
+    return (await transport.send(Request(method="GET", path=_PATH))).status
+
+
+def _half_a_request(host: str) -> bytes:
+    lines = [f"POST {_PATH} HTTP/1.1", f"Host: {host}", "Content-Type: application/json", "Content-Length: 1000"]
+    return "\r\n".join([*lines, "", "{"]).encode()
+
+
+def _level(user: str) -> dict[str, Any]:
+    limits = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
+    return {"metadata": {"name": f"none-for-{user}"}, "spec": {"type": "Limited", "limited": limits}}
+
+
+def _flow(user: str) -> dict[str, Any]:
+    resources = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
+    rule = {
+        "subjects": [{"kind": "User", "user": {"name": user}}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "resourceRules": [resources],
+    }
+    level = {"name": f"none-for-{user}"}
+    spec = {"priorityLevelConfiguration": level, "matchingPrecedence": 2, "rules": [rule]}
+    return {"metadata": {"name": f"none-for-{user}"}, "spec": spec}
+
+
+def _role(user: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"all-for-{user}"},
+        "roleRef": {"apiGroup": _RIGHTS, "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": _RIGHTS, "kind": "User", "name": user}],
+    }
