@@ -57,6 +57,20 @@ async def test_the_exit_code_of_a_failure_is_told(cluster: Running) -> None:
     assert state(pod)["terminated"]["reason"] == "Error"
 
 
+async def test_a_container_may_say_why_it_ends(cluster: Running) -> None:
+    await cluster.sh("a", "echo no data > /dev/termination-log; exit 3")
+    pod = await cluster.finished("a")
+    assert state(pod)["terminated"]["message"] == "no data\n"
+
+
+async def test_the_tail_of_the_log_may_say_why_it_ends(cluster: Running) -> None:
+    for name, script in (("a", "echo out of luck; exit 3"), ("b", "echo fine")):
+        policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+        await cluster.pod(name, [{"name": "main", "command": ["sh", "-ec", script], **policy}])
+    assert state(await cluster.finished("a"))["terminated"]["message"] == "out of luck\n"
+    assert "message" not in state(await cluster.finished("b"))["terminated"]
+
+
 async def test_the_signal_of_a_failure_is_told(cluster: Running) -> None:
     await cluster.sh("a", "kill -9 $$$$")
     ended = state(await cluster.finished("a"))["terminated"]

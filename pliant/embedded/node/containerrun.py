@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from pliant.embedded.node.environment import Missing, Unusable, command_line, environment
+from pliant.embedded.node.lastwords import last_words, mount_of, note_beside
 from pliant.embedded.node.link import Command, Ending, StartFailed
 from pliant.embedded.node.podscope import PodScope
 from pliant.embedded.node.podstatus import ContainerRecord
@@ -23,6 +24,8 @@ class ContainerRun:
     def __init__(self, pod: PodScope, record: ContainerRecord) -> None:
         self._pod = pod
         self._record = record
+        self._log = Path()
+        """Where the present run writes."""
 
     async def keep(self, policy: str) -> bool:
         """Run the container until its policy or the pod's end says stop; whether it ended well.
@@ -36,7 +39,7 @@ class ContainerRun:
             self._pod.report.release()
             await self._pod.report.publish()
             if ending is not None:
-                self._record.note_end(self._pod.now(), await ending)
+                self._note_end(await ending)
             if loop.time() - began > _STEADY:
                 pause = 0.0
             if not self._is_wanted(policy) or not await self._has_backed_off(pause):
@@ -44,6 +47,10 @@ class ContainerRun:
                 return self._record.has_succeeded
             pause = min(pause * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
             self._pod.report.hold(1)
+
+    def _note_end(self, ending: Ending) -> None:
+        said = last_words(self._record.spec, self._log, has_failed=ending.code != 0)
+        self._record.note_end(self._pod.now(), ending, message=said)
 
     def _is_wanted(self, policy: str) -> bool:
         """Whether to start it anew."""
@@ -100,7 +107,7 @@ class ContainerRun:
 
     async def _start(self) -> asyncio.Future[Ending]:
         pod, record = self._pod, self._record
-        path = pod.services.logs.begin(pod.meta.uid, record.name, record.restarts)
+        path = self._log = pod.services.logs.begin(pod.meta.uid, record.name, record.restarts)
         run = f"{record.name}/{record.restarts}"
         try:
             ending = await pod.services.agent.start(pod.meta.uid, run, self._command(path))
@@ -130,5 +137,5 @@ class ContainerRun:
             env=variables,
             folder=str(spec.get("workingDir") or furnishing.workspace),
             log=str(log),
-            mounts=furnishing.mounts(spec, pod.meta, pod.laid, variables),
+            mounts=[*furnishing.mounts(spec, pod.meta, pod.laid, variables), mount_of(spec, note_beside(log))],
         )
