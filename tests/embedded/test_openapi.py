@@ -33,6 +33,7 @@ def test_the_index_names_each_document_by_its_content(catalog: Catalog) -> None:
         "api/v1",
         "apis/apiextensions.k8s.io/v1",
         "apis/coordination.k8s.io/v1",
+        "apis/events.k8s.io/v1",
         "apis/example.org/v1",
         "apis/example.org/v1beta1",
     }

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pliant.embedded.catalog import builtin_columns as columns
 from pliant.embedded.catalog.builtin_rules import RULES
 from pliant.embedded.catalog.columns import Column
+from pliant.embedded.catalog.forms import EVENTS, Form, renamed_schema
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.catalog.pod_columns import POD_COLUMNS
 from pliant.embedded.schema import Schema
@@ -64,6 +65,15 @@ def builtin_kinds() -> tuple[Kind, ...]:
         ),
         _builtin("coordination.k8s.io", "Lease", "leases", columns.LEASE),
         _builtin(
+            "events.k8s.io",
+            "Event",
+            "events",
+            columns.EVENT,
+            short_names=("ev",),
+            selectable_fields=_EVENT_FORM_FIELDS,
+            form=EVENTS,
+        ),
+        _builtin(
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
             "customresourcedefinitions",
@@ -100,6 +110,18 @@ _EVENT_FIELDS: Final = (
     "source",
     "type",
 )
+_EVENT_FORM_FIELDS: Final = (
+    "reason",
+    "regarding.apiVersion",
+    "regarding.fieldPath",
+    "regarding.kind",
+    "regarding.name",
+    "regarding.namespace",
+    "regarding.resourceVersion",
+    "regarding.uid",
+    "reportingController",
+    "type",
+)
 
 
 def _core(kind: str, plural: str, shown: tuple[Column, ...], **traits: Any) -> Kind:
@@ -115,16 +137,16 @@ def _builtin(group: str, kind: str, plural: str, shown: tuple[Column, ...], **tr
         singular=kind.lower(),
         kind=kind,
         list_kind=f"{kind}List",
-        schema=_schema(kind),
+        schema=_schema(kind, traits.get("form")),
         columns=shown,
         has_status="status" in traits.get("subresources", ()),
         **traits,
     )
 
 
-def _schema(kind: str) -> Schema:
+def _schema(kind: str, form: Form | None = None) -> Schema:
     """What Kubernetes publishes of a kind, plus what its server knows beyond that."""
-    openapi = definition(kind)
+    openapi = definition(kind) if form is None else renamed_schema(definition(kind), form)
     for path, keywords in RULES.get(kind, {}).items():
         node = _node_at(openapi, path)
         node.update(keywords)

@@ -94,6 +94,10 @@ def _event_source(event: Object, now: datetime) -> str:
     return f"{component}, {source['host']}" if source.get("host") else str(component)
 
 
+def _event_count(event: Object, now: datetime) -> int:
+    return int(_part(event, "series").get("count") or event.get("count") or 1)
+
+
 def _data_count(*fields: str) -> Cell:
     return lambda obj, now: sum(len(obj.get(field) or ()) for field in fields)
 
@@ -158,7 +162,7 @@ EVENT: Final = (
     _column("Source", _event_source, "Who tells it.", wide=True),
     _column("Message", lambda event, now: (event.get("message") or "").strip(), "What happened."),
     _column("First Seen", lambda event, now: age(_event_start(event), now), "Time since it began.", wide=True),
-    _column("Count", lambda event, now: event.get("count") or 1, "How often.", wide=True, type="integer"),
+    _column("Count", _event_count, "How often.", wide=True, type="integer"),
     Column(
         name="Name",
         format="name",

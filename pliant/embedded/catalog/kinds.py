@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pliant.embedded.catalog.columns import Column
+from pliant.embedded.catalog.forms import Form
 from pliant.embedded.schema import Schema
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -46,6 +47,8 @@ class Kind:
     """Added by a CRD: strategic merge patches do not apply to it."""
     is_storage: bool = True
     """Objects are kept in this version; others of the same key only rename apiVersion."""
+    form: Form | None = None
+    """Objects are those of another kind, in this form."""
 
     @property
     def api_version(self) -> str:
@@ -54,8 +57,16 @@ class Kind:
 
     @property
     def key(self) -> str:
-        """Names the resource over all its versions."""
-        return f"{self.group}/{self.plural}"
+        """Names the resource over all its versions and forms."""
+        return self.form.resource if self.form else f"{self.group}/{self.plural}"
+
+    def shown(self, kept: dict[str, Any]) -> dict[str, Any]:
+        """An object of the store as clients of this kind see it."""
+        return self.form.shown(kept) if self.form else {**kept, "apiVersion": self.api_version}
+
+    def kept(self, shown: dict[str, Any]) -> dict[str, Any]:
+        """An object of this kind as the store keeps it."""
+        return self.form.kept(shown) if self.form else shown
 
     @property
     def qualified(self) -> str:

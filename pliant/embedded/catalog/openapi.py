@@ -19,6 +19,7 @@ _CORE_PACKAGES: Final = {
     "": "io.k8s.api.core",
     "autoscaling": "io.k8s.api.autoscaling",
     "coordination.k8s.io": "io.k8s.api.coordination",
+    "events.k8s.io": "io.k8s.api.events",
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
 }
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")

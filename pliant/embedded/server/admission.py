@@ -12,6 +12,7 @@ from pliant.embedded.catalog.crdrules import complete_crd, crd_problems
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.addresses import NETWORK, Addresses
+from pliant.embedded.server.eventrules import event_problems
 from pliant.embedded.server.podrules import complete_pod, pod_problems
 from pliant.embedded.storage.records import Object
 
@@ -37,6 +38,7 @@ class Admission:
             "/pods": pod_problems,
             "/secrets": _kept_data_problems,
             "/configmaps": _kept_data_problems,
+            "/events": event_problems,
             "/services": self._service_problems,
             CRDS: crd_problems,
         }

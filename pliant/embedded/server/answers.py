@@ -47,7 +47,7 @@ def body_in(kind: Kind, record: Record) -> bytes:
     prefix = f'{{"apiVersion":"{kind.api_version}"'.encode()
     if record.body.startswith(prefix):
         return record.body
-    return _encode({**record.decode(), "apiVersion": kind.api_version})
+    return _encode(kind.shown(record.decode()))
 
 
 def list_chunks(kind: Kind, records: Sequence[Record], metadata: Mapping[str, Any]) -> Iterator[bytes]:

@@ -38,6 +38,8 @@ class Selection:
         """The selection a query describes; raises `BadRequest` for what cannot be selected by."""
         labels, fields = call.text("labelSelector"), call.text("fieldSelector")
         by_field = FieldSelector.parse(fields, call.kind) if fields else None
+        if by_field is not None and call.kind.form is not None:
+            by_field = by_field.renamed(call.kind.form.field)
         known = {"metadata.name", "metadata.namespace", *INDEXED.get(call.kind.key, ())}
         return cls(
             namespace=call.namespace,

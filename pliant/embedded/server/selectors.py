@@ -137,6 +137,10 @@ class FieldSelector:
         """Whether every term holds of an object; looks only at the fields it names."""
         return all((field_value(obj, field) == value) is equal for field, value, equal in self.terms)
 
+    def renamed(self, name: Callable[[str], str]) -> FieldSelector:
+        """The same terms about fields of other names."""
+        return FieldSelector(tuple((name(field), value, equal) for field, value, equal in self.terms))
+
     def exact(self, field: str) -> str | None:
         """The one value this selector leaves a field, if it names one."""
         return next((value for name, value, equal in self.terms if equal and name == field), None)

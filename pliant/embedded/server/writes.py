@@ -89,7 +89,7 @@ class Writer:
             current = transaction.get(call.key)
             if current is None:
                 raise absent(call.kind, call.name)
-            old = {**current.decode(), "apiVersion": call.kind.api_version}
+            old = call.kind.shown(current.decode())
             new = wanted(old)
             _require_current(call, old, new, unconditional=unconditional)
             return self.replace(transaction, call.kind, current, _allowed(call, old, new))
@@ -119,7 +119,7 @@ class Writer:
             self._admission.assign(kind, obj)
         if transaction.get(Key(kind.key, namespace, metadata["name"])) is not None:
             raise taken(kind, metadata["name"])
-        record = transaction.put(kind.key, obj)
+        record = transaction.put(kind.key, kind.kept(obj))
         if kind.key == NAMESPACES:
             self._add_default_account(transaction, metadata["name"])
         return record
@@ -128,7 +128,7 @@ class Writer:
         """Keep a new state of an object, if it is sound and really new."""
         old = current.decode()
         self._admit(kind, obj, old)
-        return keep(transaction, kind, current, old, obj)
+        return keep(transaction, kind, current, old, kind.kept(obj))
 
     def _admit(self, kind: Kind, obj: Object, old: Object | None) -> None:
         problems = self._admission.admit(kind, obj, old)
