@@ -101,7 +101,8 @@ class ControlPlane:
         arguments = {
             "service-account-private-key-file": self.folder / "tokens.key",
             "root-ca-file": self.folder / "ca.crt",
-            "concurrent-gc-syncs": "5",
+            # Each controller under its own account: the roles of a fresh cluster are made for that.
+            "use-service-account-credentials": "true",
             # Nodes of tests send no heartbeats.
             "node-monitor-grace-period": "24h",
         }
@@ -133,7 +134,14 @@ class ControlPlane:
 
     def _start_client(self, name: str, user: str, arguments: Mapping[str, object], *flags: str) -> None:
         kubeconfig = self.kubeconfig_for(user)
-        usual = {"kubeconfig": kubeconfig, "leader-elect": "false", "secure-port": "0", "profiling": "false"}
+        usual = {
+            "kubeconfig": kubeconfig,
+            "kube-api-qps": "500",
+            "kube-api-burst": "500",
+            "leader-elect": "false",
+            "secure-port": "0",
+            "profiling": "false",
+        }
         self._start(name, {**usual, **arguments}, *flags)
 
     def _start(self, name: str, arguments: Mapping[str, object], *flags: str) -> None:
