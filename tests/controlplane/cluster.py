@@ -70,8 +70,8 @@ class ControlPlane:
         context.load_cert_chain(*self.authority.user(user, groups).write(self.folder, f"tls-{user}"))
         return context
 
-    def start_etcd(self) -> None:
-        """Start the storage, with what it had if it ran before."""
+    def start_etcd(self, *, durable: bool = False) -> None:
+        """Start the storage, with what it had if it ran before; unless durable it trusts that machines stay up."""
         arguments = {
             "name": "test",
             "data-dir": self.folder / "etcd",
@@ -81,7 +81,7 @@ class ControlPlane:
             "advertise-client-urls": "http://127.0.0.1:2379",
             "initial-advertise-peer-urls": "http://127.0.0.1:2380",
             "initial-cluster": "test=http://127.0.0.1:2380",
-            "unsafe-no-fsync": "true",
+            "unsafe-no-fsync": "false" if durable else "true",
             "log-level": "warn",
         }
         self._start(ETCD, arguments)
@@ -197,11 +197,12 @@ class ControlPlane:
 
 @contextmanager
 def started(
-    *, controllers: bool = True, scheduler: bool = False, flags: Sequence[str] = ()
+    *, controllers: bool = True, scheduler: bool = False, durable: bool = False, flags: Sequence[str] = ()
 ) -> Iterator[ControlPlane]:
     """A control plane of our own; nothing of it is left afterwards, nor when this process is killed.
 
-    `flags` go to the API server. Controllers that are not wanted now can be started later.
+    `flags` go to the API server. Only if `durable` do its writes survive a power cut. Controllers that are not
+    wanted now can be started later.
     """
     names = [ETCD, API_SERVER, CONTROLLERS, *([SCHEDULER] if scheduler else [])]
     programs = find_programs(names)
@@ -209,7 +210,7 @@ def started(
         plane = ControlPlane(processes, programs, flags)
         try:
             plane.prepare()
-            plane.start_etcd()
+            plane.start_etcd(durable=durable)
             plane.start_apiserver()
             if controllers:
                 plane.start_controllers()
