@@ -73,7 +73,7 @@ class Applier:
                 case DeleteService(name=name, uid=uid):
                     await self._services.delete(job, name, uid)
                 case EmitEvent():
-                    await self.events.emit(job.owner, job.key.namespace, action)
+                    self.events.tell(job.owner, job.key.namespace, action)
                 case _:
                     assert_never(action)
 

@@ -122,4 +122,4 @@ class JobReconciler:
             api_version=self.resource.api_version, kind=self.resource.kind, name=key.name, uid=meta["uid"]
         )
         event = EmitEvent(reason="InvalidSpec", message=str(problem), is_warning=True)
-        await self._cluster.applier.events.emit(owner, key.namespace, event)
+        self._cluster.applier.events.tell(owner, key.namespace, event)

@@ -39,6 +39,7 @@ class Operator:
         self._pods = Informer(client, PODS, Pod, on_change=self._member, **watched)
         self._services = Informer(client, SERVICES, Service, on_change=self._member, **watched)
         applier = Applier(client, clock, self._pods.store, self._services.store)
+        self._events = applier.events
         cluster = Cluster(self._pods.store, self._services.store, applier)
         self._kinds: dict[tuple[str, str], _Kind] = {}
         for frontend in frontends:
@@ -48,7 +49,7 @@ class Operator:
 
     async def run(self) -> None:
         """Keep every job on its way."""
-        async with asyncio.TaskGroup() as tasks:
+        async with self._events.running(), asyncio.TaskGroup() as tasks:
             informers: list[Informer[Any]] = [
                 self._pods,
                 self._services,
