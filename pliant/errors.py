@@ -3,6 +3,7 @@
 PliantError
 ├── UserError            the person who typed it: told once, never retried
 │   ├── InvalidSpec      a field of a resource, named by its path
+│   ├── NoCluster        nobody said which cluster, and nowhere is one to be found
 │   └── NotPossibleHere  this machine or cluster lacks something, and how to get it
 ├── NotYet               nobody: the world has to move on first, look again later
 ├── LeaseLost            nobody: somebody else may be leading by now, so all work must stop
@@ -40,6 +41,10 @@ class InvalidSpec(UserError):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+
+
+class NoCluster(UserError):
+    """Nobody said which cluster to talk to, and nowhere is one to be found."""
 
 
 class NotPossibleHere(UserError):

@@ -18,6 +18,7 @@ COMMANDS = {
     "up": "start a cluster on this machine that stays up, for kubectl and friends",
     "down": "stop that cluster",
     "operator": "run the operator against any Kubernetes cluster",
+    "doctor": "tell whether a cluster and this machine have what Pliant needs",
     "crds": "print the resource definitions to install on a cluster",
     "version": "print the version",
 }

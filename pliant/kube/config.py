@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from pliant.errors import UserError
+from pliant.errors import NoCluster, UserError
 from pliant.kube.execlogin import API_VERSIONS, ExecLogin, Plugin
 from pliant.kube.http import Endpoint, HttpTransport
 from pliant.kube.kubeconfig import Choice, Entry, choose, listed_files
@@ -47,9 +47,10 @@ def find_endpoint(
     home = Path(environment.get("HOME", "/")) / HOME_CONFIG
     if not listed and home.is_file():
         return _from_choice(choose([home], context), environment, now)
-    looked = ", ".join(str(path) for path in listed) + " (from $KUBECONFIG)" if listed else f"$KUBECONFIG, {home}"
-    raise UserError(
-        f"no cluster to talk to: looked at {looked} and {SERVICE_ACCOUNT}. "
+    if listed:
+        raise UserError(f"$KUBECONFIG names {', '.join(map(str, listed))}: no such file")
+    raise NoCluster(
+        f"no cluster to talk to: looked at $KUBECONFIG, {home} and {SERVICE_ACCOUNT}. "
         "Name a kubeconfig, or start a cluster of your own with `pliant up`."
     )
 

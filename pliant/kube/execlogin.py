@@ -71,6 +71,11 @@ class ExecLogin:
         self.expires: datetime | None = None
         """When the credential in hand ends, if it said so."""
 
+    @property
+    def command(self) -> str:
+        """The program."""
+        return self._plugin.command
+
     async def credential(self) -> Credential:
         """A credential that is good for a while."""
         if self._held is not None and not self._is_due():

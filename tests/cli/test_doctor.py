@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from pliant.cli.apply import install_crds
+from pliant.cli.diagnosis import Finding, Health, examine_cluster
+from pliant.cli.main import main
+from pliant.controllers.definitions import outdated_parts
+from pliant.controllers.rights import needed_rights
+from pliant.embedded.server.direct import DirectTransport
+from pliant.frontends import FRONTENDS
+from pliant.kube.client import KubeClient
+from pliant.kube.login import Certificate, Credential
+from pliant.kube.resources import CRDS
+from pliant.kube.transport import Reply, Request
+from pliant.kube.validity import expired_part
+from tests.embedded.serving import Reachable, Served, reachable, serving
+from tests.kube.certificates import make_pair
+
+
+class Said(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Doctor = Callable[..., Any]
+
+
+@pytest.fixture
+def doctor(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Doctor:
+    """Asks the doctor from a home without a cluster."""
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    async def ask(*words: object) -> Said:
+        with pytest.raises(SystemExit) as end:
+            await asyncio.to_thread(main, ["doctor", *map(str, words)])
+        out, err = capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return Said(end.value.code, out, err)
+
+    return ask
+
+
+def one_line(said: Said) -> str:
+    """The complaint of a doctor who could not examine anything."""
+    assert said.code == 1
+    assert said.out == ""
+    [line] = said.err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncIterator[tuple[Served, Reachable]]:
+    async with serving() as served, reachable(served.api, folder) as at:
+        yield served, at
+
+
+def changed(at: Reachable, folder: Path, **changes: Any) -> Path:
+    """The kubeconfig of a cluster with some of it replaced."""
+    document = yaml.safe_load(at.kubeconfig.read_text())
+    document["clusters"][0]["cluster"].update(changes.get("cluster", {}))
+    if "user" in changes:
+        document["users"][0]["user"] = changes["user"]
+    file = folder / "changed"
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+async def test_a_healthy_cluster_is_told_on_one_screen(doctor: Doctor, tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (served, at):
+        await install_crds(served.client)
+        said = await doctor("--kubeconfig", at.kubeconfig)
+    assert said.code == 0, said
+    assert len(said.out.splitlines()) < 20
+    for fact in (at.url, "context pliant", "Kubernetes v1.", " ms away", "kubernetes-admin", "up to date"):
+        assert fact in said.out
+    assert "✗" not in said.out
+    assert said.out.endswith("All is well.\n")
+
+
+async def test_what_is_missing_comes_with_what_to_do(doctor: Doctor, tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (_, at):
+        said = await doctor("--kubeconfig", at.kubeconfig)
+    assert said.code == 1
+    assert "✗ definitions" in said.out
+    assert "→ install them: pliant crds | kubectl apply --server-side -f -" in said.out
+    assert said.out.endswith("1 problem to mend.\n")
+
+
+async def test_without_a_cluster_there_is_still_the_machine(doctor: Doctor) -> None:
+    said = await doctor()
+    assert "! cluster        no cluster to talk to" in said.out
+    assert "namespaces" in said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "complaint"),
+    [
+        (None, [], "no such file"),
+        ("a: [", [], "is not YAML: line "),
+        ("[]", [], "holds no configuration"),
+        ("{}", ["--context", "x"], "no context named 'x'"),
+    ],
+)
+async def test_a_bad_kubeconfig_is_one_line(
+    doctor: Doctor, tmp_path: Path, text: str | None, words: list[str], complaint: str
+) -> None:
+    file = tmp_path / "config"
+    if text is not None:
+        file.write_text(text)
+    assert complaint in one_line(await doctor("--kubeconfig", file, *words))
+
+
+async def test_an_unknown_context_is_told_with_the_known_ones(doctor: Doctor, tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (_, at):
+        line = one_line(await doctor("--kubeconfig", at.kubeconfig, "--context", "prod"))
+    assert "no context named 'prod'" in line
+    assert "(there: pliant)" in line
+
+
+async def test_a_server_that_is_not_there_is_one_line(doctor: Doctor, tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (_, at):
+        away = changed(at, tmp_path, cluster={"server": "https://127.0.0.1:1"})
+        assert "https://127.0.0.1:1/version: Connection refused" in one_line(await doctor("--kubeconfig", away))
+
+
+async def test_a_server_of_another_authority_is_one_line(doctor: Doctor, tmp_path: Path) -> None:
+    other = base64.b64encode(make_pair("elsewhere").certificate).decode()
+    async with cluster(tmp_path) as (_, at):
+        strange = changed(at, tmp_path, cluster={"certificate-authority-data": other})
+        line = one_line(await doctor("--kubeconfig", strange))
+    assert "certificate is not trusted" in line
+    assert "fetch it anew" in line
+
+
+async def test_a_refused_credential_is_one_line(doctor: Doctor, tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (_, at):
+        refused = changed(at, tmp_path, user={"token": "wrong"})
+        assert "it refused the credential shown" in one_line(await doctor("--kubeconfig", refused))
+        nothing = changed(at, tmp_path, user={})
+        assert "names no credential" in one_line(await doctor("--kubeconfig", nothing))
+
+
+async def test_an_expired_credential_of_a_program_is_one_line(doctor: Doctor, tmp_path: Path) -> None:
+    answer = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "old", "expirationTimestamp": "2020-01-01T00:00:00Z"},
+    }
+    program = tmp_path / "login"
+    program.write_text(f"#!{sys.executable} -S\nprint({json.dumps(answer)!r})\n")
+    program.chmod(stat.S_IRWXU)
+    entry = {"apiVersion": answer["apiVersion"], "command": str(program), "interactiveMode": "Never"}
+    async with cluster(tmp_path) as (_, at):
+        line = one_line(await doctor("--kubeconfig", changed(at, tmp_path, user={"exec": entry})))
+        assert f"`{program}` expired on 2020-01-01 at 00:00 UTC" in line
+        entry["command"] = "not-installed"
+        line = one_line(await doctor("--kubeconfig", changed(at, tmp_path, user={"exec": entry})))
+        assert "`not-installed` cannot be started" in line
+
+
+def test_what_is_over_is_found_in_tokens_and_certificates() -> None:
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    claims = base64.urlsafe_b64encode(b'{"exp":1577836800}').rstrip(b"=").decode()
+    assert expired_part(None, Credential(authorization=f"Bearer a.{claims}.b"), now).startswith(
+        "the token expired"
+    )
+    assert expired_part(None, Credential(authorization="Bearer a.b.c"), now) == ""
+    pair = Certificate(*make_pair("me"))
+    assert expired_part(None, Credential(certificate=pair), now) == ""
+    assert "certificate expired" in expired_part(
+        None, Credential(certificate=pair), datetime(2130, 1, 1, tzinfo=UTC)
+    )
+    assert expired_part(None, Credential(certificate=Certificate(b"?", b"?")), now) == ""
+
+
+class Answering(DirectTransport):
+    """The embedded server, which answers some questions otherwise."""
+
+    def __init__(self, served: Served, answers: dict[str, Callable[[dict[str, Any]], Reply | None]]) -> None:
+        super().__init__(served.api)
+        self._answers = answers
+
+    async def send(self, request: Request) -> Reply:
+        for path, answer in self._answers.items():
+            asked = json.loads(request.body) if request.body else {}
+            if path in request.path and (reply := answer(asked)) is not None:
+                return reply
+        return await super().send(request)
+
+
+def reply(content: Any, status: int = 200) -> Reply:
+    return Reply(status=status, body=json.dumps(content).encode())
+
+
+def refusal(status: int) -> Reply:
+    return reply({"kind": "Status", "code": status, "message": "no"}, status)
+
+
+async def findings(answers: dict[str, Any], namespace: str | None = None) -> dict[str, Finding]:
+    async with serving() as served:
+        await install_crds(served.client)
+        client = KubeClient(Answering(served, answers))
+        return {finding.topic: finding async for finding in examine_cluster(client, namespace)}
+
+
+async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
+    def judge(asked: dict[str, Any]) -> Reply:
+        wanted = asked["spec"]["resourceAttributes"]
+        assert wanted["namespace"] == "team-a"
+        denied = wanted["resource"] == "pods" and wanted["verb"] in ("create", "delete")
+        denied = denied or wanted.get("subresource") == "status"
+        return reply({"status": {"allowed": not denied}}, 201)
+
+    found = (await findings({"selfsubjectaccessreviews": judge}, "team-a"))["rights"]
+    assert found.health is Health.BAD
+    assert "in namespace team-a: create, delete pods (to start, follow and clean up members)" in found.what
+    assert "patch aitrainingjobs/status.elasticdeeplearning.ai" in found.what
+
+
+async def test_every_right_the_operator_needs_is_asked_for() -> None:
+    asked: set[tuple[str, str, str, str]] = set()
+
+    def note(question: dict[str, Any]) -> None:
+        wanted = question["spec"]["resourceAttributes"]
+        asked.add((wanted["group"], wanted["resource"], wanted.get("subresource", ""), wanted["verb"]))
+
+    found = (await findings({"selfsubjectaccessreviews": note}))["rights"]
+    wanted = {
+        (right.group, right.resource, right.subresource, verb) for right in needed_rights() for verb in right.verbs
+    }
+    assert asked == wanted
+    assert found.what == f"all {len(wanted)} that the operator needs in every namespace"
+
+
+@pytest.mark.parametrize(
+    ("version", "health", "said"),
+    [
+        ("v1.25.3", Health.BAD, "upgrade"),
+        ("v1.29.0+k3s1", Health.GOOD, ""),
+        ("v1.99.0", Health.GOOD, ""),
+        ("odd", Health.DOUBTFUL, "nothing is known"),
+    ],
+)
+async def test_a_version_is_judged(version: str, health: Health, said: str) -> None:
+    found = (await findings({"/version": lambda _: reply({"gitVersion": version})}))["version"]
+    assert (found.health, version in found.what) == (health, True)
+    assert said in found.cure
+
+
+async def test_somebody_unknown_is_told_to_log_in() -> None:
+    nobody = reply({"status": {"userInfo": {"username": "system:anonymous"}}}, 201)
+    found = (await findings({"selfsubjectreviews": lambda _: nobody}))["you are"]
+    assert (found.health, found.what) == (Health.BAD, "system:anonymous")
+    assert (await findings({"selfsubjectreviews": lambda _: refusal(403)}))["you are"].health is Health.DOUBTFUL
+
+
+async def test_definitions_one_may_not_read_are_looked_for_where_everybody_may() -> None:
+    hidden = {"customresourcedefinitions": lambda _: refusal(403)}
+    assert (await findings(hidden))["definitions"].health is Health.GOOD
+    absent = {**hidden, "/apis/elasticdeeplearning.ai": lambda _: refusal(404)}
+    assert (await findings(absent))["definitions"].health is Health.BAD
+
+
+async def test_a_definition_of_another_version_is_found_out() -> None:
+    async with serving() as served:
+        await install_crds(served.client)
+        for frontend in FRONTENDS.values():
+            wanted = frontend.crd()
+            present = await served.client.get(CRDS, None, wanted["metadata"]["name"])
+            assert outdated_parts(wanted, present) == []
+            version = present["spec"]["versions"][0]
+            version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"].popitem()
+            version["subresources"].pop("status")
+            parts = outdated_parts(wanted, present)
+            assert any(part.endswith(".subresources.status") for part in parts)
+            assert any(".properties.spec.properties." in part for part in parts)
