@@ -157,6 +157,8 @@ class HttpTransport:
             headers = {"User-Agent": f"pliant/{__version__}", "Accept-Encoding": "identity"}
             jar = aiohttp.DummyCookieJar()
             self._session = aiohttp.ClientSession(connector=connector, headers=headers, cookie_jar=jar)
+            # Left to itself it sends a DELETE or PUT again, behind the back of those who count or fence requests.
+            self._session._retry_connection = False  # noqa: SLF001
         return self._session
 
     async def _chunks(self, request: Request, answer: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:

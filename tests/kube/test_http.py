@@ -195,6 +195,23 @@ async def test_an_answer_cut_short_is_unreachable() -> None:
             [e async for e in KubeClient(transport).watch(PODS, since="1")]
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
+async def test_a_request_is_sent_once_even_when_its_connection_breaks(method: str) -> None:
+    seen: list[str] = []
+
+    async def break_off(request: web.Request) -> web.Response:
+        seen.append(request.method)
+        if len(seen) > 1 and request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    async with served(break_off) as url, connected(Endpoint(url=url)) as transport:
+        await transport.send(Request(method="GET", path="/"))
+        with pytest.raises(Unreachable):
+            await transport.send(Request(method=method, path="/"))
+    assert seen == ["GET", method]
+
+
 async def test_a_watch_over_http_reads_lines_of_any_length_and_leaving_ends_it() -> None:
     left = asyncio.Event()
 
