@@ -148,10 +148,9 @@ async def _rights(client: KubeClient, namespace: str | None) -> Finding:
     where = f"in namespace {namespace}" if namespace else "in every namespace"
     if not missing:
         return Finding("rights", Health.GOOD, f"all {len(asked)} that the operator needs {where}")
-    lacking = "; ".join(f"{', '.join(verbs)} {right} ({right.why})" for right, verbs in missing.items())
-    return Finding(
-        "rights", Health.BAD, f"missing {where}: {lacking}", "ask an administrator for a role with these"
-    )
+    lacking = (f"{right}: {', '.join(verbs)} — {right.why}" for right, verbs in missing.items())
+    what = "\n".join([f"missing {where}:", *lacking])
+    return Finding("rights", Health.BAD, what, "ask an administrator for a role with these")
 
 
 async def _may(client: KubeClient, right: Right, verb: str, namespace: str | None) -> bool:

@@ -152,7 +152,8 @@ def _show(finding: Finding) -> None:
 
 def _wrapped(text: str) -> list[str]:
     width = max((_columns() or 100) - _INDENT, 40)
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    wrapping = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    return [part for line in text.splitlines() for part in wrapping.wrap(line)]
 
 
 def _columns() -> int:
