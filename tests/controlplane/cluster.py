@@ -34,12 +34,11 @@ _PULSE = 0.02
 class ControlPlane:
     """A control plane that is up; its parts can be stopped and started."""
 
-    def __init__(self, processes: Processes, programs: Mapping[str, Path], flags: Sequence[str]) -> None:
+    def __init__(self, processes: Processes, flags: Sequence[str] = ()) -> None:
         self.processes = processes
         self.folder = processes.folder
         self.authority = Authority(SystemClock().now())
         self.etcd = Etcd(self.folder / "etcd.sock")
-        self._programs = programs
         self._flags = tuple(flags)
         self._port = _reserved_port()
         self._tls: ssl.SSLContext | None = None
@@ -146,7 +145,7 @@ class ControlPlane:
 
     def _start(self, name: str, arguments: Mapping[str, object], *flags: str) -> None:
         words = [f"--{key}={value}" for key, value in arguments.items()]
-        self.processes.start(name, [self._programs[name], *words, *flags])
+        self.processes.start(name, [find_programs([name])[name], *words, *flags])
 
     def _server_arguments(self) -> dict[str, object]:
         folder = self.folder
@@ -204,10 +203,8 @@ def started(
     `flags` go to the API server. Only if `durable` do its writes survive a power cut. Controllers that are not
     wanted now can be started later.
     """
-    names = [ETCD, API_SERVER, CONTROLLERS, *([SCHEDULER] if scheduler else [])]
-    programs = find_programs(names)
     with supervised() as processes:
-        plane = ControlPlane(processes, programs, flags)
+        plane = ControlPlane(processes, flags)
         try:
             plane.prepare()
             plane.start_etcd(durable=durable)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import ssl
 import sys
@@ -40,7 +39,8 @@ from pliant.runtime.clock import SystemClock
 NODE = "node-0"
 READY = "the node is ready"
 """What the program writes when pods can come."""
-_INHERITED = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH")
+_VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LANG": "C.UTF-8"}
+"""What containers find, whatever the environment of the tests."""
 
 
 class LogServer:
@@ -100,8 +100,7 @@ async def serve(folder: Path) -> None:
         agent = await stack.enter_async_context(NodeAgent.started(Launch(data=data)))
         logs = PodLogs(data / "pods", stack.enter_context(closing(FileWatch())))
         names = stack.enter_context(closing(Names(data / "hosts", GATEWAY)))
-        base = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        furnishing = Furnishing(data=data, workspace=data, base=base, names=names)
+        furnishing = Furnishing(data=data, workspace=data, base=_VARIABLES, names=names)
         port = await stack.enter_async_context(LogServer(client, logs).serving(folder))
         services = NodeServices(
             client=client,

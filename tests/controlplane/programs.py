@@ -32,10 +32,11 @@ def find_programs(names: Iterable[str], environ: Mapping[str, str] = os.environ)
 
 def _given(wanted: list[str], environ: Mapping[str, str]) -> tuple[dict[str, Path], str]:
     """The programs among these that somebody provides, and the release that the others must be of."""
-    folder = environ.get(ASSETS)
-    given = {name: path for name in wanted if folder and (path := Path(folder) / name).exists()}
-    server = given.get("kube-apiserver")
-    if server is None or len(given) == len(wanted):
+    if not (folder := environ.get(ASSETS)):
+        return {}, KUBERNETES
+    given = {name: path for name in wanted if (path := Path(folder) / name).exists()}
+    server = Path(folder) / "kube-apiserver"
+    if len(given) == len(wanted) or not server.exists():
         return given, KUBERNETES
     told = subprocess.run([server, "--version"], capture_output=True, text=True, check=True)
     return given, ".".join(map(str, version_in(told.stdout)))

@@ -11,23 +11,23 @@ from pliant.errors import NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import WatchEvent
 from pliant.kube.resources import PODS
-from tests.controlplane.cluster import CONTROLLERS, SCHEDULER, ControlPlane, started
+from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, SCHEDULER, ControlPlane
 from tests.controlplane.fixtures import require
+from tests.controlplane.populated import populated
 from tests.controlplane.test_cluster import client_of
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")
-def populated() -> Iterator[ControlPlane]:
+def inhabited() -> Iterator[ControlPlane]:
     """A control plane with a node that really runs pods."""
-    require(CONTROLLERS, SCHEDULER)
-    with started(scheduler=True) as plane:
-        plane.start_node()
+    require(ETCD, API_SERVER, CONTROLLERS, SCHEDULER)
+    with populated() as plane:
         yield plane
 
 
-async def test_a_pod_runs_and_its_log_comes_through_the_api_server(populated: ControlPlane) -> None:
+async def test_a_pod_runs_and_its_log_comes_through_the_api_server(inhabited: ControlPlane) -> None:
     container = {"name": "main", "image": "any", "command": ["sh", "-c", "echo hello from $(hostname); exit 7"]}
     body = {
         "apiVersion": "v1",
@@ -35,7 +35,7 @@ async def test_a_pod_runs_and_its_log_comes_through_the_api_server(populated: Co
         "metadata": {"name": "short"},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
-    async with client_of(populated.kubeconfig) as client:
+    async with client_of(inhabited.kubeconfig) as client:
         await client.create(PODS, "default", body)
         ended = await until(client, lambda change: phase_of(change) == "Failed")
         [container] = ended["status"]["containerStatuses"]

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cli.ordinary_user import NOBODY, OrdinaryUser, finished
+from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, SCHEDULER
+from tests.controlplane.fixtures import GIVEN, require
+from tests.controlplane.populated import populated
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,17 @@ def an_ordinary_user() -> Iterator[OrdinaryUser]:
         os.chown(home, NOBODY, NOBODY)
     yield OrdinaryUser(home)
     shutil.rmtree(home)
+
+
+@contextmanager
+def real_cluster(user: OrdinaryUser) -> Iterator[Site]:
+    """A real cluster that knows our kinds and has no operator: the given one, or one of our own."""
+    if given := os.environ.get(GIVEN):
+        yield elsewhere(Path(given), user)
+        return
+    require(ETCD, API_SERVER, CONTROLLERS, SCHEDULER)
+    with populated() as plane:
+        yield elsewhere(plane.kubeconfig, user)
 
 
 def elsewhere(kubeconfig: Path, user: OrdinaryUser) -> Site:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -13,30 +12,36 @@ import pytest
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
 from pliant.runtime.clock import SystemClock
-from tests.scenarios.cluster import Site, an_ordinary_user, cluster, elsewhere, operator
+from tests.controlplane.fixtures import GIVEN
+from tests.scenarios.cluster import Site, an_ordinary_user, cluster, operator, real_cluster
 from tests.scenarios.scene import Scene, a_scene
 
-ELSEWHERE = os.environ.get("PLIANT_TEST_KUBECONFIG", "")
-"""Names a cluster that knows our kinds and has no operator: the scenarios then run on it instead."""
+ELSEWHERE = os.environ.get(GIVEN, "")
+"""Names a real cluster that knows our kinds and has no operator: the scenarios then run on it."""
 
 OpenScene = Callable[[], Awaitable[Scene]]
 
 
 def _site_scope(fixture_name: str, config: pytest.Config) -> Literal["session", "module"]:
-    """An embedded cluster serves all; elsewhere an operator must leave before another module brings its own."""
+    """A cluster of our own serves all; from a given one an operator must leave before another module's comes."""
     return "module" if ELSEWHERE else "session"
 
 
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def ground(request: pytest.FixtureRequest) -> str:
+    """Which kind of cluster the scenarios run on: `-m real` chooses the real one."""
+    return str(request.param)
+
+
 @pytest.fixture(scope=_site_scope)
-def site() -> Iterator[Site]:
+def site(ground: str) -> Iterator[Site]:
     """A cluster with an operator."""
     with an_ordinary_user() as user:
-        if not ELSEWHERE:
+        if ground == "embedded":
             with cluster(user) as started:
                 yield started
             return
-        found = elsewhere(Path(ELSEWHERE), user)
-        with operator(found) as process:
+        with real_cluster(user) as found, operator(found) as process:
             process.start()
             yield found
 

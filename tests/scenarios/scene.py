@@ -13,7 +13,7 @@ from pliant.errors import AlreadyExists, NotFound
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import EventType
-from pliant.kube.resources import EVENTS, NAMESPACES, PODS, SERVICES, Resource
+from pliant.kube.resources import EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES, Resource
 from tests.scenarios.jobs import API_VERSION, KIND, Manifest
 from tests.scenarios.laws import Change, Object, broken
 
@@ -60,6 +60,7 @@ class Scene:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
         with suppress(AlreadyExists):
             await self.client.create(NAMESPACES, None, body)
+            await self._account_made()
         for resource in _FOLLOWED:
             listing = await self.client.list(resource, self.namespace)
             for found in listing.items:
@@ -68,10 +69,20 @@ class Scene:
             self._followers.append(asyncio.create_task(follower))
 
     async def clear(self) -> None:
-        """Take the namespace away with all that is in it."""
+        """Take away all there is, and leave the namespace to go when it may: a real server lets it wait 5 s."""
+        for resource in (JOBS, PODS, SERVICES):
+            for each in (await self.client.list(resource, self.namespace)).items:
+                if not any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ()):
+                    with suppress(NotFound):
+                        await self.client.delete(resource, self.namespace, each["metadata"]["name"])
+        await self.until_gone()
         with suppress(NotFound):
             await self.client.delete(NAMESPACES, None, self.namespace)
-            await self._namespace_gone()
+
+    async def delete_namespace(self) -> None:
+        """Take the namespace away with all that is in it."""
+        await self.client.delete(NAMESPACES, None, self.namespace)
+        await self._namespace_gone()
         await self.until_gone()
 
     async def close(self) -> None:
@@ -197,6 +208,16 @@ class Scene:
         for follower in self._followers:
             if follower.done():
                 follower.result()
+
+    async def _account_made(self) -> None:
+        """Where there are controllers for service accounts, no pod is admitted before they have been here."""
+        if not (await self.client.list(SERVICE_ACCOUNTS, "default", fields="metadata.name=default")).items:
+            return
+        accounts = self.client.watch(SERVICE_ACCOUNTS, self.namespace, since="0", fields="metadata.name=default")
+        async with asyncio.timeout(PATIENCE), aclosing(accounts):
+            async for change in accounts:
+                if change.object is not None:
+                    return
 
     async def _namespace_gone(self) -> None:
         chosen = f"metadata.name={self.namespace}"

@@ -96,5 +96,5 @@ async def test_a_namespace_deleted_takes_running_jobs_along(scene: Scene) -> Non
     for name in ("a", "b"):
         await scene.submit(job(name, {"worker": group(FOREVER, 2, restartPolicy="Always")}))
         await scene.until_phase(name, "Running")
-    await scene.clear()
+    await scene.delete_namespace()
     assert processes_marked(scene.namespace) == {}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, elsewhere, operator
-from tests.scenarios.conftest import ELSEWHERE, OpenScene
+from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator, real_cluster
+from tests.scenarios.conftest import OpenScene
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_attempt, per_rank
 from tests.scenarios.scene import Scene
 
@@ -33,14 +32,13 @@ NAMES = [each["metadata"]["name"] for each in STORY]
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def site(ground: str) -> Iterator[Site]:
     """A cluster without an operator."""
-    with an_ordinary_user() as user:
-        if ELSEWHERE:
-            yield elsewhere(Path(ELSEWHERE), user)
-            return
-        with cluster(user, "--no-operator") as started:
-            yield started
+    with (
+        an_ordinary_user() as user,
+        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
+    ):
+        yield started
 
 
 @pytest.fixture
