@@ -17,7 +17,7 @@ from pliant.cli.daemon import Tell, start_detached
 from pliant.cli.home import Home, Running
 from pliant.errors import PliantError
 from tests.controlplane.build import KUBERNETES, build, cache_folder, components, folder_of
-from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, SCHEDULER, started
+from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, KWOK, SCHEDULER, started
 from tests.controlplane.programs import ASSETS, find_programs
 from tests.controlplane.progress import BuildError, say
 
@@ -59,6 +59,7 @@ def _parser() -> ArgumentParser:
     building.set_defaults(execute=_build)
     starting = commands.add_parser("up", help="start a control plane and print how to reach it")
     starting.add_argument("--scheduler", action="store_true", help="with kube-scheduler")
+    starting.add_argument("--kwok", action="store_true", help="with KWOK, which plays nodes that ask for it")
     starting.add_argument("--foreground", action="store_true", help="stay until Ctrl-C")
     starting.add_argument("--owner", type=int, metavar="PID", help="end when that process does")
     starting.set_defaults(execute=_up)
@@ -93,7 +94,8 @@ def _up(args: Namespace) -> int:
         say(f"control plane `{args.name}` is up already at {running.url}")
         return _export(KUBECONFIG=running.kubeconfig)
     # Here, where its progress is seen.
-    find_programs([ETCD, API_SERVER, CONTROLLERS, *([SCHEDULER] if args.scheduler else [])])
+    optional = {SCHEDULER: args.scheduler, KWOK: args.kwok}
+    find_programs([ETCD, API_SERVER, CONTROLLERS, *(name for name, is_wanted in optional.items() if is_wanted)])
     if args.foreground:
         return _serve(args, home, lambda told: _say_up(args.name, told))
     with home.held():
@@ -105,6 +107,8 @@ def _up(args: Namespace) -> int:
 def _serve(args: Namespace, home: Home, tell: Tell) -> int:
     """Run a control plane until a signal comes or its owner goes."""
     with home.held() as claim, _until_stopped(), started(scheduler=args.scheduler) as plane:
+        if args.kwok:
+            plane.start_kwok()
         told = {"url": plane.url, "kubeconfig": str(plane.kubeconfig)}
         claim.tell(Running(pid=os.getpid(), **told))
         tell(told)

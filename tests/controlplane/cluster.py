@@ -24,7 +24,9 @@ ETCD = "etcd"
 API_SERVER = "kube-apiserver"
 CONTROLLERS = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
+KWOK = "kwok"
 NODE = "node"
+STAGES = Path(__file__).with_name("kwok.yaml")
 ADMINISTRATORS = "system:masters"
 PATIENCE = 60.0
 """Seconds after which a program that should have come up is taken to hang."""
@@ -117,6 +119,16 @@ class ControlPlane:
         """Start a node that runs pods as processes of this machine; it asks for controllers and a scheduler."""
         self.processes.start(NODE, [sys.executable, "-m", kubelet.__name__, self.folder])
         self._wait(NODE, lambda: kubelet.READY in self.processes.tail(NODE))
+
+    def start_kwok(self) -> None:
+        """Start the simulator of nodes: it plays every node with the annotation `kwok.x-k8s.io/node: fake`."""
+        arguments = {
+            "kubeconfig": self.kubeconfig_for("kwok", ADMINISTRATORS),
+            "config": STAGES,
+            "manage-nodes-with-annotation-selector": "kwok.x-k8s.io/node=fake",
+            "node-lease-duration-seconds": "0",
+        }
+        self._start(KWOK, arguments)
 
     def prepare(self) -> None:
         """Write the files that the programs read."""

@@ -9,9 +9,9 @@ import pytest
 
 from pliant.errors import NotFound
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import WatchEvent
-from pliant.kube.resources import PODS
-from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, SCHEDULER, ControlPlane
+from pliant.kube.codec import EventType, WatchEvent
+from pliant.kube.resources import NODES, PODS
+from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, KWOK, SCHEDULER, ControlPlane
 from tests.controlplane.fixtures import require
 from tests.controlplane.populated import populated
 from tests.controlplane.test_cluster import client_of
@@ -27,19 +27,21 @@ def inhabited() -> Iterator[ControlPlane]:
         yield plane
 
 
-async def test_a_pod_runs_and_its_log_comes_through_the_api_server(inhabited: ControlPlane) -> None:
+def pod(name: str, **metadata: Any) -> dict[str, Any]:
     container = {"name": "main", "image": "any", "command": ["sh", "-c", "echo hello from $(hostname); exit 7"]}
-    body = {
+    return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "short"},
+        "metadata": {"name": name, **metadata},
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
+
+
+async def test_a_pod_runs_and_its_log_comes_through_the_api_server(inhabited: ControlPlane) -> None:
     async with client_of(inhabited.kubeconfig) as client:
-        await client.create(PODS, "default", body)
-        ended = await until(client, lambda change: phase_of(change) == "Failed")
-        [container] = ended["status"]["containerStatuses"]
-        assert container["state"]["terminated"]["exitCode"] == 7
+        await client.create(PODS, "default", pod("short"))
+        ended = await until_phase(client, "short", "Failed")
+        assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
         log = b"".join([chunk async for chunk in client.logs("default", "short")])
         assert log == b"hello from short\n"
         await client.delete(PODS, "default", "short")
@@ -47,13 +49,39 @@ async def test_a_pod_runs_and_its_log_comes_through_the_api_server(inhabited: Co
             await client.get(PODS, "default", "short")
 
 
-def phase_of(change: WatchEvent[dict[str, Any]]) -> str:
-    return str(((change.object or {}).get("status") or {}).get("phase"))
+async def test_simulated_nodes_run_pods_and_end_them_as_annotated(inhabited: ControlPlane) -> None:
+    require(KWOK)
+    inhabited.start_kwok()
+    node = {"metadata": {"name": "far", "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"place": "far"}}}
+    async with client_of(inhabited.kubeconfig) as client:
+        await client.create(NODES, None, node)
+        for name, annotations in (("stays", {}), ("ends", {"pliant.test/exit-code": "3"})):
+            body = pod(name, annotations=annotations)
+            body["spec"]["nodeSelector"] = {"place": "far"}
+            await client.create(PODS, "default", body)
+        stays = await until_phase(client, "stays", "Running")
+        ended = await until_phase(client, "ends", "Failed")
+        assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+        await client.delete(PODS, "default", "stays")
+        await until(client, stays, lambda change: change.type is EventType.DELETED)
 
 
-async def until(client: KubeClient, condition: Callable[[WatchEvent[dict[str, Any]]], bool]) -> dict[str, Any]:
-    """Wait for something to happen to the pod; what it is then."""
-    async with asyncio.timeout(20), aclosing(client.watch(PODS, "default", since="0")) as changes:
+async def until_phase(client: KubeClient, name: str, phase: str) -> dict[str, Any]:
+    found = await client.get(PODS, "default", name)
+    if found["status"]["phase"] == phase:
+        return found
+    return await until(
+        client, found, lambda change: ((change.object or {}).get("status") or {}).get("phase") == phase
+    )
+
+
+async def until(
+    client: KubeClient, seen: dict[str, Any], condition: Callable[[WatchEvent[dict[str, Any]]], bool]
+) -> dict[str, Any]:
+    """Wait for something to happen to a pod that was seen; what it is then."""
+    name, since = seen["metadata"]["name"], seen["metadata"]["resourceVersion"]
+    changes = client.watch(PODS, "default", since=since, fields=f"metadata.name={name}")
+    async with asyncio.timeout(20), aclosing(changes):
         async for change in changes:
             if condition(change):
                 return change.object or {}
