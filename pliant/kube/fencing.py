@@ -52,14 +52,14 @@ class FencedTransport(Transport):
         """Exchange one request for one complete reply."""
         left = self._fence.seconds_left()
         # A read changes nothing, and the first list of a large cluster may take its time.
-        if request.method != "GET" and (request.timeout is None or request.timeout > left):
-            request = replace(request, timeout=left)
-        return await self._inner.send(request)
+        is_short = request.method == "GET" or (request.timeout is not None and request.timeout <= left)
+        timeout = request.timeout if is_short else left
+        return await self._inner.send(replace(request, timeout=timeout, admit=self._fence.seconds_left))
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
         """Open a stream; leaving the context ends it."""
         self._fence.seconds_left()
-        return self._inner.stream(request)
+        return self._inner.stream(replace(request, admit=self._fence.seconds_left))
 
     async def aclose(self) -> None:
         """Leave the connections to their owner: others use them, too."""

@@ -6,9 +6,11 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -121,6 +123,7 @@ class HttpTransport:
         if shown.authorization:
             headers["Authorization"] = shown.authorization
         try:
+            _admission.set(request.admit)
             async with asyncio.timeout(patience):
                 return await self._open_session().request(
                     request.method,
@@ -152,7 +155,7 @@ class HttpTransport:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             # Watches and followed logs hold a connection each, so the pool has no bound of its own.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
+            connector = _Connector(limit=0, keepalive_timeout=IDLE_SECONDS)
             # Compression would cost both sides more than a network between cluster and operator gains.
             headers = {"User-Agent": f"pliant/{__version__}", "Accept-Encoding": "identity"}
             jar = aiohttp.DummyCookieJar()
@@ -170,6 +173,26 @@ class HttpTransport:
 
     def _unreachable(self, request: Request, problem: Exception) -> Unreachable:
         return Unreachable(f"{request.method} {self._endpoint.url}{request.path}: {_words(problem)}")
+
+
+_admission: ContextVar[Callable[[], object] | None] = ContextVar("admission", default=None)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Asks whether a request may still leave when its connection is there: to log in and connect takes a while."""
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        """A connection for this request, from which nothing has been sent yet."""
+        connection = await super().connect(req, traces, timeout)
+        try:
+            if (admit := _admission.get()) is not None:
+                admit()
+        except BaseException:
+            connection.release()
+            raise
+        return connection
 
 
 def _words(problem: Exception) -> str:

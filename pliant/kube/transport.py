@@ -6,7 +6,7 @@ the embedded server, which makes fault campaigns deterministic.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -30,6 +30,8 @@ class Request:
     accept: str = JSON
     timeout: float | None = 30.0
     """Seconds for the whole exchange; None for streams that stay open."""
+    admit: Callable[[], object] | None = None
+    """Asked at the last moment before the request leaves, however long that took to come; raises if it may not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from aiohttp import web
+
+from pliant.errors import LeaseLost
+from pliant.kube.client import KubeClient
+from pliant.kube.fencing import Fence, FencedTransport
+from pliant.kube.http import Endpoint, HttpTransport
+from pliant.kube.login import NOBODY, Credential
+from pliant.kube.resources import PODS
+from tests.kube.test_http import served
+
+
+class Uptime:
+    """Passes only when told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class SlowLogin:
+    """Takes its time to find a credential."""
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        self.wait = wait
+
+    async def credential(self) -> Credential:
+        self.wait()
+        return NOBODY
+
+    async def renew(self, refused: Credential) -> bool:
+        self.wait()
+        return True
+
+
+def test_a_fence_is_closed_until_opened_and_closes_by_itself() -> None:
+    uptime = Uptime()
+    fence = Fence(uptime)
+    with pytest.raises(LeaseLost):
+        fence.seconds_left()
+    fence.open(deadline=1010, end=1015)
+    assert (fence.seconds_open(), fence.seconds_left()) == (10, 15)
+    uptime.seconds = 1009.999
+    assert fence.seconds_left() == pytest.approx(5.001)
+    uptime.seconds = 1010
+    with pytest.raises(LeaseLost):
+        fence.seconds_left()
+
+
+def test_a_fence_closed_on_purpose_stays_closed() -> None:
+    fence = Fence(Uptime())
+    fence.open(deadline=1010, end=1015)
+    fence.close()
+    with pytest.raises(LeaseLost):
+        fence.seconds_left()
+
+
+@pytest.mark.parametrize("status", [200, 401])
+async def test_nothing_is_sent_when_the_lease_ends_between_the_decision_and_the_connection(status: int) -> None:
+    """Logging in may take seconds, and a process can be stopped in the middle of it."""
+    uptime, arrived = Uptime(), list[str]()
+    fence = Fence(uptime)
+    fence.open(deadline=1010, end=1015)
+
+    async def answer(request: web.Request) -> web.Response:
+        arrived.append(request.method)
+        return web.json_response({}, status=status)
+
+    def pass_time() -> None:
+        # The first time to log in; or, if the server refuses, the second.
+        uptime.seconds += 20 if status == 200 or arrived else 0
+
+    async with served(answer) as url:
+        transport = HttpTransport(Endpoint(url=url, login=SlowLogin(pass_time)))
+        client = KubeClient(FencedTransport(transport, fence))
+        with pytest.raises(LeaseLost):
+            await client.delete(PODS, "default", "a")
+        assert arrived == ([] if status == 200 else ["DELETE"])
+        fence.open(deadline=uptime.seconds + 100, end=uptime.seconds + 150)
+        if status == 200:
+            await client.delete(PODS, "default", "a")
+            assert arrived == ["DELETE"]
+        await transport.aclose()
+
+
+async def test_no_stream_is_opened_when_the_lease_ends_meanwhile() -> None:
+    uptime, arrived = Uptime(), list[str]()
+    fence = Fence(uptime)
+    fence.open(deadline=1010, end=1015)
+
+    async def answer(request: web.Request) -> web.Response:
+        arrived.append(request.method)
+        return web.json_response({})
+
+    def pass_time() -> None:
+        uptime.seconds += 20
+
+    async with served(answer) as url:
+        transport = HttpTransport(Endpoint(url=url, login=SlowLogin(pass_time)))
+        with pytest.raises(LeaseLost):
+            await anext(KubeClient(FencedTransport(transport, fence)).watch(PODS, since="1"))
+        assert arrived == []
+        await transport.aclose()
