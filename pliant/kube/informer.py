@@ -9,7 +9,16 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
-from pliant.errors import ApiError, BadRequest, Gone, Invalid, TooManyRequests, Unreachable
+from pliant.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Gone,
+    Invalid,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import EventType, WatchEvent
 from pliant.kube.objects import ObjectKey, identity
@@ -166,5 +175,8 @@ class Informer(Generic[T]):
 
 
 def _history_is_lost(problem: ApiError) -> bool:
-    """Whether to list again: not after silence or overload, for then the watch goes on where it stopped."""
-    return not (isinstance(problem, Unreachable | TooManyRequests) or problem.status in (502, 503))
+    """Whether to list again: not after silence, overload or a refused login, for then the watch goes on later."""
+    if isinstance(problem, Unreachable | TooManyRequests | Unauthorized | Forbidden):
+        return False
+    # 504 is also what a server says that was set back to a time before ours.
+    return problem.status not in (502, 503)

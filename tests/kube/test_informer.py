@@ -218,7 +218,7 @@ async def test_an_overloaded_server_is_given_the_time_it_asks_for() -> None:
         assert informer.lists == 1
 
 
-@pytest.mark.parametrize(("code", "lists"), [(502, 1), (503, 1), (500, 2), (400, 2)])
+@pytest.mark.parametrize(("code", "lists"), [(401, 1), (403, 1), (502, 1), (503, 1), (504, 2), (500, 2), (400, 2)])
 @on_virtual_time
 async def test_a_server_that_is_away_costs_no_list_but_one_that_refuses_does(code: int, lists: int) -> None:
     server = ToyServer()
