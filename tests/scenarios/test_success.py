@@ -50,7 +50,7 @@ async def test_a_job_whose_members_all_end_well_succeeds_and_leaves_nothing(scen
 async def test_what_a_finished_job_leaves_can_be_kept(scene: Scene) -> None:
     await scene.submit(job("train", {"worker": group("echo trained", 2)}, cleanPodPolicy="None"))
     await scene.until_phase("train", "Succeed")
-    assert scene.phases("train")[-2:] == ["Running", "Succeed"]
+    assert "Terminating" not in scene.phases("train")
     await scene.until(lambda: len(scene.pods) == len(scene.services) == 2, "two pods and two services")
     assert {pod["status"]["phase"] for pod in scene.pods.values()} == {"Succeeded"}
     assert await scene.log("train-worker-1") == "trained\n"
