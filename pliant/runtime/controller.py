@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable
 from datetime import timedelta
+from enum import StrEnum
 from typing import Generic, TypeVar
 
-from pliant.errors import ApiError, Conflict, NotYet, UserError
+from pliant.errors import ApiError, Conflict, LeaseLost, NotYet, UserError
+from pliant.runtime.metrics import Histogram
 from pliant.runtime.queue import QueueClosed, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
 log = logging.getLogger(__name__)
+
+
+class Result(StrEnum):
+    """How a look at a key ended."""
+
+    DONE = "done"
+    OVERTAKEN = "overtaken"
+    """Somebody else wrote first."""
+    WAITING = "waiting"
+    REFUSED = "refused"
+    """A user must mend something."""
+    FAILED = "failed"
 
 
 class Controller(Generic[K]):
@@ -30,17 +45,16 @@ class Controller(Generic[K]):
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue() if queue is None else queue
-        self.reconciles = 0
-        self.conflicts = 0
-        self.errors = 0
+        self.results: Counter[Result] = Counter()
+        self.durations = Histogram()
+        self.workers = workers
         self._reconcile = reconcile
-        self._workers = workers
         self._grace = grace
 
     async def run(self) -> None:
         """Work until cancelled; work under way then has the grace period to finish."""
         async with asyncio.TaskGroup() as tasks:
-            workers = [tasks.create_task(self._work(), name=f"{self.name}-{i}") for i in range(self._workers)]
+            workers = [tasks.create_task(self._work(), name=f"{self.name}-{i}") for i in range(self.workers)]
             try:
                 await asyncio.Event().wait()
             finally:
@@ -59,34 +73,43 @@ class Controller(Generic[K]):
                 self.queue.done(key)
 
     async def _look(self, key: K) -> None:
-        self.reconciles += 1
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        self.results[await self._result(key)] += 1
+        self.durations.note(clock() - began)
+
+    async def _result(self, key: K) -> Result:
         try:
             look_again = await self._reconcile(key)
+        except LeaseLost:
+            raise  # the end of all work, not the trouble of one key
         except Conflict as problem:
             self._retry_conflict(key, problem)
+            return Result.OVERTAKEN
         except UserError as problem:
             self.queue.forget(key)
             self._tell(logging.WARNING, "reconcile refused", key, problem)
+            return Result.REFUSED
         except NotYet as problem:
             wait = self.queue.add_failed(key)
             self._tell(logging.DEBUG, "reconcile must wait", key, problem, wait)
+            return Result.WAITING
         except ApiError as problem:
-            self.errors += 1
             wait = self.queue.add_failed(key, at_least=timedelta(seconds=problem.retry_after or 0.0))
             self._tell(logging.WARNING, "reconcile failed", key, problem, wait)
+            return Result.FAILED
         except Exception:
-            self.errors += 1
             wait = self.queue.add_failed(key)
             extra = {"controller": self.name, "key": str(key), "retry_in": wait.total_seconds()}
             log.exception("reconcile failed", extra=extra)
-        else:
-            self.queue.forget(key)
-            if look_again is not None:
-                self.queue.add_after(key, look_again)
+            return Result.FAILED
+        self.queue.forget(key)
+        if look_again is not None:
+            self.queue.add_after(key, look_again)
+        return Result.DONE
 
     def _retry_conflict(self, key: K, problem: Conflict) -> None:
         """Read again at once the first time; if what is read stays behind, give it time to catch up."""
-        self.conflicts += 1
         is_first = self.queue.failures(key) == 0
         wait = self.queue.add_failed(key)
         if is_first:

@@ -1,15 +1,16 @@
-"""Hands out keys that need a look: each once however often it was added, to one worker at a time."""
+"""Hands out keys that need a look: each once however often it was added, to one worker at a time, fairly."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pliant.runtime.backoff import Backoff
+from pliant.runtime.metrics import Histogram
 
 K = TypeVar("K", bound=Hashable)
 
@@ -18,17 +19,38 @@ class QueueClosed(Exception):
     """Nothing more will be handed out."""
 
 
+def namespace_of(key: Any) -> str:
+    """The namespace of a key that has one; all other keys share a lane."""
+    namespace: str = getattr(key, "namespace", "")
+    return namespace
+
+
 class WorkQueue(Generic[K]):
     """Keys waiting for a look, now or at some time.
 
     A key waits in one place at most: ready, or behind a timer, or (while somebody works on it) to be looked at
     again. The earliest look asked for wins and replaces later ones: whoever looks says when to look again.
+
+    Ready keys stand in lanes, one per namespace, and lanes take turns: whoever adds a thousand keys delays nobody
+    else by more than one.
     """
 
-    def __init__(self, *, backoff: Backoff | None = None, chance: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        backoff: Backoff | None = None,
+        chance: random.Random | None = None,
+        lane_of: Callable[[K], str] = namespace_of,
+    ) -> None:
+        self.waits = Histogram()
+        """How long keys were ready before somebody took them."""
         self._backoff = backoff or Backoff()
         self._chance = chance or random.Random()
-        self._ready: deque[K] = deque()
+        self._lane_of = lane_of
+        self._lanes: dict[str, deque[tuple[K, float]]] = {}
+        """Ready keys and since when, by lane; no lane is empty."""
+        self._turns: deque[str] = deque()
+        """Every lane once, the next one first."""
         self._waiting: set[K] = set()
         """Ready, or to be ready as soon as the work on them is done."""
         self._active: set[K] = set()
@@ -40,6 +62,16 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         """How many keys wait for a look, timers included."""
         return len(self._waiting) + len(self._timers)
+
+    @property
+    def depth(self) -> int:
+        """How many keys wait for a worker and for nothing else."""
+        return len(self._waiting)
+
+    @property
+    def active(self) -> int:
+        """How many keys are being worked on."""
+        return len(self._active)
 
     def add(self, key: K) -> None:
         """Have a key looked at as soon as a worker is free."""
@@ -85,7 +117,8 @@ class WorkQueue(Generic[K]):
         if self._closed:
             self._tickets.release()
             raise QueueClosed
-        key = self._ready.popleft()
+        key, since = self._next()
+        self.waits.note(asyncio.get_running_loop().time() - since)
         self._waiting.discard(key)
         self._active.add(key)
         return key
@@ -105,8 +138,24 @@ class WorkQueue(Generic[K]):
         self._tickets.release()
 
     def _offer(self, key: K) -> None:
-        self._ready.append(key)
+        name = self._lane_of(key)
+        lane = self._lanes.get(name)
+        if lane is None:
+            lane = self._lanes[name] = deque()
+            self._turns.append(name)
+        lane.append((key, asyncio.get_running_loop().time()))
         self._tickets.release()
+
+    def _next(self) -> tuple[K, float]:
+        """The first key of the lane whose turn it is; if it has more, it waits for its next turn."""
+        name = self._turns.popleft()
+        lane = self._lanes[name]
+        first = lane.popleft()
+        if lane:
+            self._turns.append(name)
+        else:
+            del self._lanes[name]
+        return first
 
     def _cancel_timer(self, key: K) -> None:
         if timer := self._timers.pop(key, None):

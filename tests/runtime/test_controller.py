@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from pliant.errors import Conflict, InvalidSpec, NotYet, TooManyRequests
-from pliant.runtime.controller import Controller
+from pliant.errors import Conflict, InvalidSpec, LeaseLost, NotYet, TooManyRequests
+from pliant.runtime.controller import Controller, Result
 from pliant.runtime.queue import WorkQueue
 from tests.virtual_time import on_virtual_time, passing, quiet
 
@@ -59,7 +59,7 @@ async def test_every_key_is_reconciled_and_looked_at_again_when_asked() -> None:
         controller.queue.add("a")
         await passing(60 * SECOND)
         assert reconcile.times("a") == pytest.approx([0, 10], abs=1e-3)
-        assert (controller.reconciles, controller.errors) == (2, 0)
+        assert controller.results == {Result.DONE: 2}
 
 
 @on_virtual_time
@@ -80,7 +80,7 @@ async def test_a_key_is_never_reconciled_twice_at_once() -> None:
             controller.queue.add("a")
             controller.queue.add("b")
             await passing(SECOND / 4)
-        assert controller.errors == 0
+        assert set(controller.results) == {Result.DONE}
         assert looks <= 14
 
 
@@ -93,8 +93,9 @@ async def test_workers_reconcile_different_keys_side_by_side() -> None:
         for key in "abcd":
             controller.queue.add(key)
         await passing(1.5 * SECOND)
-        assert controller.reconciles == 4
-        assert len(controller.queue._active) == 0
+        assert controller.results.total() == controller.durations.count == 4
+        assert controller.durations.total == pytest.approx(4)
+        assert controller.queue.active == 0
 
 
 @on_virtual_time
@@ -108,7 +109,7 @@ async def test_trouble_with_one_key_backs_off_and_touches_no_other(caplog: pytes
         gaps = [b - a for a, b in pairwise(reconcile.times("bad"))]
         assert len(gaps) == 5
         assert gaps == sorted(gaps)
-        assert controller.errors == 5
+        assert controller.results == {Result.DONE: 2, Result.FAILED: 5}
         assert controller.queue.failures("bad") == 0
     told = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(told) == 5
@@ -126,7 +127,7 @@ async def test_a_conflict_is_looked_at_again_at_once_and_then_ever_later() -> No
         assert len(times) == 5
         assert times[1] == times[0]
         assert all(later - earlier > 0.01 for earlier, later in pairwise(times[1:]))
-        assert (controller.conflicts, controller.errors) == (4, 0)
+        assert controller.results == {Result.OVERTAKEN: 4, Result.DONE: 1}
 
 
 @on_virtual_time
@@ -137,7 +138,7 @@ async def test_not_yet_backs_off_without_a_traceback(caplog: pytest.LogCaptureFi
             controller.queue.add("bad")
             await passing(SECOND)
             assert len(reconcile.times("bad")) == 2
-            assert controller.errors == 0
+            assert controller.results == {Result.WAITING: 1, Result.DONE: 1}
     told = [record for record in caplog.records if record.name == "pliant.runtime.controller"]
     assert [record.getMessage() for record in told] == ["reconcile must wait"]
     assert not told[0].exc_info
@@ -150,6 +151,7 @@ async def test_what_a_user_must_mend_is_not_tried_again() -> None:
         controller.queue.add("bad")
         await passing(600 * SECOND)
         assert len(reconcile.times("bad")) == 1
+        assert controller.results == {Result.REFUSED: 1}
 
 
 @on_virtual_time
@@ -161,6 +163,25 @@ async def test_a_server_that_asks_for_patience_gets_it() -> None:
         controller.queue.add("bad")
         await passing(60 * SECOND)
         assert reconcile.times("bad") == pytest.approx([0, 30], abs=1e-3)
+
+
+@on_virtual_time
+async def test_a_lost_lease_ends_all_work_at_once() -> None:
+    others: list[str] = []
+
+    async def reconcile(key: str) -> None:
+        if key == "bad":
+            raise LeaseLost("somebody else may be leading")
+        others.append(key)
+        await asyncio.Event().wait()
+
+    controller = Controller("test", reconcile, workers=2)
+    for key in ("good", "bad", "later"):
+        controller.queue.add(key)
+    with pytest.raises(ExceptionGroup) as ended:
+        await controller.run()
+    assert ended.group_contains(LeaseLost)
+    assert others == ["good"]
 
 
 @on_virtual_time

@@ -2,29 +2,35 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Coroutine, Hashable
+from contextlib import suppress
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from pliant.model.job import JobKey
 from pliant.runtime.backoff import Backoff
 from pliant.runtime.queue import QueueClosed, WorkQueue
 from tests import virtual_time
 from tests.virtual_time import on_virtual_time, passing, quiet
 
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 SECOND = timedelta(seconds=1)
 
 
-async def taken(queue: WorkQueue[str]) -> list[str]:
+async def taken(queue: WorkQueue[K], most: int = 1000) -> list[K]:
     """Everything that can be had now."""
-    keys = []
-    while True:
-        try:
+    keys: list[K] = []
+    with suppress(TimeoutError):
+        while len(keys) < most:
             async with asyncio.timeout(1e-6):
                 keys.append(await queue.get())
-        except TimeoutError:
-            return keys
+    return keys
 
 
 @on_virtual_time
@@ -150,50 +156,120 @@ async def test_a_getter_that_gives_up_takes_no_key_with_it() -> None:
     assert await second == "a"
 
 
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "after", "failed", "get", "done", "wait"]), st.sampled_from("ab")),
-    max_size=50,
-)
+@on_virtual_time
+async def test_whoever_adds_a_thousand_keys_delays_nobody_else_by_more_than_one() -> None:
+    queue: WorkQueue[JobKey] = WorkQueue()
+    for number in range(1000):
+        queue.add(JobKey("crowd", f"{number}"))
+    for number in range(3):
+        queue.add(JobKey("a", f"{number}"))
+        queue.add(JobKey("b", f"{number}"))
+    order = [(await queue.get()) for _ in range(10)]
+    assert [key.namespace for key in order] == [*("crowd", "a", "b") * 3, "crowd"]
+    assert [key.name for key in order if key.namespace == "crowd"] == ["0", "1", "2", "3"]
 
 
-@settings(max_examples=200, deadline=None)
-@given(STEPS)
-def test_every_key_added_is_looked_at_later_and_never_twice_at_once(steps: list[tuple[str, str]]) -> None:
-    virtual_time.run(_live_through(steps))
+@on_virtual_time
+async def test_lanes_can_be_anything() -> None:
+    queue: WorkQueue[str] = WorkQueue(lane_of=lambda key: key[0])
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    assert [await queue.get() for _ in range(4)] == ["a1", "b1", "a2", "a3"]
 
 
-async def _live_through(steps: list[tuple[str, str]]) -> None:
-    queue: WorkQueue[str] = WorkQueue(chance=random.Random(0))
-    owed: set[str] = set()
-    active: set[str] = set()
+@on_virtual_time
+async def test_the_time_a_key_waits_for_a_worker_is_measured() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 10 * SECOND)
+    await passing(13 * SECOND)
+    assert queue.depth == 1
+    await queue.get()
+    assert (queue.depth, queue.active) == (0, 1)
+    assert queue.waits.total == pytest.approx(3)
 
-    async def take() -> None:
-        for key in await taken(queue):
-            assert key not in active
-            active.add(key)
-            owed.discard(key)
 
-    for step, key in steps:
-        if step in ("add", "after", "failed"):
-            owed.add(key)
-        match step:
-            case "add":
-                queue.add(key)
-            case "after":
-                queue.add_after(key, SECOND)
-            case "failed":
-                queue.add_failed(key)
-            case "get":
-                await take()
-            case "done" if key in active:
-                active.discard(key)
-                queue.done(key)
-            case "wait":
-                await passing(SECOND)
-    for key in sorted(active):
-        active.discard(key)
-        queue.done(key)
-    await passing(timedelta(minutes=2))
-    await take()
-    assert not owed
-    assert len(queue) == 0
+KEYS = [JobKey(namespace, name) for namespace in "xyz" for name in "abc"]
+
+
+class Model(RuleBasedStateMachine):
+    """A queue beside what it promises: no key lost, none handed out twice at once, lanes in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner(loop_factory=virtual_time.VirtualLoop)
+        self.queue: WorkQueue[JobKey] = self.do(self.made())
+        self.owed: set[JobKey] = set()
+        """Added since they were last handed out."""
+        self.active: set[JobKey] = set()
+        self.passed_over: dict[str, list[str]] = {}
+        """For each lane with a ready key: which lanes were served since it last was, or became ready."""
+
+    async def made(self) -> WorkQueue[JobKey]:
+        return WorkQueue(chance=random.Random(0))
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    @rule(key=st.sampled_from(KEYS), how=st.sampled_from(["add", "after", "failed"]))
+    def add(self, key: JobKey, how: str) -> None:
+        async def act() -> None:
+            match how:
+                case "add":
+                    self.queue.add(key)
+                case "after":
+                    self.queue.add_after(key, SECOND)
+                case _:
+                    self.queue.add_failed(key)
+
+        self.do(act())
+        self.owed.add(key)
+
+    @rule(often=st.integers(1, 9))
+    def get(self, often: int) -> None:
+        for _ in range(often):
+            self.get_one()
+
+    def get_one(self) -> None:
+        for key in self.do(taken(self.queue, 1)):
+            assert key not in self.active
+            assert key in self.owed
+            for lane, served in self.passed_over.items():
+                if lane != key.namespace:
+                    assert key.namespace not in served, f"{lane} was passed over twice"
+                    served.append(key.namespace)
+            self.passed_over.pop(key.namespace, None)
+            self.active.add(key)
+            self.owed.discard(key)
+        self.every_key_owed_is_kept()
+
+    @precondition(lambda self: self.active)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.active)))
+        self.active.discard(key)
+
+        async def act() -> None:
+            self.queue.done(key)
+
+        self.do(act())
+
+    @rule()
+    def wait(self) -> None:
+        self.do(passing(SECOND))
+
+    @invariant()
+    def every_key_owed_is_kept(self) -> None:
+        for lane in self.queue._lanes:
+            self.passed_over.setdefault(lane, [])
+        kept = self.queue._waiting | set(self.queue._timers)
+        assert kept == self.owed
+        ready = {key for lane in self.queue._lanes.values() for key, _ in lane}
+        assert ready == self.queue._waiting - self.active
+        assert sorted(self.queue._turns) == sorted(self.queue._lanes)
+
+    def teardown(self) -> None:
+        self.runner.close()
+
+
+TestQueueKeepsItsPromises = Model.TestCase
+TestQueueKeepsItsPromises.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
