@@ -45,22 +45,29 @@ class Operator:
         for frontend in frontends:
             kind = _Kind(frontend, client, clock, cluster, namespace, workers)
             self._kinds[kind.resource.api_version, kind.resource.kind] = kind
+        kinds = self._kinds.values()
+        self.controllers = {kind.controller.name: kind.controller for kind in kinds}
+        self.informers: dict[str, Informer[Any]] = {
+            PODS.full_name: self._pods,
+            SERVICES.full_name: self._services,
+            **{kind.resource.full_name: kind.jobs for kind in kinds},
+        }
         self._ready = asyncio.Event()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the cluster is known and jobs are being worked on."""
+        return self._ready.is_set()
 
     async def run(self) -> None:
         """Keep every job on its way."""
         async with self._events.running(), asyncio.TaskGroup() as tasks:
-            informers: list[Informer[Any]] = [
-                self._pods,
-                self._services,
-                *(kind.jobs for kind in self._kinds.values()),
-            ]
-            for informer in informers:
+            for informer in self.informers.values():
                 tasks.create_task(informer.run())
             # Deciding on half a picture would create what is there already.
-            await asyncio.gather(*(informer.wait_synced() for informer in informers))
-            for kind in self._kinds.values():
-                tasks.create_task(kind.controller.run())
+            await asyncio.gather(*(informer.wait_synced() for informer in self.informers.values()))
+            for controller in self.controllers.values():
+                tasks.create_task(controller.run())
             self._ready.set()
 
     async def wait_ready(self) -> None:
@@ -93,7 +100,9 @@ class _Kind:
             client, self.resource, dict, namespace=namespace, on_change=self._changed
         )
         reconciler = JobReconciler(frontend, client, clock, self.jobs.store, cluster)
-        self.controller: Controller[JobKey] = Controller(frontend.plural, reconciler.reconcile, workers=workers)
+        self.controller: Controller[JobKey] = Controller(
+            self.resource.full_name, reconciler.reconcile, workers=workers
+        )
 
     def _changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         meta = (new or old or {})["metadata"]

@@ -75,6 +75,11 @@ class Informer(Generic[T]):
         self._streaming = streaming
         self._failures = 0
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether the store holds a complete list."""
+        return self._synced.is_set()
+
     async def wait_synced(self) -> None:
         """Return once the store holds a complete list."""
         await self._synced.wait()

@@ -21,6 +21,11 @@ class Resource:
         """What objects of this kind carry as `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def full_name(self) -> str:
+        """The plural with its group, as in `jobs.batch`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """Where an object or a collection is found, percent-encoded; no namespace means all of them."""
         parts = ["apis", self.group] if self.group else ["api"]

@@ -61,14 +61,14 @@ def _lines(family: Family) -> Iterator[str]:
         if isinstance(value, Histogram):
             yield from _histogram_lines(family.name, labels, value)
         else:
-            yield f"{family.name}{_braced(labels)} {value:.17g}"
+            yield f"{family.name}{_braced(labels)} {value}"
 
 
 def _histogram_lines(name: str, labels: Labels, histogram: Histogram) -> Iterator[str]:
     bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
     for bound, count in zip(bounds, accumulate(histogram.counts), strict=True):
         yield f"{name}_bucket{_braced({**labels, 'le': bound})} {count}"
-    yield f"{name}_sum{_braced(labels)} {histogram.total:.17g}"
+    yield f"{name}_sum{_braced(labels)} {histogram.total}"
     yield f"{name}_count{_braced(labels)} {histogram.count}"
 
 
