@@ -74,6 +74,7 @@ async def test_versions_that_were_compacted_are_gone_after_a_restart(plane: Cont
         plane.etcd.compact()
         plane.stop_apiserver()
         plane.start_apiserver()
+        await admin.list(CONFIG_MAPS, "default")  # finds the old connection dead and makes a new one
         with pytest.raises(Gone):
             async for _ in admin.watch(CONFIG_MAPS, "default", since=old):
                 pass
