@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pliant.errors import AlreadyExists, ApiError, NotFound, ServerError, TooManyRequests, Unreachable
+from pliant.errors import AlreadyExists, ApiError, LeaseLost, NotFound, ServerError, TooManyRequests, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from pliant.model.actions import EmitEvent
@@ -163,6 +163,8 @@ class EventRecorder:
         count = told.count
         try:
             await (self._recount(told) if told.written else self._create(told))
+        except LeaseLost:
+            return  # nothing may be said any more; whoever leads now tells what there is to tell
         except _PASSING as error:
             told.failures += 1
             if told.failures < ATTEMPTS:

@@ -1,4 +1,4 @@
-"""Every right the operator needs, and why: what `pliant doctor` asks for and what its roles grant."""
+"""Every right the operator needs, and why: what `pliant doctor` asks a cluster for."""
 
 from __future__ import annotations
 

@@ -21,7 +21,18 @@ from tests.virtual_time import passing, quiet
 NAMES = ["a", "b"]
 OURS = ["write", "write, reply late", "remove", "remove, reply late", "late replies"]
 THEIRS = ["put", "delete", "bookmark", "others write"]
-MISFORTUNES = ["end", "break", "break in a line", "expire", "forget", "break and forget", "refuse", "slow lists"]
+MISFORTUNES = [
+    "end",
+    "break",
+    "break in a line",
+    "expire",
+    "forget",
+    "break and forget",
+    "refuse",
+    "slow lists",
+    "say again",
+    "say all again",
+]
 STEP = st.tuples(
     st.sampled_from(OURS) | st.sampled_from(THEIRS) | st.sampled_from(MISFORTUNES),
     st.sampled_from(NAMES),
@@ -115,28 +126,31 @@ class World:
         match what:
             case "late replies":
                 self.reply_late()
-            case "bookmark":
-                server.bookmark()
-            case "others write":
-                server.pass_unseen(3)
             case "slow lists":
                 server.list_delay = 0.0 if server.list_delay else 1.0
-            case "end":
-                server.end_watches()
-            case "break":
-                server.end_watches(LOST)
-            case "break in a line":
-                server.end_watches(LOST, half_a_line=True)
-            case "expire":
-                server.say_in_stream(line("ERROR", status(410, "Expired")))
-            case "forget":
-                server.forget_history()
             case "break and forget":
                 server.end_watches(LOST)
                 server.pass_unseen(1)
                 server.forget_history()
             case "refuse":
                 server.refusals.append(LOST)
+            case _ if what in self.simple:
+                self.simple[what]()
+
+    @property
+    def simple(self) -> dict[str, Callable[[], None]]:
+        server = self.server
+        return {
+            "bookmark": server.bookmark,
+            "others write": lambda: server.pass_unseen(3),
+            "end": server.end_watches,
+            "break": lambda: server.end_watches(LOST),
+            "break in a line": lambda: server.end_watches(LOST, half_a_line=True),
+            "expire": lambda: server.say_in_stream(line("ERROR", status(410, "Expired"))),
+            "forget": server.forget_history,
+            "say again": lambda: server.say_again(1),
+            "say all again": lambda: server.say_again(9),
+        }
 
     def reply_late(self) -> None:
         for reply in self.late:

@@ -96,6 +96,11 @@ class ToyServer:
             stream.put_nowait(because)
         self._streams.clear()
 
+    def say_again(self, many: int) -> None:
+        """Tell watchers the last changes once more, as an impatient proxy might."""
+        for _, kind, obj in self.history[-many:]:
+            self._send(line(kind, obj))
+
     def say_in_stream(self, text: bytes) -> None:
         """Write anything into every watch."""
         self._send(text)
