@@ -17,8 +17,8 @@ _LAST_PORT = 65535
 def add_node_options(parser: ArgumentParser) -> None:
     """Let people choose the nodes of the cluster."""
     nodes = parser.add_argument_group("nodes")
-    nodes.add_argument("--nodes", type=_positive, default=1, metavar="N", help="how many (1)")
-    nodes.add_argument("--node-cpu", type=_positive, metavar="N", help="CPUs of each (those of this machine)")
+    nodes.add_argument("--nodes", type=positive, default=1, metavar="N", help="how many (1)")
+    nodes.add_argument("--node-cpu", type=positive, metavar="N", help="CPUs of each (those of this machine)")
     nodes.add_argument(
         "--node-memory", type=_memory, metavar="SIZE", help="memory of each, as 8Gi (this machine's)"
     )
@@ -70,14 +70,15 @@ def duration(text: str) -> timedelta:
         raise ArgumentTypeError(str(error)) from None
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """A whole number above zero, as an option's type."""
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
 
 
 def _count(text: str) -> int:
-    return 0 if text == "0" else _positive(text)
+    return 0 if text == "0" else positive(text)
 
 
 def _memory(text: str) -> str:

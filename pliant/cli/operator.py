@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from pliant.cli.cluster_options import positive
+
 if TYPE_CHECKING:
+    from pliant.controllers.telemetry import Telemetry
     from pliant.kube.client import KubeClient
+    from pliant.kube.election import Elector
+    from pliant.kube.http import HttpTransport
+    from pliant.kube.transport import Transport
 
 EPILOG = """\
 Uses the cluster of --kubeconfig, of $KUBECONFIG, of the pod it runs in, or of ~/.kube/config, in that order.
 Nothing is installed unless asked for. Stops in good order on SIGTERM.
 
+Several operators with --leader-elect agree on one that works, by a Lease; the others stand by. One that loses the
+lease ends with an error, for whoever started it to start it again.
+
 examples:
   pliant operator --install-crds                  teach the cluster our kinds, then work
   pliant operator --namespace team-a              only the jobs of one namespace
+  pliant operator --leader-elect --metrics-bind-address :8080
+                                                  as in a cluster: one of several, watched by Prometheus
 """
+
+log = logging.getLogger(__name__)
 
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
     from pliant.cli.logformat import FORMATS
+    from pliant.cli.operator_options import add_cluster_options, add_lease_options, add_page_options
 
     parser.epilog = EPILOG
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster")
-    parser.add_argument("--context", metavar="NAME", help="which context of the kubeconfig")
+    add_cluster_options(parser)
     parser.add_argument("--namespace", metavar="NAME", help="only the jobs of this namespace (all)")
     parser.add_argument("--install-crds", action="store_true", help="install or update the resource definitions")
+    parser.add_argument(
+        "--workers", "--thread-num", type=positive, default=16, metavar="N", help="jobs looked at at a time (16)"
+    )
     parser.add_argument("--log-format", choices=FORMATS, default="text", help="text or json (text)")
+    add_page_options(parser)
+    add_lease_options(parser)
 
 
 def execute(args: Namespace) -> int:
@@ -41,42 +60,88 @@ def execute(args: Namespace) -> int:
 
 
 async def _operate(args: Namespace) -> int:
-    import logging
-
-    from pliant.cli.apply import install_crds
+    from pliant.cli.problems import first_error
     from pliant.cli.stopping import stopping
-    from pliant.kube.client import KubeClient
-    from pliant.kube.config import transport_for
-    from pliant.runtime.clock import SystemClock
 
-    log = logging.getLogger(__name__)
-    transport = transport_for(args.kubeconfig, args.context, SystemClock().now)
-    client = KubeClient(transport)
+    transport = _transport(args)
     with stopping() as stop:
         try:
-            if args.install_crds:
-                await install_crds(client)
-            await check_served(client, args.namespace)
-            log.info("operator starting", extra={"namespace": args.namespace or "all"})
-            await _work(client, args.namespace)
+            await _serve(args, transport)
         except asyncio.CancelledError:
             if stop.asked_by is None:
                 raise
             log.info("operator stopped", extra={"because": stop.asked_by.name})
+        except BaseExceptionGroup as group:
+            raise first_error(group) from group
         finally:
             await transport.aclose()
     return 0
 
 
-async def _work(client: KubeClient, namespace: str | None) -> None:
-    from pliant.cli.problems import first_error
+async def _serve(args: Namespace, transport: HttpTransport) -> None:
+    """Prepare everything, then work: at once, or as soon as the lease is ours."""
+    from pliant.cli.apply import install_crds
     from pliant.controllers.operator import Operator
+    from pliant.controllers.telemetry import Telemetry
+    from pliant.kube.client import KubeClient
+    from pliant.kube.metering import MeteredTransport
     from pliant.runtime.clock import SystemClock
 
-    try:
-        await Operator(client, SystemClock(), namespace=namespace).run()
-    except BaseExceptionGroup as group:
-        raise first_error(group) from group
+    telemetry = Telemetry()
+    metered = MeteredTransport(transport, telemetry.note_call, asyncio.get_running_loop().time)
+    elector = _elector(args, metered, transport.endpoint.namespace) if args.leader_elect else None
+
+    async def work(client: KubeClient) -> None:
+        log.info("operator starting", extra={"namespace": args.namespace or "all"})
+        telemetry.operator = Operator(client, SystemClock(), namespace=args.namespace, workers=args.workers)
+        await telemetry.operator.run()
+
+    async with AsyncExitStack() as stack:
+        await _serve_pages(args, telemetry, stack)
+        client = KubeClient(metered)
+        if args.install_crds:
+            await install_crds(client)
+        await check_served(client, args.namespace)
+        if elector is None:
+            await work(client)
+        else:
+            telemetry.is_leading = lambda: elector.is_leading
+            await elector.lead(work)
+
+
+async def _serve_pages(args: Namespace, telemetry: Telemetry, stack: AsyncExitStack) -> None:
+    from pliant.errors import NotPossibleHere
+    from pliant.runtime.health import serving
+
+    for host, wanted in filter(None, dict.fromkeys((args.metrics_bind_address, args.health_probe_bind_address))):
+        try:
+            taken = await stack.enter_async_context(serving(telemetry.pages, host, wanted))
+        except OSError as problem:
+            where = f"{host or ''}:{wanted}"
+            raise NotPossibleHere(f"metrics cannot be served on {where}: {problem.strerror or problem}") from None
+        log.info("serving metrics", extra={"host": host or "every address", "port": taken})
+
+
+def _elector(args: Namespace, transport: Transport, home: str) -> Elector:
+    from pliant.kube.election import Elector
+    from pliant.kube.lease import Candidacy, LeaseTerms, process_identity
+    from pliant.runtime.clock import SystemClock, uptime
+
+    namespace = args.lease_namespace or args.namespace or home or "default"
+    candidacy = Candidacy(namespace=namespace, name=args.lease_name, identity=process_identity())
+    terms = LeaseTerms.lasting(args.lease_duration, args.renew_deadline, args.retry_period)
+    return Elector(transport, candidacy, terms, now=SystemClock().now, uptime=uptime)
+
+
+def _transport(args: Namespace) -> HttpTransport:
+    from dataclasses import replace
+
+    from pliant.kube.config import transport_for
+    from pliant.kube.http import HttpTransport
+    from pliant.runtime.clock import SystemClock
+
+    found = transport_for(args.kubeconfig, args.context, SystemClock().now)
+    return HttpTransport(replace(found.endpoint, url=args.server.rstrip("/"))) if args.server else found
 
 
 async def check_served(client: KubeClient, namespace: str | None) -> None:

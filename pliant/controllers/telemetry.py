@@ -23,10 +23,10 @@ from pliant.runtime.metrics import CONTENT_TYPE, Family, Histogram, exposition
 class Telemetry:
     """Collects what is asked for at the moment it is asked for; meanwhile it costs next to nothing."""
 
-    def __init__(self, is_leading: Callable[[], bool]) -> None:
+    def __init__(self) -> None:
         self.operator: Operator | None = None
         """The one at work, once there is one."""
-        self._is_leading = is_leading
+        self.is_leading: Callable[[], bool] = lambda: True
         self._calls: Counter[Call] = Counter()
         self._durations: defaultdict[tuple[str, str], Histogram] = defaultdict(Histogram)
 
@@ -53,7 +53,7 @@ class Telemetry:
     def _families(self) -> Iterator[Family]:
         about = {"version": __version__, "python": platform.python_version()}
         yield Family("pliant_build_info", "gauge", "Which Pliant this is.", [(about, 1)])
-        yield Family("pliant_leader", "gauge", "Whether this process leads.", [({}, int(self._is_leading()))])
+        yield Family("pliant_leader", "gauge", "Whether this process leads.", [({}, int(self.is_leading()))])
         if self.operator is not None:
             yield from _controllers(self.operator.controllers)
             yield from _informers(self.operator.informers)

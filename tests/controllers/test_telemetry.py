@@ -21,7 +21,7 @@ SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? \S+$')
 async def test_an_operator_tells_what_it_does_without_naming_anything_of_its_users() -> None:
     async with serving() as served:
         await served.client.create(CRDS, None, AITrainingJob().crd())
-        telemetry = Telemetry(lambda: True)
+        telemetry = Telemetry()
         assert telemetry.pages["/healthz"]().status == telemetry.pages["/readyz"]().status == 200
         clock = asyncio.get_running_loop().time
         client = KubeClient(MeteredTransport(served.transport, telemetry.note_call, clock))
