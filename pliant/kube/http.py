@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -128,7 +129,7 @@ class HttpTransport:
                 return await self._open_session().request(
                     request.method,
                     self._url(request),
-                    data=request.body or None,
+                    data=_Body(request.body, request.admit) if request.body else None,
                     headers=headers,
                     timeout=timeout,
                     # A redirect would carry the credentials to whoever it names.
@@ -176,6 +177,20 @@ class HttpTransport:
 
 
 _admission: ContextVar[Callable[[], object] | None] = ContextVar("admission", default=None)
+
+
+class _Body(aiohttp.BytesPayload):
+    """Asks whether it may still leave when it is written, which is a turn of a busy loop after the connection."""
+
+    def __init__(self, value: bytes, admit: Callable[[], object] | None) -> None:
+        super().__init__(value)
+        self._admit = admit
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Leave, together with the head of the request."""
+        if self._admit is not None:
+            self._admit()
+        await super().write_with_length(writer, content_length)
 
 
 class _Connector(aiohttp.TCPConnector):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 from aiohttp import web
 
-from pliant.errors import LeaseLost
+from pliant.errors import LeaseLost, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.fencing import Fence, FencedTransport
 from pliant.kube.http import Endpoint, HttpTransport
@@ -107,3 +109,30 @@ async def test_no_stream_is_opened_when_the_lease_ends_meanwhile() -> None:
             await anext(KubeClient(FencedTransport(transport, fence)).watch(PODS, since="1"))
         assert arrived == []
         await transport.aclose()
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])
+async def test_not_a_byte_of_a_write_leaves_once_the_lease_has_ended(moment: int) -> None:
+    """However late that is: before the connection, after it, or when the loop gets round to the body."""
+    received: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard = await reader.read(1000)
+        writer.close()
+        await writer.wait_closed()
+        received.put_nowait(heard)
+
+    looks = count(1)
+    fence = Fence(lambda: 2000 if next(looks) >= moment else 1000)
+    fence.open(deadline=1010, end=1015)
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    transport = HttpTransport(Endpoint(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    client = KubeClient(FencedTransport(transport, fence))
+    with pytest.raises((LeaseLost, Unreachable), match="somebody else may be leading"):
+        await client.create(PODS, "default", {"metadata": {"name": "a"}})
+    assert next(looks) == moment + 1
+    await transport.aclose()
+    if moment > 1:
+        assert await received.get() == b""
+    server.close()
+    await server.wait_closed()
