@@ -1,0 +1,178 @@
+"""Operators that agree on one of them, through death, standstill and what a dead one had still on its way."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+
+import pytest
+
+from pliant.kube.resources import LEASES
+from tests.scenarios.cluster import Site, an_ordinary_user, cluster, real_cluster
+from tests.scenarios.jobs import FOREVER, group, job
+from tests.scenarios.scene import PATIENCE, Scene
+from tests.scenarios.tap import Arrival, Tap, tapped
+
+LEASE = 3.0
+DEADLINE = 2.0
+TRANSIT = 0.1
+"""Seconds that a request may take from its sender to the tap on a busy machine."""
+
+
+class Candidate:
+    """An operator that competes, and everything it ever asked for."""
+
+    def __init__(self, process: subprocess.Popen[str], tap: Tap, log: Path) -> None:
+        self.process = process
+        self.tap = tap
+        self.log = log
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.to_thread(self.process.wait)
+
+    @property
+    def renewals(self) -> list[float]:
+        """When it asked for the lease, first or again."""
+        return [
+            seen.at for seen in self.tap.arrivals if seen.method in ("POST", "PATCH") and "/leases" in seen.path
+        ]
+
+
+Enter = Callable[[str], Awaitable[Candidate]]
+
+
+@pytest.fixture(scope="module")
+def site(ground: str) -> Iterator[Site]:
+    """A cluster without an operator."""
+    with (
+        an_ordinary_user() as user,
+        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+async def enter(site: Site, scene: Scene) -> AsyncIterator[Enter]:
+    """Starts operators for one namespace, each of which reaches the cluster through a tap of its own."""
+    candidates: list[Candidate] = []
+    async with AsyncExitStack() as stack:
+
+        async def entered(name: str) -> Candidate:
+            tap, kubeconfig = await stack.enter_async_context(
+                tapped(site.kubeconfig, lambda text: site.user.write(f"{scene.namespace}-{name}", text))
+            )
+            log = site.user.home / f"{scene.namespace}-{name}.log"
+            words = ["--kubeconfig", kubeconfig, "--namespace", scene.namespace]
+            with log.open("w") as output:
+                process = site.user.start(
+                    "operator", *words, "--leader-elect", "--lease-duration", f"{LEASE}s", stderr=output
+                )
+            candidates.append(Candidate(process, tap, log))
+            return candidates[-1]
+
+        try:
+            yield entered
+        finally:
+            for candidate in candidates:
+                candidate.process.kill()
+                candidate.process.communicate()
+    for candidate in candidates:
+        assert "Traceback" not in candidate.log.read_text(), candidate.log.read_text()
+
+
+async def leader_other_than(scene: Scene, old: str = "") -> tuple[str, float]:
+    """Who leads next, and when that was heard of."""
+    listing = await scene.client.list(LEASES, scene.namespace)
+    async with asyncio.timeout(PATIENCE):
+        for lease in listing.items:
+            if lease["spec"].get("holderIdentity") not in (old, "", None):
+                return lease["spec"]["holderIdentity"], asyncio.get_running_loop().time()
+        changes = scene.client.watch(LEASES, scene.namespace, since=listing.resource_version)
+        async with aclosing(changes):
+            async for change in changes:
+                holder = ((change.object or {}).get("spec") or {}).get("holderIdentity")
+                if holder not in (old, "", None):
+                    return holder, asyncio.get_running_loop().time()
+    raise AssertionError("the watch ended")
+
+
+async def until_standing_by(candidate: Candidate) -> None:
+    """Wait until it follows the lease."""
+    async with asyncio.timeout(PATIENCE):
+        await candidate.tap.until(lambda seen: "watch=true" in seen.path and "/leases" in seen.path)
+
+
+def creates_a_pod(seen: Arrival) -> bool:
+    return seen.method == "POST" and seen.path.partition("?")[0].endswith("/pods")
+
+
+def tells_a_status(seen: Arrival) -> bool:
+    return seen.method == "PATCH" and seen.path.partition("?")[0].endswith("/status")
+
+
+@pytest.mark.parametrize("straggler", [creates_a_pod, tells_a_status])
+async def test_a_leader_that_stood_still_asks_for_nothing_and_what_it_had_asked_for_does_no_harm(
+    scene: Scene, enter: Enter, straggler: Callable[[Arrival], bool]
+) -> None:
+    clock = asyncio.get_running_loop().time
+    old = await enter("old")
+    name, _ = await leader_other_than(scene)
+    new = await enter("new")
+    await until_standing_by(new)
+
+    held = old.tap.hold(straggler)
+    await scene.submit(job("t", {"worker": group(FOREVER, 8)}))
+    async with asyncio.timeout(PATIENCE):
+        await held.caught.wait()
+    old.signal(signal.SIGSTOP)
+    stopped = clock()
+    _, taken = await leader_other_than(scene, name)
+    assert taken - stopped <= 1.1 * LEASE
+    await scene.until(lambda: scene.status("t").get("ready") == "8/8", "eight of eight ready")
+
+    before = {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
+    held.may_go.set()
+    old.signal(signal.SIGCONT)
+    assert await old.ended() == 1
+    assert "could not be renewed within 2s" in old.log.read_text()
+    late = [seen for seen in old.tap.arrivals if seen.at > old.renewals[-1] + DEADLINE + TRANSIT]
+    assert late == []
+
+    async with asyncio.timeout(PATIENCE):
+        assert b" 409 " in await held.answer
+    await scene.edit("t", {"spec": {"replicaSpecs": {"worker": {"replicas": 9}}}})
+    await scene.until(lambda: scene.status("t").get("ready") == "9/9", "nine of nine ready")
+    assert before.items() <= {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}.items()
+
+
+async def test_a_dead_leader_is_followed_within_its_lease_and_a_tenth(scene: Scene, enter: Enter) -> None:
+    old = await enter("old")
+    name, _ = await leader_other_than(scene)
+    new = await enter("new")
+    await until_standing_by(new)
+    old.signal(signal.SIGKILL)
+    died = asyncio.get_running_loop().time()
+    _, taken = await leader_other_than(scene, name)
+    assert DEADLINE <= taken - died <= 1.1 * LEASE
+    await scene.submit(job("t", {"worker": group("exit 0")}))
+    await scene.until_phase("t", "Succeed")
+
+
+async def test_a_leader_that_is_told_to_stop_hands_over_at_once(scene: Scene, enter: Enter) -> None:
+    old = await enter("old")
+    name, _ = await leader_other_than(scene)
+    new = await enter("new")
+    await until_standing_by(new)
+    old.signal(signal.SIGTERM)
+    told = asyncio.get_running_loop().time()
+    _, taken = await leader_other_than(scene, name)
+    assert taken - told < 1.0
+    assert await old.ended() == 0
