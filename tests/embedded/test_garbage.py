@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pliant.embedded.storage.store import Store
-from pliant.errors import BadRequest, Conflict, Forbidden, Invalid, NotFound
+from pliant.errors import Conflict, Forbidden, Invalid, NotFound
 from pliant.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, PODS, Resource
 from tests.embedded.serving import WIDGETS, Served, config, owned_by, pod, serving, widget, with_widgets
 
@@ -172,7 +172,7 @@ async def test_preconditions_guard_a_deletion(served: Served) -> None:
     stale = {"preconditions": {"resourceVersion": "1"}}
     reply, status = await served.call("DELETE", CONFIG_MAPS.path("default", "a"), stale)
     assert (reply.status, status["reason"]) == (409, "Conflict")
-    with pytest.raises(BadRequest, match="propagationPolicy"):
+    with pytest.raises(Invalid, match="propagationPolicy"):
         await served.client.delete(CONFIG_MAPS, "default", "a", propagation="Sideways")
     await served.client.delete(CONFIG_MAPS, "default", "a", uid=made["metadata"]["uid"])
     with pytest.raises(NotFound, match='configmaps "a" not found'):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from pliant.errors import Conflict, NotFound
+from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
@@ -62,8 +62,8 @@ class StandInNode:
                 await asyncio.sleep(LIFE + 0.1 * int(labels[INDEX]))
                 ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
                 await self._report(pod, "Failed" if code else "Succeeded", {"terminated": ended})
-        except (NotFound, Conflict):
-            return  # it left, or is another by now
+        except (NotFound, Conflict, Invalid):
+            return  # it left, or is another by now, whose uid cannot be patched
 
     async def _report(self, pod: Pod, phase: str, state: dict[str, Any]) -> None:
         trainer = {

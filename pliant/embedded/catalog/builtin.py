@@ -50,6 +50,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
             short_names=("po",),
             categories=("all",),
             subresources=("status", "log", "binding"),
+            has_generation=True,
             selectable_fields=_POD_FIELDS,
         ),
         _core("Secret", "secrets", columns.SECRET, selectable_fields=("type",)),

@@ -16,7 +16,7 @@ _CONTAINER: Final[dict[str, dict[str, Any]]] = {
     "name": _LABEL,
     "env": _MAY_REPEAT,
     "env[].name": {"minLength": 1},
-    "imagePullPolicy": {"default": "IfNotPresent", "enum": ["Always", "IfNotPresent", "Never"]},
+    "imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "ports": _MAY_REPEAT,
     "ports[].containerPort": _PORT,
     "ports[].protocol": _PROTOCOL,

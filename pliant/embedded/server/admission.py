@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pliant.embedded.catalog.crdrules import complete_crd, crd_problems
@@ -13,10 +13,12 @@ from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.addresses import NETWORK, Addresses
 from pliant.embedded.server.eventrules import event_problems
+from pliant.embedded.server.lifecycle import FOREGROUND, ORPHAN
 from pliant.embedded.server.podrules import complete_pod, pod_problems
 from pliant.embedded.storage.records import Object
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
+_STANDARD_FINALIZERS = frozenset({FOREGROUND, ORPHAN, "kubernetes"})
 
 Completes = Callable[[Object, Object | None], None]
 Finds = Callable[[Object, Object | None], list[Problem]]
@@ -55,6 +57,8 @@ class Admission:
         if (completes := self._completing.get(kind.key)) is not None:
             completes(obj, old)
         problems = _metadata_problems(obj["metadata"], old)
+        if not kind.is_custom and kind.key != CRDS:
+            problems += _finalizer_problems(obj["metadata"])
         if (finds := self._finding.get(kind.key)) is not None:
             problems += finds(obj, old)
         return problems
@@ -83,7 +87,7 @@ class Admission:
             return [_invalid("spec.clusterIPs[0]", address, "may not change once set")] if changed else []
         if not spec.get("ports") and address != "None" and spec.get("type") != "ExternalName":
             return [Problem("spec.ports", Reason.REQUIRED.cause, Reason.REQUIRED.words)]
-        return self._address_problems(address)
+        return _port_problems(spec.get("ports") or ()) + self._address_problems(address)
 
     def _address_problems(self, address: str) -> list[Problem]:
         if address in ("", "None"):
@@ -148,6 +152,31 @@ def _metadata_problems(metadata: Object, old: Object | None) -> list[Problem]:
         if new:
             why = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
             problems.append(Problem("metadata.finalizers", Reason.FORBIDDEN.cause, why + ", ".join(sorted(new))))
+    return problems
+
+
+def _finalizer_problems(metadata: Object) -> list[Problem]:
+    return [
+        _invalid(
+            f"metadata.finalizers[{index}]",
+            name,
+            "name is neither a standard finalizer name nor is it fully qualified",
+        )
+        for index, name in enumerate(metadata.get("finalizers") or ())
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
+
+
+def _port_problems(ports: Sequence[Object]) -> list[Problem]:
+    """Where there are several ports each needs a name of its own."""
+    problems, seen = [], set()
+    for index, port in enumerate(ports):
+        name = port.get("name")
+        if not name and len(ports) > 1:
+            problems.append(Problem(f"spec.ports[{index}].name", Reason.REQUIRED.cause, Reason.REQUIRED.words))
+        elif name and name in seen:
+            problems.append(Problem.of(f"spec.ports[{index}].name", Reason.DUPLICATE, name, ""))
+        seen.add(name)
     return problems
 
 

@@ -7,7 +7,8 @@ from urllib.parse import unquote
 
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.refusals import no_such_path, senseless
+from pliant.embedded.schema import Problem, Reason
+from pliant.embedded.server.refusals import no_such_path, senseless, unfit_options
 from pliant.embedded.storage.records import Key
 from pliant.kube.transport import Request
 
@@ -57,7 +58,8 @@ class Call:
         """Whether everything is to be done but kept."""
         wanted = self.text("dryRun")
         if wanted not in ("", "All"):
-            raise senseless(f'dryRun: Unsupported value: "{wanted}": supported values: "All"')
+            problem = Problem.of("dryRun", Reason.UNSUPPORTED, [wanted], 'supported values: "All"')
+            raise unfit_options(self.request.method, problem)
         return wanted == "All"
 
     @property

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 
+from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.answers import body_in, json_reply, list_chunks, success
 from pliant.embedded.server.bodies import read_body
 from pliant.embedded.server.calls import Call
 from pliant.embedded.server.lifecycle import DeleteOptions, Deletion, delete
 from pliant.embedded.server.reads import Selection
-from pliant.embedded.server.refusals import absent, forbidden, outdated, senseless
+from pliant.embedded.server.refusals import absent, forbidden, outdated, senseless, unfit_options
 from pliant.embedded.storage.records import Record
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.kube.transport import Reply
@@ -69,7 +70,9 @@ def read_options(call: Call) -> DeleteOptions:
     if not propagation and (stated.get("orphanDependents") or call.flag("orphanDependents")):
         propagation = "Orphan"
     if propagation not in _POLICIES:
-        raise senseless(f'propagationPolicy: Unsupported value: "{propagation}"')
+        why = 'supported values: "Background", "Foreground", "Orphan"'
+        problem = Problem.of("propagationPolicy", Reason.UNSUPPORTED, propagation, why)
+        raise unfit_options("DELETE", problem)
     try:
         return DeleteOptions(
             grace=None if grace is None else max(int(grace), 0),

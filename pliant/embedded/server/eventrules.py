@@ -14,9 +14,10 @@ _LEAST_REPEATED = 2
 
 
 def event_problems(event: Object, old: Object | None) -> list[Problem]:
-    """Everything wrong with an event that claims to be of the newer form; the older one is taken as it comes."""
+    """Everything wrong with an event of the newer form; the older one must only be about its own namespace."""
     if event.get("apiVersion") != EVENTS.api_version:
-        return []
+        place = (event.get("involvedObject") or {}).get("namespace")
+        return [_misplaced(place)] if place and place != event["metadata"].get("namespace") else []
     return _creation_problems(event) if old is None else _change_problems(event, EVENTS.shown(old))
 
 
@@ -35,9 +36,12 @@ def _creation_problems(event: Object) -> list[Problem]:
     if event.get("type") not in _TYPES:
         problems.append(Problem.of("type", Reason.INVALID, event.get("type") or "", "must be Normal or Warning"))
     if _place(event) != event["metadata"].get("namespace"):
-        why = "does not match event.namespace"
-        problems.append(Problem.of("involvedObject.namespace", Reason.INVALID, _place(event), why))
+        problems.append(_misplaced(_place(event)))
     return problems + _series_problems(event)
+
+
+def _misplaced(place: str) -> Problem:
+    return Problem.of("involvedObject.namespace", Reason.INVALID, place, "does not match event.namespace")
 
 
 def _series_problems(event: Object) -> list[Problem]:

@@ -77,17 +77,24 @@ def delete(transaction: Transaction, current: Record, options: DeleteOptions, no
     if not current.leaving:
         _choose_propagation(metadata, options.propagation)
     if grace == 0 and not holds(resource, obj):
-        return Deletion(transaction.remove(resource, current.decode()), is_gone=True)
+        last = current.decode()
+        if resource == PODS:
+            _mark_leaving(last["metadata"], 0, now, is_news=not current.leaving)
+        return Deletion(transaction.remove(resource, last), is_gone=True)
     known = metadata.get("deletionGracePeriodSeconds")
     if current.leaving and (known is None or grace >= known):
         return Deletion(current, is_gone=False)
-    metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
-    metadata["deletionGracePeriodSeconds"] = grace
-    if not current.leaving and metadata.get("generation"):
-        metadata["generation"] += 1
+    _mark_leaving(metadata, grace, now, is_news=not current.leaving)
     if resource == NAMESPACES:
         obj["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
     return Deletion(transaction.put(resource, obj), is_gone=False)
+
+
+def _mark_leaving(metadata: dict[str, Any], grace: int, now: datetime, *, is_news: bool) -> None:
+    metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
+    metadata["deletionGracePeriodSeconds"] = grace
+    if is_news and metadata.get("generation"):
+        metadata["generation"] += 1
 
 
 def grace_period(resource: str, obj: Object, options: DeleteOptions) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pliant.embedded.amounts import amount
 from pliant.embedded.schema import Problem, Reason, copied
 from pliant.embedded.storage.records import Object
 
 _UNITS = ("cpu", "memory")
+_PATIENCE = 300
 _ONLY = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -23,6 +25,9 @@ def complete_pod(pod: Object, old: Object | None) -> None:
     # The older name of the same field; clients still read either.
     spec["serviceAccount"] = spec.setdefault("serviceAccountName", "default")
     if old is None:
+        spec.setdefault("priority", 0)
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        _tolerate_for_a_while(spec)
         status = pod.setdefault("status", {})
         status.setdefault("phase", "Pending")
         status["qosClass"] = quality_of_service(spec)
@@ -35,7 +40,7 @@ def pod_problems(pod: Object, old: Object | None) -> list[Problem]:
         return [] if same else [Problem("spec", Reason.FORBIDDEN.cause, f"Forbidden: {_ONLY}")]
     if not pod["spec"].get("containers"):
         return [Problem("spec.containers", Reason.REQUIRED.cause, Reason.REQUIRED.words)]
-    return _repeated_names(pod["spec"]) + _unknown_volumes(pod["spec"])
+    return _repeated_names(pod["spec"]) + _unknown_volumes(pod["spec"]) + _limits_exceeded(pod["spec"])
 
 
 def quality_of_service(spec: Object) -> str:
@@ -50,7 +55,24 @@ def quality_of_service(spec: Object) -> str:
     return "Guaranteed"
 
 
+def _tolerate_for_a_while(spec: Object) -> None:
+    """A pod outlives five minutes without news of its node, unless it says otherwise."""
+    tolerations = spec.setdefault("tolerations", [])
+    for trouble in ("not-ready", "unreachable"):
+        key = f"node.kubernetes.io/{trouble}"
+        if not any(
+            each.get("key") in (None, "", key) and each.get("effect") in (None, "", "NoExecute")
+            for each in tolerations
+        ):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
+            )
+
+
 def _complete_container(container: Object) -> None:
+    image = str(container.get("image") or "")
+    is_pinned = "@" in image or (":" in image.rpartition("/")[2] and not image.endswith(":latest"))
+    container.setdefault("imagePullPolicy", "IfNotPresent" if is_pinned else "Always")
     resources = container.get("resources") or {}
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
@@ -79,6 +101,20 @@ def _repeated_names(spec: Object) -> list[Problem]:
             if name in seen:
                 problems.append(Problem.of(f"spec.{group}[{index}].name", Reason.DUPLICATE, name, ""))
             seen.add(name)
+    return problems
+
+
+def _limits_exceeded(spec: Object) -> list[Problem]:
+    problems = []
+    for group in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(group) or ()):
+            resources = container.get("resources") or {}
+            limits = resources.get("limits") or {}
+            for resource, wanted in (resources.get("requests") or {}).items():
+                if resource in limits and amount(wanted) > amount(limits[resource]):
+                    why = f"must be less than or equal to {resource} limit of {limits[resource]}"
+                    place = f"spec.{group}[{index}].resources.requests"
+                    problems.append(Problem.of(place, Reason.INVALID, str(wanted), why))
     return problems
 
 

@@ -35,10 +35,11 @@ async def bind(store: Store, call: Call, clock: Clock) -> Reply:
             raise absent(call.kind, name)
         pod = current.decode()
         if current.leaving:
-            raise outdated(call.kind, name, f"pod {name} is being deleted, cannot be assigned to a host")
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
+            raise outdated(call.kind, name, why, part="/binding")
         if pod["spec"].get("nodeName"):
             why = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
-            raise outdated(call.kind, name, why)
+            raise outdated(call.kind, name, why, part="/binding")
         pod["spec"]["nodeName"] = node
         _note_scheduled(pod, timestamp(clock.now()))
         transaction.put("/pods", pod)

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.catalog.tables import table
+from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.answers import body_in, json_reply, list_chunks
 from pliant.embedded.server.calls import Call
-from pliant.embedded.server.refusals import absent, senseless
+from pliant.embedded.server.refusals import absent, senseless, unfit_options
 from pliant.embedded.server.selectors import FieldSelector, LabelSelector
 from pliant.embedded.storage.records import INDEXED, Record
 from pliant.embedded.storage.shelves import Shelves
@@ -22,6 +23,7 @@ from pliant.errors import Gone, ServerError
 from pliant.kube.transport import Reply, StreamReply
 
 _PARTIAL = "PartialObjectMetadata"
+_MATCHES = ("", "Exact", "NotOlderThan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,14 @@ def _past_listing(shelves: Shelves, call: Call, version: int) -> list[Record]:
 
 
 def _exact_version(call: Call) -> int | None:
-    return call.number("resourceVersion") if call.text("resourceVersionMatch") == "Exact" else None
+    match = call.text("resourceVersionMatch")
+    if match and not call.text("resourceVersion"):
+        why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise unfit_options("GET", Problem("resourceVersionMatch", Reason.FORBIDDEN.cause, why))
+    if match not in _MATCHES:
+        why = 'supported values: "Exact", "NotOlderThan", ""'
+        raise unfit_options("GET", Problem.of("resourceVersionMatch", Reason.UNSUPPORTED, match, why))
+    return call.number("resourceVersion") if match == "Exact" else None
 
 
 def _token(version: int, last: Record) -> str:

@@ -8,6 +8,14 @@ from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.schema import Problem, invalid
 from pliant.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 
+_OPTIONS = {
+    "GET": "ListOptions",
+    "POST": "CreateOptions",
+    "PUT": "UpdateOptions",
+    "PATCH": "PatchOptions",
+    "DELETE": "DeleteOptions",
+}
+
 
 def absent(kind: Kind, name: str) -> NotFound:
     """There is no such object."""
@@ -25,11 +33,12 @@ def taken(kind: Kind, name: str) -> AlreadyExists:
     return AlreadyExists(409, "AlreadyExists", message, details=_about(kind, name))
 
 
-def outdated(kind: Kind, name: str, why: str = "") -> Conflict:
-    """The object changed since the writer read it."""
+def outdated(kind: Kind, name: str, why: str = "", part: str = "") -> Conflict:
+    """The object, or a part of it, changed since the writer read it."""
     why = why or "the object has been modified; please apply your changes to the latest version and try again"
-    message = f'Operation cannot be fulfilled on {kind.qualified} "{name}": {why}'
-    return Conflict(409, "Conflict", message, details=_about(kind, name))
+    message = f'Operation cannot be fulfilled on {kind.qualified}{part} "{name}": {why}'
+    about = _about(kind, name)
+    return Conflict(409, "Conflict", message, details={**about, "kind": about["kind"] + part})
 
 
 def forbidden(kind: Kind, name: str, why: str) -> Forbidden:
@@ -41,6 +50,11 @@ def forbidden(kind: Kind, name: str, why: str) -> Forbidden:
 def unfit(kind: Kind, name: str, problems: Sequence[Problem]) -> Invalid:
     """The object breaks rules of its kind."""
     return invalid(kind.kind, kind.group, name, problems)
+
+
+def unfit_options(method: str, *problems: Problem) -> Invalid:
+    """The options of a request break the rules."""
+    return invalid(_OPTIONS[method], "meta.k8s.io", "", problems)
 
 
 def senseless(message: str) -> BadRequest:

@@ -14,6 +14,7 @@ from pliant.embedded.server.refusals import absent, no_such_path, outdated, sens
 from pliant.embedded.server.writes import Writer, read_patch
 from pliant.embedded.storage.records import Object
 from pliant.embedded.storage.shelves import Shelves
+from pliant.errors import ServerError
 from pliant.kube.transport import Reply
 
 
@@ -22,7 +23,13 @@ def read_scale(shelves: Shelves, call: Call) -> Reply:
     record = shelves.get(call.key)
     if record is None:
         raise absent(call.kind, call.name)
-    return json_reply(scale_of(call.kind, record.decode()))
+    obj, paths = record.decode(), _paths(call.kind)
+    if _at(obj, paths.spec) is None:
+        why = f'the spec replicas field "{paths.spec}" does not exist'
+        raise ServerError(
+            500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]}
+        )
+    return json_reply(scale_of(call.kind, obj))
 
 
 async def write_scale(writer: Writer, call: Call) -> Reply:

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
+from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.answers import CHUNK_BYTES, body_in, status_object
 from pliant.embedded.server.calls import Call
 from pliant.embedded.server.reads import Selection, as_table
-from pliant.embedded.server.refusals import senseless
+from pliant.embedded.server.refusals import unfit_options
 from pliant.embedded.storage.records import Event, Record, encode, record
 from pliant.embedded.storage.shelves import Shelves
 from pliant.errors import Gone
@@ -125,7 +126,8 @@ def _wants_state(call: Call, asked: int) -> bool:
     if not call.text("sendInitialEvents"):
         return asked == 0
     if call.text("resourceVersionMatch") != "NotOlderThan":
-        raise senseless("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+        why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise unfit_options("GET", Problem("resourceVersionMatch", Reason.FORBIDDEN.cause, why))
     return call.flag("sendInitialEvents")
 
 

@@ -23,6 +23,7 @@ from pliant.embedded.server.refusals import (
     senseless,
     taken,
     unfit,
+    unfit_options,
     unknown_fields,
     unsupported_media,
 )
@@ -175,9 +176,9 @@ class Writer:
             raise senseless(why)
         wish = call.text("fieldValidation") or "Warn"
         if wish not in _VALIDATIONS:
-            raise senseless(
-                f'fieldValidation: Unsupported value: "{wish}": supported values: "Ignore", "Strict", "Warn"'
-            )
+            why = 'supported values: "", "Ignore", "Strict", "Warn"'
+            problem = Problem.of("fieldValidation", Reason.UNSUPPORTED, wish, why)
+            raise unfit_options(call.request.method, problem)
         unknown = kind.schema.prune(obj) if kind.schema is not None else []
         if unknown and wish == "Strict":
             raise unknown_fields(kind, unknown)
@@ -242,6 +243,8 @@ def _require_current(call: Call, old: Object, new: Object, *, unconditional: boo
     if stated and stated != present:
         raise outdated(call.kind, call.name)
     uid = new["metadata"].get("uid")
+    if uid and uid != old["metadata"]["uid"] and call.request.method == "PATCH":
+        raise unfit(call.kind, call.name, [Problem.of("metadata.uid", Reason.INVALID, uid, "field is immutable")])
     if uid and uid != old["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
         raise outdated(call.kind, call.name, why)
