@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import socket
 import statistics
 import subprocess
 import sys
@@ -22,9 +23,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
+
 from bench.crowd import Crowd
 from bench.recipe import PODS_PER_JOB, record, save
-from bench.servers import Calls, Server, calls, embedded, real, version
+from bench.servers import TICKS, Calls, Server, calls, embedded, real, version
 from pliant.cli.apply import install_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
@@ -36,6 +39,9 @@ ROOT = Path(__file__).parents[1]
 KOPF = "1.45.2"
 WARM_UP = 8
 """Jobs before the ones that count: when they run, everybody is there and knows everybody."""
+with socket.create_server(("127.0.0.1", 0)) as probe:
+    PAGES = f"127.0.0.1:{probe.getsockname()[1]}"
+"""Where our operator tells how often it looked."""
 FLOOR, OURS, PEER = "floor", "pliant", "kopf"
 
 
@@ -57,15 +63,18 @@ class Run:
     cpu: float
     peak: float
     """MiB."""
+    server_cpu: float
     calls: Calls
+    looks: float
+    """Reconciliations, where somebody counts them."""
 
 
 def contenders(with_kopf: bool) -> dict[str, Contender]:
     """Who takes part; KUBECONFIG and RECIPE stand for the files of each run."""
-    python = sys.executable
+    python, pages = sys.executable, ("--metrics-bind-address", PAGES)
     found = [
         Contender(FLOOR, (python, "-m", "bench.floor", "KUBECONFIG", "RECIPE"), is_told=True),
-        Contender(OURS, (python, "-m", "pliant", "operator", "--kubeconfig", "KUBECONFIG")),
+        Contender(OURS, (python, "-m", "pliant", "operator", "--kubeconfig", "KUBECONFIG", *pages)),
     ]
     if with_kopf:
         found.append(Contender(PEER, (str(kopf_python()), "-m", "bench.kopf_peer", "KUBECONFIG", "RECIPE")))
@@ -98,6 +107,23 @@ def running(command: tuple[str, ...], log: Path, *, told: bool = False) -> Itera
             process.kill()
 
 
+async def expected_to_last(process: subprocess.Popen[str], log: Path) -> None:
+    """Fail as soon as a program ends, in its own words."""
+    ended = asyncio.Event()
+    handle = os.pidfd_open(process.pid)
+    asyncio.get_running_loop().add_reader(handle, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        asyncio.get_running_loop().remove_reader(handle)
+        os.close(handle)
+    raise RuntimeError(f"{process.args!r} ended:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return log.read_text()[-2000:]
+
+
 async def measure(contender: Contender, server: Server, jobs: int, folder: Path) -> Run:
     """Let one contender bring up that many jobs on a server that has nothing to do yet."""
     transport = transport_for(server.kubeconfig, None, SystemClock().now)
@@ -105,27 +131,55 @@ async def measure(contender: Contender, server: Server, jobs: int, folder: Path)
     known = {"KUBECONFIG": str(server.kubeconfig), "RECIPE": str(folder / "recipe.json")}
     command = tuple(known.get(word, word) for word in contender.command)
     kubelet = (sys.executable, "-m", "bench.standin", str(server.kubeconfig))
+    log, kubelet_log = folder / f"{contender.name}.log", folder / "standin.log"
     try:
         await install_crds(client)
         crowd = Crowd(client)
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(crowd.follow())
+            others = [tasks.create_task(crowd.follow())]
             await crowd.wait_served()
-            with (
-                running(kubelet, folder / "standin.log"),
-                running(command, folder / f"{contender.name}.log", told=contender.is_told) as process,
-            ):
-                await crowd.bring_up([f"bench-9{number:04}" for number in range(WARM_UP)], process.stdin)
-                await server.settle()
-                before, used = await calls(client), cpu_ticks(process.pid)
-                seconds = await crowd.bring_up([f"bench-{number:05}" for number in range(jobs)], process.stdin)
-                await server.settle()
-                after = await calls(client)
-                cpu, peak = (cpu_ticks(process.pid) - used) / 100, _peak(process.pid)
-            following.cancel()
+            with running(kubelet, kubelet_log) as node, running(command, log, told=contender.is_told) as process:
+                others.append(tasks.create_task(expected_to_last(node, kubelet_log)))
+                others.append(tasks.create_task(expected_to_last(process, log)))
+                run = await _bring_up(crowd, client, server, process, jobs)
+                for each in others:
+                    each.cancel()
+                return run
     finally:
         await transport.aclose()
-    return Run(seconds, cpu, peak, after - before)
+    raise AssertionError("unreachable: the group returns or raises")
+
+
+async def _bring_up(
+    crowd: Crowd, client: KubeClient, server: Server, process: subprocess.Popen[str], jobs: int
+) -> Run:
+    await crowd.bring_up([f"bench-9{number:04}" for number in range(WARM_UP)], process.stdin)
+    await server.settle()
+    before, used, served, looked = await calls(client), _cpu(process.pid), server.cpu(), await _looks()
+    seconds = await crowd.bring_up([f"bench-{number:05}" for number in range(jobs)], process.stdin)
+    await server.settle()
+    return Run(
+        seconds,
+        cpu=_cpu(process.pid) - used,
+        peak=_peak(process.pid),
+        server_cpu=server.cpu() - served,
+        calls=await calls(client) - before,
+        looks=await _looks() - looked,
+    )
+
+
+async def _looks() -> float:
+    """How often our operator has looked at a job, if it is the one at work."""
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"http://{PAGES}/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+    except aiohttp.ClientConnectorError:
+        return 0.0
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("pliant_reconciles_total"))
+
+
+def _cpu(process: int) -> float:
+    return cpu_ticks(process) / TICKS
 
 
 def _peak(process: int) -> float:
@@ -150,17 +204,21 @@ def rounds(args: argparse.Namespace, folder: Path) -> dict[str, list[Run]]:
 
 def report(runs: dict[str, list[Run]], jobs: int) -> None:
     """Print medians and spreads."""
-    print(f"{'':<8}{'seconds':<22}{'to the floor, same round':<26}{'CPU s':>6}{'peak MiB':>10}")
+    columns = f"{'CPU s':>6}{'peak MiB':>10}{'server CPU s':>14}{'looks per job':>15}"
+    print(f"{'':<8}{'seconds':<24}{'to the floor, same round':<26}{columns}")
     for name, taken in runs.items():
         ratios = [run.seconds / floor.seconds for run, floor in zip(taken, runs[FLOOR], strict=False)]
-        cpu, peak = (statistics.median(column) for column in zip(*((r.cpu, r.peak) for r in taken), strict=True))
-        seconds = spread([run.seconds for run in taken])
-        print(f"{name:<8}{seconds:<22}{spread(ratios) if name != FLOOR else '':<26}{cpu:6.2f}{peak:10.0f}")
-    print("\ncalls per job, counted by the server (submission and stand-in included)")
+        times = f"{spread([run.seconds for run in taken]):<24}{spread(ratios) if name != FLOOR else '':<26}"
+        cpu, peak, served, looks = (
+            statistics.median(column)
+            for column in zip(*((run.cpu, run.peak, run.server_cpu, run.looks) for run in taken), strict=True)
+        )
+        print(f"{name:<8}{times}{cpu:6.2f}{peak:10.0f}{served:14.1f}{looks / jobs or '':>15}")
+    print("\ncalls per job, counted by the server (the submitter's and the stand-in's, too)")
     for name, taken in runs.items():
         counted = sum((run.calls for run in taken), Calls())
-        words = (f"{call} {number / jobs / len(taken):g}" for call, number in sorted(counted.items()))
-        print(f"{name:<8}{', '.join(words)}")
+        words = (f"{call} {number / jobs / len(taken):.4g}" for call, number in sorted(counted.items()))
+        print(f"  {name:<8}{', '.join(words)}")
 
 
 def spread(numbers: Sequence[float]) -> str:

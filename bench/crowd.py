@@ -15,7 +15,7 @@ from pliant.kube.informer import Informer
 from pliant.kube.resources import PODS
 
 SUBMITTERS = 16
-PATIENCE = 300.0
+PATIENCE = 120.0
 
 
 class Crowd:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
@@ -20,7 +21,7 @@ import yaml
 
 NAME = "bench-00000"
 UID = "00000000-0000-4000-8000-000000000000"
-AT_ONCE = 64
+AT_ONCE = int(os.environ.get("FLOOR_AT_ONCE", "64"))
 """Requests in flight at a time."""
 
 

@@ -1,4 +1,4 @@
-"""The same work by kopf: children when a job comes, a status when they exist, another when all of them run.
+"""The same work by kopf: children and a status when a job comes, another status when all of them run.
 
     python -m bench.kopf_peer KUBECONFIG RECIPE
 
@@ -53,12 +53,11 @@ class Peer:
         await self._stack.aclose()
 
     async def create(self, name: str, uid: str, **_: Any) -> None:
-        """Names before members, then the first status."""
+        """Names before members, and the first status before the second can come."""
         door = self._door
         assert door is not None
-        await asyncio.gather(*(door.send(write, name, uid) for write in self._services))
+        await asyncio.gather(*(door.send(write, name, uid) for write in (*self._services, self._first)))
         await asyncio.gather(*(door.send(write, name, uid) for write in self._members))
-        await door.send(self._first, name, uid)
 
     async def pod(self, name: str, body: Any, **_: Any) -> None:
         """Count who runs; with the last one comes the second status."""

@@ -24,8 +24,9 @@ from tests.controlplane.cluster import started
 from tests.controlplane.programs import find_programs
 from tests.scenarios.host import cpu_ticks, descendants
 
-CALM_TICKS = 2
-"""Hundredths of a second that a server at rest may use within a pulse."""
+TICKS = os.sysconf("SC_CLK_TCK")
+CALM = 0.02
+"""Seconds of processor time that a server at rest may use within a pulse."""
 PULSE = 0.5
 LONGEST_UNREST = 30.0
 COUNTED = ("aitrainingjobs", "pods", "services", "events")
@@ -46,13 +47,14 @@ class Server:
         """Wait until the server has nothing left to do, in the background or for anybody."""
         limit = time.monotonic() + LONGEST_UNREST
         while time.monotonic() < limit:
-            before = self._ticks()
+            before = self.cpu()
             await asyncio.sleep(PULSE)
-            if self._ticks() - before <= CALM_TICKS:
+            if self.cpu() - before <= CALM:
                 return
 
-    def _ticks(self) -> int:
-        return sum(cpu_ticks(process) for process in (self.process, *descendants(self.process)))
+    def cpu(self) -> float:
+        """Seconds of processor time it has used so far."""
+        return sum(cpu_ticks(process) for process in (self.process, *descendants(self.process))) / TICKS
 
 
 @contextmanager
