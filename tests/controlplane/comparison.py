@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from pliant.kube.transport import Reply, Request, Transport
-from tests.controlplane.exchanges import Exchange
+from tests.controlplane.exchange import Exchange
 
 CHOSEN = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "continue"})
 """Fields whose values a server chooses; only that they are there is compared."""
