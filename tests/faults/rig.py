@@ -23,7 +23,7 @@ from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
 from pliant.kube.transport import Reply, Request, Transport
 from pliant.model.labels import ATTEMPT
 from tests import virtual_time
-from tests.faults.seam import Faulty, Mortal
+from tests.faults.seam import Faulty, Mortal, Straggling
 from tests.faults.stand_in_node import Script, StandInNode
 
 JOBS = Resource(AITrainingJob.group, AITrainingJob.version, AITrainingJob.plural, AITrainingJob.kind)
@@ -85,6 +85,13 @@ class Ledger(DirectTransport):
 def play(scenario: Scenario, *, fatal: int | None = None, is_sent: bool = False) -> Run:
     """Run a scenario to rest, with the operator dying at its nth write if asked for, and coming back."""
     return virtual_time.run(_play(scenario, lambda inner: Mortal(inner, fatal=fatal, is_sent=is_sent)))
+
+
+def play_with_straggler(scenario: Scenario, at: int, arrives_after: float) -> Run:
+    """Run a scenario to rest, with a write that arrives when its operator is dead and another one at work."""
+    return virtual_time.run(
+        _play(scenario, lambda inner: Straggling(inner, fatal=at, arrives_after=arrives_after))
+    )
 
 
 def play_with_fault(scenario: Scenario, at: int, fault: str) -> Run:

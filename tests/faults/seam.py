@@ -48,6 +48,25 @@ class Mortal:
             await asyncio.Event().wait()  # the dead wait for ever
 
 
+class Straggling(Mortal):
+    """A transport whose owner dies at its nth write while that is under way, to arrive much later."""
+
+    def __init__(self, inner: Transport, *, fatal: int, arrives_after: float) -> None:
+        super().__init__(inner, fatal=fatal)
+        self._arrives_after = arrives_after
+        self._straggler: asyncio.Task[Reply] | None = None
+
+    async def send(self, request: Request) -> Reply:
+        """Exchange one request, unless the owner is dead or dies over it."""
+        if request.method != "GET" and self.writes + 1 == self._fatal and not self.died.is_set():
+            self._straggler = asyncio.create_task(self._arrive(request))
+        return await super().send(request)
+
+    async def _arrive(self, request: Request) -> Reply:
+        await asyncio.sleep(self._arrives_after)
+        return await self._inner.send(request)
+
+
 class Faulty:
     """A transport on which one write goes wrong while its owner lives on."""
 

@@ -1,0 +1,35 @@
+"""A write that arrives when its sender is dead and another operator at work does no harm, whenever that is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.rig import Run, Scenario, play, play_with_straggler
+from tests.faults.scenarios import SCENARIOS
+
+DELAYS = (0.01, 0.3, 1.1, 3.0, 7.0, 40.0)
+"""Seconds, from the midst of the successor's first pass to long after the end."""
+
+
+def assert_harmless(run: Run, undisturbed: Run, what: str) -> None:
+    assert run.end == undisturbed.end, what
+    assert run.late_writes == 0, f"{what}: still writing when everything is at rest"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_a_straggler_changes_nothing(scenario: Scenario) -> None:
+    undisturbed = play(scenario)
+    for write in range(1, undisturbed.writes + 1):
+        delay = DELAYS[write % len(DELAYS)]
+        run = play_with_straggler(scenario, write, delay)
+        assert_harmless(run, undisturbed, f"write {write} arrived after {delay}s")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+def test_no_straggler_changes_anything(scenario: Scenario, delay: float) -> None:
+    undisturbed = play(scenario)
+    for write in range(1, undisturbed.writes + 1):
+        run = play_with_straggler(scenario, write, delay)
+        assert_harmless(run, undisturbed, f"write {write} arrived after {delay}s")
