@@ -214,6 +214,8 @@ def report(runs: dict[str, list[Run]], jobs: int) -> None:
             for column in zip(*((run.cpu, run.peak, run.server_cpu, run.looks) for run in taken), strict=True)
         )
         print(f"{name:<8}{times}{cpu:6.2f}{peak:10.0f}{served:14.1f}{looks / jobs or '':>15}")
+    if not runs[FLOOR][0].calls:
+        return
     print("\ncalls per job, counted by the server (the submitter's and the stand-in's, too)")
     for name, taken in runs.items():
         counted = sum((run.calls for run in taken), Calls())

@@ -72,7 +72,9 @@ def embedded() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="pliant-bench-") as home:
         command = [sys.executable, "-m", "pliant", "up", "--foreground", "--no-operator"]
         environment = {**os.environ, "PLIANT_HOME": home}
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
             try:
                 assert process.stdout is not None
                 said = process.stdout.readline().strip()
