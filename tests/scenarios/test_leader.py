@@ -39,6 +39,11 @@ class Candidate:
             return await asyncio.to_thread(self.process.wait)
 
     @property
+    def writes(self) -> list[Arrival]:
+        """All it asked to be changed."""
+        return [seen for seen in self.tap.arrivals if seen.method != "GET" and "/leases" not in seen.path]
+
+    @property
     def renewals(self) -> list[float]:
         """When it asked for the lease, first or again."""
         return [
@@ -151,6 +156,29 @@ async def test_a_leader_that_stood_still_asks_for_nothing_and_what_it_had_asked_
     await scene.edit("t", {"spec": {"replicaSpecs": {"worker": {"replicas": 9}}}})
     await scene.until(lambda: scene.status("t").get("ready") == "9/9", "nine of nine ready")
     assert before.items() <= {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}.items()
+
+
+@pytest.mark.parametrize(
+    "writes", [50, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 7, 20, 90, 130, 200))]
+)
+async def test_a_leader_stopped_in_the_midst_of_much_work_asks_for_nothing_later(
+    scene: Scene, enter: Enter, writes: int
+) -> None:
+    old = await enter("old")
+    name, _ = await leader_other_than(scene)
+    await enter("new")
+    nowhere = group(FOREVER, 4)
+    nowhere["template"]["spec"]["nodeSelector"] = {"there-is": "none"}
+    for number in range(40):
+        await scene.submit(job(f"t{number}", {"worker": nowhere}))
+    async with asyncio.timeout(PATIENCE):
+        await old.tap.until(lambda seen: len(old.writes) >= writes)
+    old.signal(signal.SIGSTOP)
+    await leader_other_than(scene, name)
+    old.signal(signal.SIGCONT)
+    assert await old.ended() == 1
+    assert [seen for seen in old.tap.arrivals if seen.at > old.renewals[-1] + DEADLINE + TRANSIT] == []
+    await scene.until(lambda: len(scene.pods) == 160, "every pod made")
 
 
 async def test_a_dead_leader_is_followed_within_its_lease_and_a_tenth(scene: Scene, enter: Enter) -> None:
