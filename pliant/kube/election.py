@@ -221,12 +221,21 @@ class Elector:
         if not self.is_leading:
             return
         try:
-            await self._store({"holderIdentity": ""})
+            await self._let_go()
             self._tell(logging.INFO, "lease given back")
         except (ApiError, LeaseLost) as problem:
             self._tell(logging.WARNING, "lease not given back", because=problem)
         finally:
             self._fence.close()
+
+    async def _let_go(self) -> None:
+        try:
+            await self._store({"holderIdentity": ""})
+        except Conflict:
+            # A renewal that was cut off when the work ended may have been written all the same.
+            self._lease = await self._read()
+            if self._holder() == self._candidacy.identity:
+                await self._store({"holderIdentity": ""})
 
     def _holder(self) -> str:
         return (self._lease.spec.holder_identity or "") if self._lease is not None else ""
