@@ -63,18 +63,20 @@ class Tap:
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection until one of its ends has had enough; what arrived before is delivered."""
-        from_server, to_server = await self._connected()
-        back = asyncio.create_task(_pump(from_server, writer))
         try:
-            while (head := await _head(reader)) is not None:
-                await self._deliver(head, reader, to_server)
-        except ConnectionError:
+            from_server, to_server = await self._connected()
+            back = asyncio.create_task(_pump(from_server, writer))
+            try:
+                while (head := await _head(reader)) is not None:
+                    await self._deliver(head, reader, to_server)
+            finally:
+                back.cancel()
+                await asyncio.gather(back, return_exceptions=True)
+                to_server.transport.abort()
+        except (OSError, EOFError):
             return
         finally:
-            back.cancel()
-            await asyncio.gather(back, return_exceptions=True)
-            to_server.close()
-            writer.close()
+            writer.transport.abort()
 
     async def _deliver(self, head: bytes, reader: asyncio.StreamReader, to_server: asyncio.StreamWriter) -> None:
         length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
@@ -97,7 +99,7 @@ class Tap:
         reader, writer = await self._connected()
         writer.write(await self._signed(head) + body)
         answer = await reader.readuntil(b"\r\n")
-        writer.close()
+        writer.transport.abort()
         return answer
 
     async def _connected(self) -> Streams:

@@ -17,10 +17,9 @@ from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import PATIENCE, Scene
 from tests.scenarios.tap import Arrival, Tap, tapped
 
-LEASE = 6.0
-BUSY = 4.0
-"""What a busy machine may add to a take-over; on virtual time it is 1.1 x the lease exactly."""
-DEADLINE = 4.0
+LEASE = 9.0
+"""Seconds, and so many that a busy machine is not late by a tenth of it."""
+DEADLINE = 6.0
 TRANSIT = 1.0
 """Seconds that a request may take from its sender to the tap on a busy machine."""
 
@@ -54,11 +53,14 @@ class Candidate:
         return [seen for seen in self.tap.arrivals if seen.method != "GET" and "/leases" not in seen.path]
 
     @property
-    def renewals(self) -> list[float]:
+    def claims(self) -> list[float]:
         """When it asked for the lease, first or again."""
-        return [
-            seen.at for seen in self.tap.arrivals if seen.method in ("POST", "PATCH") and "/leases" in seen.path
-        ]
+        return [seen.at for seen in self.tap.arrivals if seen.method != "GET" and "/leases" in seen.path]
+
+    @property
+    def too_late(self) -> list[Arrival]:
+        """All it asked for after the deadline of its last renewal."""
+        return [seen for seen in self.tap.arrivals if seen.at > self.claims[-1] + DEADLINE + TRANSIT]
 
 
 Enter = Callable[[str], Awaitable[Candidate]]
@@ -103,20 +105,13 @@ async def enter(site: Site, scene: Scene) -> AsyncIterator[Enter]:
         assert "Traceback" not in candidate.log.read_text(), candidate.log.read_text()
 
 
-async def leader_other_than(scene: Scene, old: str = "") -> tuple[str, float]:
-    """Who leads next, and when that was heard of."""
+async def leader_other_than(scene: Scene, old: str = "") -> str:
+    """Who leads next."""
     listing = await scene.client.list(LEASES, scene.namespace)
-    async with asyncio.timeout(PATIENCE):
-        for lease in listing.items:
-            if lease["spec"].get("holderIdentity") not in (old, "", None):
-                return lease["spec"]["holderIdentity"], asyncio.get_running_loop().time()
-        changes = scene.client.watch(LEASES, scene.namespace, since=listing.resource_version)
-        async with aclosing(changes):
-            async for change in changes:
-                holder = ((change.object or {}).get("spec") or {}).get("holderIdentity")
-                if holder not in (old, "", None):
-                    return holder, asyncio.get_running_loop().time()
-    raise AssertionError("the watch ended")
+    for lease in listing.items:
+        if (holder := lease["spec"].get("holderIdentity") or "") not in (old, ""):
+            return str(holder)
+    return (await holders_until_another(scene, old, listing.resource_version))[-1]
 
 
 async def holders_until_another(scene: Scene, old: str, since: str) -> list[str]:
@@ -152,7 +147,7 @@ async def test_a_leader_that_stood_still_asks_for_nothing_and_what_it_had_asked_
 ) -> None:
     clock = asyncio.get_running_loop().time
     old = await enter("old")
-    name, _ = await leader_other_than(scene)
+    name = await leader_other_than(scene)
     new = await enter("new")
     await new.until(follows_the_lease)
 
@@ -162,8 +157,8 @@ async def test_a_leader_that_stood_still_asks_for_nothing_and_what_it_had_asked_
         await held.caught.wait()
     old.signal(signal.SIGSTOP)
     stopped = clock()
-    _, taken = await leader_other_than(scene, name)
-    assert taken - stopped <= 1.1 * LEASE + BUSY
+    await leader_other_than(scene, name)
+    assert new.claims[0] - stopped <= 1.1 * LEASE
     await scene.until(lambda: scene.status("t").get("ready") == "8/8", "eight of eight ready")
 
     before = {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
@@ -171,8 +166,7 @@ async def test_a_leader_that_stood_still_asks_for_nothing_and_what_it_had_asked_
     old.signal(signal.SIGCONT)
     assert await old.ended() == 1
     assert f"could not be renewed within {DEADLINE:g}s" in old.log.read_text()
-    late = [seen for seen in old.tap.arrivals if seen.at > old.renewals[-1] + DEADLINE + TRANSIT]
-    assert late == []
+    assert old.too_late == []
 
     async with asyncio.timeout(PATIENCE):
         assert b" 409 " in await held.answer
@@ -182,42 +176,42 @@ async def test_a_leader_that_stood_still_asks_for_nothing_and_what_it_had_asked_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("writes", [1, 7, 20, 50, 90, 130, 200])
+@pytest.mark.parametrize("writes", [1, 7, 20, 50, 90, 130])
 async def test_a_leader_stopped_in_the_midst_of_much_work_asks_for_nothing_later(
     scene: Scene, enter: Enter, writes: int
 ) -> None:
     old = await enter("old")
-    name, _ = await leader_other_than(scene)
+    name = await leader_other_than(scene)
     await enter("new")
     nowhere = group(FOREVER, 4)
     nowhere["template"]["spec"]["nodeSelector"] = {"there-is": "none"}
-    for number in range(40):
+    for number in range(20):
         await scene.submit(job(f"t{number}", {"worker": nowhere}))
     await old.until(lambda seen: len(old.writes) >= writes)
     old.signal(signal.SIGSTOP)
     await leader_other_than(scene, name)
     old.signal(signal.SIGCONT)
     assert await old.ended() == 1
-    assert [seen for seen in old.tap.arrivals if seen.at > old.renewals[-1] + DEADLINE + TRANSIT] == []
-    await scene.until(lambda: len(scene.pods) == 160, "every pod made")
+    assert old.too_late == []
+    await scene.until(lambda: len(scene.pods) == 80, "every pod made")
 
 
 async def test_a_dead_leader_is_followed_within_its_lease_and_a_tenth(scene: Scene, enter: Enter) -> None:
     old = await enter("old")
-    name, _ = await leader_other_than(scene)
+    name = await leader_other_than(scene)
     new = await enter("new")
     await new.until(follows_the_lease)
     old.signal(signal.SIGKILL)
     died = asyncio.get_running_loop().time()
-    _, taken = await leader_other_than(scene, name)
-    assert DEADLINE <= taken - died <= 1.1 * LEASE + BUSY
+    await leader_other_than(scene, name)
+    assert DEADLINE <= new.claims[0] - died <= 1.1 * LEASE
     await scene.submit(job("t", {"worker": group("exit 0")}))
     await scene.until_phase("t", "Succeed")
 
 
 async def test_a_leader_that_is_told_to_stop_hands_over_at_once(scene: Scene, enter: Enter) -> None:
     old = await enter("old")
-    name, _ = await leader_other_than(scene)
+    name = await leader_other_than(scene)
     new = await enter("new")
     await new.until(follows_the_lease)
     before = (await scene.client.list(LEASES, scene.namespace)).resource_version
