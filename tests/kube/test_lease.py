@@ -275,6 +275,23 @@ async def test_a_leader_that_stops_finishes_its_work_and_hands_over_at_once() ->
         assert site.leader == ""
 
 
+@on_virtual_time
+async def test_a_lease_is_given_back_though_the_answer_to_its_renewal_was_lost() -> None:
+    async with a_site() as site:
+        first, second = site.machine("first"), site.machine("second")
+        leading = candidate(first)
+        await quiet()
+        standby = candidate(second)
+        await passing(timedelta(seconds=3))
+        first.line = Line.DEAF
+        await passing(timedelta(seconds=2))
+        first.line = Line.FINE
+        await end_of(leading)
+        await quiet()
+        assert [who for _, who in site.leads] == ["first", "", "second"]
+        await end_of(standby)
+
+
 async def work_once(client: KubeClient) -> None:
     await client.patch(CONFIG_MAPS, "default", "mark", {"data": {"x": "y"}})
 
