@@ -18,9 +18,9 @@ from tests.scenarios.scene import PATIENCE, Scene
 from tests.scenarios.tap import Arrival, Tap, tapped
 
 LEASE = 9.0
-BUSY = 3.0
-"""What a busy machine may add to a take-over; on virtual time it is within 1.1 x the lease exactly."""
 """Seconds, and so many that a busy machine is not late by a tenth of it."""
+BUSY = 3.0
+"""What a very busy one may add to a take-over; on virtual time it is within 1.1 x the lease."""
 DEADLINE = 6.0
 TRANSIT = 1.0
 """Seconds that a request may take from its sender to the tap on a busy machine."""
