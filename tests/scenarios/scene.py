@@ -164,7 +164,9 @@ class Scene:
     async def until_phase(self, name: str, *phases: str) -> Object:
         """Wait for a job to reach one of these phases; its status then."""
         await self.until(lambda: self.phase(name) in phases, f"{name} in phase {' or '.join(phases)}")
-        return self.status(name)
+        status = self.status(name)
+        await self._caught_up()
+        return status
 
     async def until_gone(self) -> None:
         """Wait until no job, pod or service is left."""
@@ -200,6 +202,15 @@ class Scene:
         else:
             self._objects[change.kind, change.name] = change.object
         self._news.set()
+
+    async def _caught_up(self) -> None:
+        """See all that happened to pods so far: watches of two kinds tell what they saw in no order."""
+        listing = await self.client.list(PODS, self.namespace)
+        there = {pod["metadata"]["uid"] for pod in listing.items}
+        gone = {pod["metadata"]["uid"] for pod in self.pods.values()} - there
+        await self.until(
+            lambda: gone.isdisjoint(pod["metadata"]["uid"] for pod in self.pods.values()), "news of pods that are gone"
+        )
 
     def _of_kind(self, wanted: str) -> dict[str, Object]:
         return {name: each for (kind, name), each in self._objects.items() if kind == wanted}
