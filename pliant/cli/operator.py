@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from itertools import product
 from typing import TYPE_CHECKING
 
 from pliant.cli.cluster_options import positive
@@ -27,6 +29,8 @@ lease ends with an error, for whoever started it to start it again.
 examples:
   pliant operator --install-crds                  teach the cluster our kinds, then work
   pliant operator --namespace team-a              only the jobs of one namespace
+  pliant operator --namespace team-a --namespace team-b
+                                                  of two, with rights in these alone
   pliant operator --leader-elect --metrics-bind-address :8080
                                                   as in a cluster: one of several, watched by Prometheus
 """
@@ -41,7 +45,14 @@ def configure(parser: ArgumentParser) -> None:
 
     parser.epilog = EPILOG
     add_cluster_options(parser)
-    parser.add_argument("--namespace", metavar="NAME", help="only the jobs of this namespace (all)")
+    parser.add_argument(
+        "--namespace",
+        action="append",
+        default=[],
+        dest="namespaces",
+        metavar="NAME",
+        help="only the jobs of this namespace; say it again for another (all)",
+    )
     parser.add_argument("--install-crds", action="store_true", help="install or update the resource definitions")
     parser.add_argument(
         "--workers", "--thread-num", type=positive, default=16, metavar="N", help="jobs looked at at a time (16)"
@@ -92,8 +103,8 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
     elector = _elector(args, metered, transport.endpoint.namespace) if args.leader_elect else None
 
     async def work(client: KubeClient) -> None:
-        log.info("operator starting", extra={"namespace": args.namespace or "all"})
-        telemetry.operator = Operator(client, SystemClock(), namespace=args.namespace, workers=args.workers)
+        log.info("operator starting", extra={"namespace": ",".join(args.namespaces) or "all"})
+        telemetry.operator = Operator(client, SystemClock(), namespaces=args.namespaces, workers=args.workers)
         await telemetry.operator.run()
 
     async with AsyncExitStack() as stack:
@@ -101,7 +112,7 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
         client = KubeClient(metered)
         if args.install_crds:
             await install_crds(client)
-        await check_served(client, args.namespace)
+        await check_served(client, args.namespaces)
         if elector is None:
             await work(client)
         else:
@@ -127,7 +138,9 @@ def _elector(args: Namespace, transport: Transport, home: str) -> Elector:
     from pliant.kube.lease import Candidacy, LeaseTerms, process_identity
     from pliant.runtime.clock import SystemClock, uptime
 
-    namespace = args.lease_namespace or args.namespace or home or "default"
+    # Of several namespaces none is the one where all who work in them would meet.
+    only = args.namespaces[0] if len(set(args.namespaces)) == 1 else None
+    namespace = args.lease_namespace or only or home or "default"
     candidacy = Candidacy(namespace=namespace, name=args.lease_name, identity=process_identity())
     terms = LeaseTerms.lasting(args.lease_duration, args.renew_deadline, args.retry_period)
     return Elector(transport, candidacy, terms, now=SystemClock().now, uptime=uptime)
@@ -144,13 +157,13 @@ def _transport(args: Namespace) -> HttpTransport:
     return HttpTransport(replace(found.endpoint, url=args.server.rstrip("/"))) if args.server else found
 
 
-async def check_served(client: KubeClient, namespace: str | None) -> None:
+async def check_served(client: KubeClient, namespaces: Sequence[str] = ()) -> None:
     """Say at once what a cluster lacks, instead of waiting for it in silence."""
     from pliant.controllers.job import resource_of
     from pliant.errors import NotFound, NotPossibleHere
     from pliant.frontends import FRONTENDS
 
-    for frontend in FRONTENDS.values():
+    for frontend, namespace in product(FRONTENDS.values(), namespaces or (None,)):
         try:
             await client.raw(f"{resource_of(frontend).path(namespace)}?limit=1")
         except NotFound:

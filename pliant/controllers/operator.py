@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pliant.controllers.apply import Applier
@@ -11,7 +11,7 @@ from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
+from pliant.kube.joined import AnyInformer, informer_of
 from pliant.kube.objects import Pod, Service
 from pliant.kube.resources import PODS, SERVICES
 from pliant.model.job import JobKey
@@ -24,30 +24,30 @@ MANAGED = f"{MANAGED_BY}={MANAGER}"
 
 
 class Operator:
-    """Runs every kind of job on one cluster until cancelled."""
+    """Runs every kind of job on one cluster, or in some of its namespaces, until cancelled."""
 
     def __init__(
         self,
         client: KubeClient,
         clock: Clock,
         *,
-        namespace: str | None = None,
+        namespaces: Sequence[str] = (),
         frontends: Iterable[Frontend] = tuple(FRONTENDS.values()),
         workers: int = 16,
     ) -> None:
-        watched: dict[str, Any] = {"namespace": namespace, "labels": MANAGED, "indexes": {OWNER: _owners}}
-        self._pods = Informer(client, PODS, Pod, on_change=self._member, **watched)
-        self._services = Informer(client, SERVICES, Service, on_change=self._member, **watched)
+        watched: dict[str, Any] = {"namespaces": namespaces, "labels": MANAGED, "indexes": {OWNER: _owners}}
+        self._pods = informer_of(client, PODS, Pod, on_change=self._member, **watched)
+        self._services = informer_of(client, SERVICES, Service, on_change=self._member, **watched)
         applier = Applier(client, clock, self._pods.store, self._services.store)
         self._events = applier.events
         cluster = Cluster(self._pods.store, self._services.store, applier)
         self._kinds: dict[tuple[str, str], _Kind] = {}
         for frontend in frontends:
-            kind = _Kind(frontend, client, clock, cluster, namespace, workers)
+            kind = _Kind(frontend, client, clock, cluster, namespaces, workers)
             self._kinds[kind.resource.api_version, kind.resource.kind] = kind
         kinds = self._kinds.values()
         self.controllers = {kind.controller.name: kind.controller for kind in kinds}
-        self.informers: dict[str, Informer[Any]] = {
+        self.informers: dict[str, AnyInformer[Any]] = {
             PODS.full_name: self._pods,
             SERVICES.full_name: self._services,
             **{kind.resource.full_name: kind.jobs for kind in kinds},
@@ -92,12 +92,12 @@ class _Kind:
         client: KubeClient,
         clock: Clock,
         cluster: Cluster,
-        namespace: str | None,
+        namespaces: Sequence[str],
         workers: int,
     ) -> None:
         self.resource = resource_of(frontend)
-        self.jobs: Informer[dict[str, Any]] = Informer(
-            client, self.resource, dict, namespace=namespace, on_change=self._changed
+        self.jobs: AnyInformer[dict[str, Any]] = informer_of(
+            client, self.resource, dict, namespaces=namespaces, on_change=self._changed
         )
         reconciler = JobReconciler(frontend, client, clock, self.jobs.store, cluster)
         self.controller: Controller[JobKey] = Controller(

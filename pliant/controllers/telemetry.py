@@ -13,7 +13,7 @@ from typing import Any
 
 from pliant import __version__
 from pliant.controllers.operator import Operator
-from pliant.kube.informer import Informer
+from pliant.kube.joined import AnyInformer
 from pliant.kube.metering import Call
 from pliant.runtime.controller import Controller, Result
 from pliant.runtime.health import Page, Pages
@@ -102,7 +102,7 @@ def _controllers(controllers: Mapping[str, Controller[Any]]) -> Iterator[Family]
     yield Family("pliant_reconciles_total", "counter", "Reconciliations, by how they ended.", ends)
 
 
-def _informers(informers: Mapping[str, Informer[Any]]) -> Iterator[Family]:
+def _informers(informers: Mapping[str, AnyInformer[Any]]) -> Iterator[Family]:
     for name, kind, told, value in _OF_INFORMERS:
         yield Family(name, kind, told, [({"resource": it}, value(found)) for it, found in informers.items()])
 

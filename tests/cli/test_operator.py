@@ -49,6 +49,8 @@ def test_nothing_said_means_alone_and_unwatched() -> None:
     args = understood()
     assert (args.leader_elect, args.metrics_bind_address, args.workers) == (False, None, 16)
     assert (args.lease_duration, args.lease_name) == (timedelta(seconds=15), "pliant-operator")
+    assert args.namespaces == []
+    assert understood("--namespace", "a", "--namespace=b").namespaces == ["a", "b"]
     assert understood("--leader-elect").leader_elect is True
     assert understood("--leader-elect=false").leader_elect is False
 

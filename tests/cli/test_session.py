@@ -77,10 +77,10 @@ async def test_an_operator_says_what_a_cluster_lacks() -> None:
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
         client = KubeClient(DirectTransport(api))
         with pytest.raises(NotPossibleHere, match=r"does not know the kind AITrainingJob.*--install-crds"):
-            await check_served(client, None)
+            await check_served(client)
         for _ in range(2):  # a second time updates what is there
             await install_crds(client)
-        await check_served(client, "default")
+        await check_served(client, ["default"])
 
 
 async def test_several_jobs_end_in_one_verdict_each() -> None:
