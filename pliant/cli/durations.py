@@ -1,4 +1,4 @@
-"""Reads and writes spans of time the way people do: `90s`, `5m`, `1h30m`."""
+"""Reads and writes spans of time the way people and Go programs do: `90s`, `5m`, `1h30m`, `1.5h`, `500ms`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from datetime import timedelta
 
 from pliant.errors import UserError
 
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+_NUMBER = r"\d+\.?\d*|\.\d+"
+_PART = re.compile(rf"({_NUMBER})(h|ms|[uµμ]s|ns|m|s)", re.ASCII)
+_BARE = re.compile(_NUMBER, re.ASCII)
 _LONGEST = timedelta(days=365)
 
 
-def parse_duration(text: str) -> timedelta:
-    """The span a person wrote; a bare number is in seconds."""
+def parse_duration(text: str, *, none: bool = False) -> timedelta:
+    """The span a person wrote; a bare number is in seconds, and `none` allows for 0."""
     whole = text.strip().lower()
-    seconds = float(whole) if re.fullmatch(r"\d+(\.\d+)?", whole) else None
+    seconds = float(whole) if _BARE.fullmatch(whole) else None
     if seconds is None and whole and not _PART.sub("", whole):
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(whole))
-    if not seconds or seconds > _LONGEST.total_seconds():
-        raise UserError(f"`{text}` is not a duration; write 30s, 5m or 1h30m")
-    return timedelta(seconds=seconds)
+    span = timedelta(seconds=seconds) if seconds is not None and seconds <= _LONGEST.total_seconds() else None
+    if span is None or not (span or none):
+        raise UserError(f"`{text}` is not a duration; write 30s, 5m or 1h30m{', or 0' if none else ''}")
+    return span
 
 
 def duration_text(span: timedelta) -> str:

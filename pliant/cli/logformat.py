@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 
 FORMATS = ("text", "json")
+DETAILED = 4
+"""The verbosity from which on it is told what led to nothing, too: passes that wait, writes that came too late."""
 _ORDINARY = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
-def write_log(form: str = "text", *, to: Path | None = None, also: logging.Handler | None = None) -> None:
+def write_log(
+    form: str = "text", *, to: Path | None = None, also: logging.Handler | None = None, verbosity: int = 0
+) -> None:
     """Send everything from `info` on to a file, or to the standard error; and to one handler more."""
     handler = logging.FileHandler(to, encoding="utf-8") if to else logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     root = logging.getLogger()
     root.handlers = [handler, also] if also else [handler]
     root.setLevel(logging.INFO)
+    logging.getLogger("pliant").setLevel(logging.DEBUG if verbosity >= DETAILED else logging.NOTSET)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    if form == "json":
+        # Whoever reads records reads nothing else: what Python would print itself becomes one, too.
+        logging.captureWarnings(True)
+        sys.excepthook = _tell_crash
+
+
+def _tell_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    logging.getLogger("pliant").critical("internal error", exc_info=(kind, error, trace))
 
 
 class ErrorNotes(logging.Handler):
@@ -60,11 +75,16 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **_fields(record),
         }
         if record.exc_info:
             said["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=str, ensure_ascii=False)
+        if record.stack_info:
+            said["stack"] = self.formatStack(record.stack_info)
+        fields = {name: value for name, value in _fields(record).items() if name not in said}
+        try:
+            return json.dumps(said | fields, default=str, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError):  # a key that is no text, a number without end, a circle
+            return json.dumps(said | {name: str(value) for name, value in fields.items()}, ensure_ascii=False)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
