@@ -13,8 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pliant.cli.operator_options import LEASE
 from pliant.controllers.definitions import outdated_parts
-from pliant.controllers.rights import Right, needed_rights
+from pliant.controllers.rights import Right, Where, needed_rights
 from pliant.errors import ApiError, Forbidden, NotFound, NotPossibleHere, Unauthorized, Unreachable
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
@@ -50,14 +51,17 @@ class Finding:
     cure: str = ""
 
 
-async def examine_cluster(client: KubeClient, namespace: str | None) -> AsyncIterator[Finding]:
-    """Everything about a cluster; raises `ApiError` at once when it is not there or does not let us in."""
+async def examine_cluster(client: KubeClient, namespace: str | None, home: str) -> AsyncIterator[Finding]:
+    """Everything about a cluster; raises `ApiError` at once when it is not there or does not let us in.
+
+    Jobs are in one namespace, or in any; `home` is the one where operators meet.
+    """
     version = json.loads(await client.raw("/version"))
     who = await _identity(client)
     yield await _version(client, version)
     yield who
     yield await _definitions(client)
-    yield await _rights(client, namespace)
+    yield await _rights(client, namespace, home)
 
 
 async def _version(client: KubeClient, told: dict[str, Any]) -> Finding:
@@ -134,11 +138,11 @@ async def _served(client: KubeClient) -> Finding:
     return Finding("definitions", Health.GOOD, "installed; whether up to date, you have no right to see")
 
 
-async def _rights(client: KubeClient, namespace: str | None) -> Finding:
-    rights = tuple(needed_rights())
-    asked = [(right, verb) for right in rights for verb in right.verbs]
+async def _rights(client: KubeClient, namespace: str | None, home: str) -> Finding:
+    places = {Where.JOBS: namespace, Where.HOME: home, Where.CLUSTER: None}
+    asked = [(right, verb) for right in needed_rights(LEASE) for verb in right.verbs]
     try:
-        answers = await asyncio.gather(*(_may(client, right, verb, namespace) for right, verb in asked))
+        answers = await asyncio.gather(*(_may(client, right, verb, places[right.where]) for right, verb in asked))
     except Forbidden as problem:
         return Finding("rights", Health.DOUBTFUL, f"cannot be asked for: {problem}")
     missing: dict[Right, list[str]] = {}
@@ -148,17 +152,26 @@ async def _rights(client: KubeClient, namespace: str | None) -> Finding:
     where = f"in namespace {namespace}" if namespace else "in every namespace"
     if not missing:
         return Finding("rights", Health.GOOD, f"all {len(asked)} that the operator needs {where}")
-    lacking = (f"{right}: {', '.join(verbs)} — {right.why}" for right, verbs in missing.items())
+    lacking = (
+        f"{right}: {', '.join(verbs)} — {right.why}{_aside(right, home)}" for right, verbs in missing.items()
+    )
     what = "\n".join([f"missing {where}:", *lacking])
-    return Finding("rights", Health.BAD, what, "ask an administrator for a role with these")
+    health = Health.DOUBTFUL if all(right.is_optional for right in missing) else Health.BAD
+    return Finding(
+        "rights", health, what, "ask an administrator for these; `pliant install` prints roles with them"
+    )
+
+
+def _aside(right: Right, home: str) -> str:
+    if right.is_optional:
+        return " (it does without)"
+    return f" (in namespace {home})" if right.where is Where.HOME else ""
 
 
 async def _may(client: KubeClient, right: Right, verb: str, namespace: str | None) -> bool:
     attributes = {"group": right.group, "resource": right.resource, "verb": verb}
-    if right.subresource:
-        attributes["subresource"] = right.subresource
-    if namespace:
-        attributes["namespace"] = namespace
+    details = {"subresource": right.subresource, "name": right.name, "namespace": namespace}
+    attributes |= {name: value for name, value in details.items() if value}
     review = {
         "apiVersion": _ACCESS.api_version,
         "kind": _ACCESS.kind,

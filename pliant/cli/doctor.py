@@ -71,8 +71,9 @@ async def _findings(args: Namespace) -> AsyncIterator[Finding]:
     try:
         client, endpoint = KubeClient(transport), transport.endpoint
         first = _address(endpoint)
+        home = args.namespace or endpoint.namespace or "default"
         try:
-            async for finding in examine_cluster(client, args.namespace):
+            async for finding in examine_cluster(client, args.namespace, home):
                 if first is not None:
                     yield first
                     first = None

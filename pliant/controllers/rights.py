@@ -1,14 +1,23 @@
-"""Every right the operator needs, and why: what `pliant doctor` asks a cluster for."""
+"""Every right the operator needs, and why: what `pliant doctor` asks for and `pliant install` gives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pliant.controllers.events import EVENTS
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
-from pliant.kube.resources import LEASES, PODS, SERVICES, Resource
+from pliant.kube.resources import LEASES, NODES, PODS, SERVICES, Resource
+
+
+class Where(StrEnum):
+    """In which namespaces a right is needed."""
+
+    JOBS = "where jobs are"
+    HOME = "where the operator is"
+    CLUSTER = "in no namespace"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,26 +29,61 @@ class Right:
     subresource: str = ""
     verbs: tuple[str, ...]
     why: str
+    where: Where = Where.JOBS
+    name: str = ""
+    """The one object that is meant; every one when empty."""
+    is_optional: bool = False
+    """Whether the operator does without, if it must."""
 
     def __str__(self) -> str:
-        part = f"/{self.subresource}" if self.subresource else ""
-        return f"{self.resource}{part}.{self.group}" if self.group else f"{self.resource}{part}"
+        return f"{self.path}.{self.group}" if self.group else self.path
+
+    @property
+    def path(self) -> str:
+        """The resource, and the part of it that is meant, as roles name them."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 MEMBERS = ("create", "delete", "get", "list", "watch")
 
 
-def needed_rights(frontends: Iterable[Frontend] = tuple(FRONTENDS.values())) -> Iterator[Right]:
-    """What the operator does to the objects of a cluster, resource by resource."""
+def needed_rights(lease: str, frontends: Iterable[Frontend] = tuple(FRONTENDS.values())) -> Iterator[Right]:
+    """What the operator that competes for a lease of this name does to a cluster, resource by resource."""
     yield _right(PODS, MEMBERS, "to start, follow and clean up members")
     yield _right(SERVICES, MEMBERS, "to give members names")
     yield _right(EVENTS, ("create", "get", "patch"), "to tell what happened")
-    yield _right(LEASES, ("create", "get", "list", "patch", "watch"), "to agree on one leader")
     for frontend in frontends:
         kind = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
-        yield _right(kind, ("list", "watch"), "to see jobs")
+        yield _right(kind, ("get", "list", "watch"), "to see jobs")
+        yield _right(kind, ("delete",), "to take away jobs whose time is over")
         yield _right(kind, ("patch",), "to tell how jobs fare", subresource="status")
         yield _right(kind, ("update",), "to own members, where owners are checked", subresource="finalizers")
+    yield from _cluster_rights()
+    yield from _lease_rights(lease)
+
+
+def _cluster_rights() -> Iterator[Right]:
+    yield Right(
+        group=NODES.group,
+        resource=NODES.plural,
+        verbs=("list", "watch"),
+        why="to tell a lost node from a failed member",
+        where=Where.CLUSTER,
+        is_optional=True,
+    )
+
+
+def _lease_rights(lease: str) -> Iterator[Right]:
+    # Whoever creates an object has not named it yet, as far as roles can tell.
+    for verbs, name in ((("create",), ""), (("get", "list", "patch", "watch"), lease)):
+        yield Right(
+            group=LEASES.group,
+            resource=LEASES.plural,
+            verbs=verbs,
+            why="to agree on one leader",
+            where=Where.HOME,
+            name=name,
+        )
 
 
 def _right(resource: Resource, verbs: tuple[str, ...], why: str, *, subresource: str = "") -> Right:

@@ -17,6 +17,7 @@ import yaml
 from pliant.cli.apply import install_crds
 from pliant.cli.diagnosis import Finding, Health, examine_cluster
 from pliant.cli.main import main
+from pliant.cli.operator_options import LEASE
 from pliant.controllers.definitions import outdated_parts
 from pliant.controllers.rights import needed_rights
 from pliant.embedded.server.direct import DirectTransport
@@ -216,16 +217,16 @@ async def findings(answers: dict[str, Any], namespace: str | None = None) -> dic
     async with serving() as served:
         await install_crds(served.client)
         client = KubeClient(Answering(served, answers))
-        return {finding.topic: finding async for finding in examine_cluster(client, namespace)}
+        return {finding.topic: finding async for finding in examine_cluster(client, namespace, "home")}
 
 
 async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
     def judge(asked: dict[str, Any]) -> Reply:
         wanted = asked["spec"]["resourceAttributes"]
-        assert wanted["namespace"] == "team-a"
-        denied = wanted["resource"] == "pods" and wanted["verb"] in ("create", "delete")
-        denied = denied or wanted.get("subresource") == "status"
-        return reply({"status": {"allowed": not denied}}, 201)
+        assert wanted.get("namespace") == {"nodes": None, "leases": "home"}.get(wanted["resource"], "team-a")
+        denied = {"pods": ("create", "delete"), "nodes": ("watch",), "leases": ("create", "watch")}
+        is_denied = wanted["verb"] in denied.get(wanted["resource"], ()) or wanted.get("subresource") == "status"
+        return reply({"status": {"allowed": not is_denied}}, 201)
 
     found = (await findings({"selfsubjectaccessreviews": judge}, "team-a"))["rights"]
     assert found.health is Health.BAD
@@ -233,7 +234,19 @@ async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
         "missing in namespace team-a:",
         "pods: create, delete — to start, follow and clean up members",
         "aitrainingjobs/status.elasticdeeplearning.ai: patch — to tell how jobs fare",
+        "nodes: watch — to tell a lost node from a failed member (it does without)",
+        "leases.coordination.k8s.io: create — to agree on one leader (in namespace home)",
+        "leases.coordination.k8s.io: watch — to agree on one leader (in namespace home)",
     ]
+
+
+async def test_a_right_that_can_be_done_without_is_no_illness() -> None:
+    def judge(question: dict[str, Any]) -> Reply:
+        return reply({"status": {"allowed": question["spec"]["resourceAttributes"]["resource"] != "nodes"}}, 201)
+
+    found = (await findings({"selfsubjectaccessreviews": judge}))["rights"]
+    assert found.health is Health.DOUBTFUL
+    assert "nodes: list, watch" in found.what
 
 
 async def test_every_right_the_operator_needs_is_asked_for() -> None:
@@ -245,7 +258,9 @@ async def test_every_right_the_operator_needs_is_asked_for() -> None:
 
     found = (await findings({"selfsubjectaccessreviews": note}))["rights"]
     wanted = {
-        (right.group, right.resource, right.subresource, verb) for right in needed_rights() for verb in right.verbs
+        (right.group, right.resource, right.subresource, verb)
+        for right in needed_rights(LEASE)
+        for verb in right.verbs
     }
     assert asked == wanted
     assert found.what == f"all {len(wanted)} that the operator needs in every namespace"
