@@ -17,6 +17,8 @@ COMMANDS = {
     "run": "run training jobs on this machine and watch them to their end",
     "up": "start a cluster on this machine that stays up, for kubectl and friends",
     "down": "stop that cluster",
+    "install": "print all that puts an operator on a cluster, for kubectl",
+    "uninstall": "print the same, to take it away again",
     "operator": "run the operator against any Kubernetes cluster",
     "doctor": "tell whether a cluster and this machine have what Pliant needs",
     "crds": "print the resource definitions to install on a cluster",
@@ -115,6 +117,11 @@ def _explain(error: PliantError) -> int:
         sys.stderr.write("\n\n".join(problem_text(problem, style) for problem in error.problems) + "\n")
     else:
         sys.stderr.write(f"{style.red('error')}: {error}\n")
+    return exit_code(error)
+
+
+def exit_code(error: PliantError) -> int:
+    """2 when what was typed must be mended, 1 when something else must."""
     is_theirs_to_mend = isinstance(error, UserError) and not isinstance(error, NotPossibleHere)
     return EXIT_USAGE if is_theirs_to_mend else 1
 

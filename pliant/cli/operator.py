@@ -10,8 +10,6 @@ from contextlib import AsyncExitStack
 from itertools import product
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster_options import positive
-
 if TYPE_CHECKING:
     from pliant.controllers.telemetry import Telemetry
     from pliant.kube.client import KubeClient
@@ -33,6 +31,8 @@ examples:
                                                   of two, with rights in these alone
   pliant operator --leader-elect --metrics-bind-address :8080
                                                   as in a cluster: one of several, watched by Prometheus
+  pliant operator --master 10.0.0.1:8080 --v 4 --thread-num 1000 --logtostderr --leader-elect=true
+                                                  as other operators are started
 """
 
 log = logging.getLogger(__name__)
@@ -40,41 +40,41 @@ log = logging.getLogger(__name__)
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
-    from pliant.cli.logformat import FORMATS
-    from pliant.cli.operator_options import add_cluster_options, add_lease_options, add_page_options
+    from pliant.cli import operator_options as options
 
     parser.epilog = EPILOG
-    add_cluster_options(parser)
-    parser.add_argument(
-        "--namespace",
-        action="append",
-        default=[],
-        dest="namespaces",
-        metavar="NAME",
-        help="only the jobs of this namespace; say it again for another (all)",
-    )
-    parser.add_argument("--install-crds", action="store_true", help="install or update the resource definitions")
-    parser.add_argument(
-        "--workers", "--thread-num", type=positive, default=16, metavar="N", help="jobs looked at at a time (16)"
-    )
-    parser.add_argument("--log-format", choices=FORMATS, default="text", help="text or json (text)")
-    add_page_options(parser)
-    add_lease_options(parser)
+    options.add_cluster_options(parser)
+    options.add_work_options(parser)
+    options.add_patience_options(parser)
+    options.add_log_options(parser)
+    options.add_page_options(parser)
+    options.add_lease_options(parser)
 
 
 def execute(args: Namespace) -> int:
     """Work until told to stop."""
     from pliant.cli.logformat import write_log
+    from pliant.cli.main import exit_code
+    from pliant.errors import PliantError
 
-    write_log(args.log_format)
-    return asyncio.run(_operate(args))
+    write_log(args.log_format, verbosity=args.verbosity)
+    try:
+        return asyncio.run(_operate(args))
+    except PliantError as error:
+        if args.log_format == "text":
+            raise
+        # Whoever reads records would not know what to make of a bare line.
+        log.error("operator failed", extra={"because": str(error)})
+        return exit_code(error)
 
 
 async def _operate(args: Namespace) -> int:
+    from pliant.cli.cluster_choice import chosen_transport
     from pliant.cli.problems import first_error
     from pliant.cli.stopping import stopping
+    from pliant.runtime.clock import SystemClock
 
-    transport = _transport(args)
+    transport = chosen_transport(args, SystemClock().now)
     with stopping() as stop:
         try:
             await _serve(args, transport)
@@ -144,17 +144,6 @@ def _elector(args: Namespace, transport: Transport, home: str) -> Elector:
     candidacy = Candidacy(namespace=namespace, name=args.lease_name, identity=process_identity())
     terms = LeaseTerms.lasting(args.lease_duration, args.renew_deadline, args.retry_period)
     return Elector(transport, candidacy, terms, now=SystemClock().now, uptime=uptime)
-
-
-def _transport(args: Namespace) -> HttpTransport:
-    from dataclasses import replace
-
-    from pliant.kube.config import transport_for
-    from pliant.kube.http import HttpTransport
-    from pliant.runtime.clock import SystemClock
-
-    found = transport_for(args.kubeconfig, args.context, SystemClock().now)
-    return HttpTransport(replace(found.endpoint, url=args.server.rstrip("/"))) if args.server else found
 
 
 async def check_served(client: KubeClient, namespaces: Sequence[str] = ()) -> None:

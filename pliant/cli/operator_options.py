@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster_options import duration, port
+from pliant.cli.cluster_options import duration, port, positive
+
+if TYPE_CHECKING:
+    from pliant.model.rules import Rules
 
 LEASE = "pliant-operator"
 Address = tuple[str | None, int]
@@ -15,9 +19,108 @@ Address = tuple[str | None, int]
 
 def add_cluster_options(parser: ArgumentParser) -> None:
     """Let people choose the cluster."""
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster")
-    parser.add_argument("--context", metavar="NAME", help="which context of the kubeconfig")
-    parser.add_argument("--server", "--master", metavar="URL", help="the API server (that of the context)")
+    group = parser.add_argument_group("cluster")
+    group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster")
+    group.add_argument("--context", metavar="NAME", help="which context of the kubeconfig (the current one)")
+    group.add_argument(
+        "--server",
+        "--master",
+        type=_server,
+        metavar="URL",
+        help="the API server (that of the context); HOST:PORT alone is spoken to as that one is, "
+        "and by plain HTTP when there is no context",
+    )
+    group.add_argument(
+        "--run-in-cluster",
+        **_switch(default=None),
+        help="true: only as the pod this runs in; false: never so (whichever is there)",
+    )
+
+
+def add_work_options(parser: ArgumentParser) -> None:
+    """Let people choose the jobs, and how many are worked on."""
+    group = parser.add_argument_group("work")
+    group.add_argument(
+        "--namespace",
+        action="append",
+        default=[],
+        dest="namespaces",
+        metavar="NAME",
+        help="only the jobs of this namespace; say it again for another (all)",
+    )
+    group.add_argument("--install-crds", action="store_true", help="install or update the definitions first (no)")
+    group.add_argument(
+        "--workers", "--thread-num", type=positive, default=16, metavar="N", help="jobs looked at at a time (16)"
+    )
+    group.add_argument(
+        "--resync-period",
+        type=_span,
+        metavar="TIME",
+        help="understood and not needed: every change is watched, and nothing is done periodically",
+    )
+
+
+def add_patience_options(parser: ArgumentParser) -> None:
+    """Let people say how long to be patient with a cluster, on behalf of all jobs."""
+    group = parser.add_argument_group("patience")
+    spans: dict[str, Any] = {"metavar": "TIME"}
+    group.add_argument(
+        "--creating-duration-period",
+        type=duration,
+        default=timedelta(minutes=15),
+        **spans,
+        help="how long a container may fail to be created before its pod is made anew (15m)",
+    )
+    group.add_argument(
+        "--creating-restart-period",
+        type=_span,
+        default=timedelta(hours=1),
+        **spans,
+        help="for how long pods are made anew on that account, all in all; 0, where other operators start, "
+        "is never (1h)",
+    )
+    group.add_argument(
+        "--enable-creating-failed",
+        **_switch(),
+        help="fail the job when that is over, instead of waiting on (false)",
+    )
+    group.add_argument(
+        "--node-grace-period",
+        type=_span,
+        default=timedelta(seconds=10),
+        **spans,
+        help="how long a node may be away before its pods count as lost (10s)",
+    )
+
+
+def rules_of(args: Namespace) -> Rules:
+    """What these options lay down for all jobs."""
+    from pliant.model.rules import Rules
+
+    return Rules(
+        creating_duration=args.creating_duration_period,
+        creating_restart=args.creating_restart_period,
+        creating_fails=args.enable_creating_failed,
+        node_grace=args.node_grace_period,
+    )
+
+
+def add_log_options(parser: ArgumentParser) -> None:
+    """Let people choose what is told, and how."""
+    from pliant.cli.logformat import DETAILED, FORMATS
+
+    group = parser.add_argument_group("log, on the standard error")
+    group.add_argument("--log-format", choices=FORMATS, default="text", help="text or json (text)")
+    group.add_argument(
+        "-v",
+        "--v",
+        type=_level,
+        default=0,
+        dest="verbosity",
+        metavar="N",
+        help=f"from {DETAILED} on, say more (0)",
+    )
+    group.add_argument("--logtostderr", **_switch(), help="understood and not needed: it always is")
 
 
 def add_page_options(parser: ArgumentParser) -> None:
@@ -32,8 +135,7 @@ def add_page_options(parser: ArgumentParser) -> None:
 def add_lease_options(parser: ArgumentParser) -> None:
     """Let several operators agree on one."""
     group = parser.add_argument_group("leader election")
-    switch: dict[str, Any] = {"type": _yes_or_no, "nargs": "?", "const": True, "default": False}
-    group.add_argument("--leader-elect", **switch, metavar="true", help="work only while holding a lease")
+    group.add_argument("--leader-elect", **_switch(), help="work only while holding a lease (false)")
     spans = {
         "lease-duration": "after this long others take over from a dead leader (15s)",
         "renew-deadline": "after this long a leader that cannot renew its lease stops (2/3 of the duration)",
@@ -55,7 +157,44 @@ def _address(text: str) -> Address | None:
     return (host.strip("[]") or None if colon else "127.0.0.1"), port(number)
 
 
+def _server(text: str) -> str:
+    """An address, with or without its scheme."""
+    from urllib.parse import urlsplit
+
+    try:
+        address = urlsplit(text if "://" in text else f"http://{text}")
+        is_one = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:  # what stands where the port belongs is none
+        is_one = False
+    if not is_one:
+        raise ArgumentTypeError(f"`{text}` is not an address; write https://HOST:PORT or HOST:PORT")
+    return text
+
+
+def _switch(default: bool | None = False) -> dict[str, Any]:
+    """An option that is true when it is named, and may say so or the contrary: `--leader-elect=false`."""
+    return {"type": _yes_or_no, "nargs": "?", "const": True, "default": default, "metavar": "true"}
+
+
 def _yes_or_no(text: str) -> bool:
-    if text not in ("true", "false"):
+    """True or false in every spelling that Go knows."""
+    if text.lower() not in ("true", "t", "1", "false", "f", "0"):
         raise ArgumentTypeError(f"`{text}` is neither true nor false")
-    return text == "true"
+    return text.lower() in ("true", "t", "1")
+
+
+def _span(text: str) -> timedelta:
+    """A span of time that may be none at all."""
+    from pliant.cli.durations import parse_duration
+    from pliant.errors import UserError
+
+    try:
+        return parse_duration(text, none=True)
+    except UserError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _level(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentTypeError(f"`{text}` is not a level; write a whole number, as 0 or 4")
+    return int(text)

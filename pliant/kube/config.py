@@ -73,7 +73,7 @@ def _from_choice(choice: Choice, environment: Mapping[str, str], now: Now) -> En
     url = cluster.text("server").rstrip("/")
     if urlsplit(url).scheme not in ("https", "http"):
         raise cluster.problem(f"server must be an http(s) address, got {url!r}")
-    proxy = cluster.text("proxy-url") or _proxy(url)
+    proxy = cluster.text("proxy-url") or proxy_for(url)
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
         raise cluster.problem(f"proxy-url must be an http(s) address, got {proxy!r}")
     trust = Trust(
@@ -198,7 +198,8 @@ def _impersonation(user: Entry) -> Iterator[tuple[str, str]]:
             yield f"Impersonate-Extra-{key}", value
 
 
-def _proxy(url: str) -> str | None:
+def proxy_for(url: str) -> str | None:
+    """The proxy that the environment names for an address; none for this machine itself."""
     address = urlsplit(url)
     host = address.hostname or ""
     is_here = host == "localhost" or host.startswith("127.") or host == "::1"
