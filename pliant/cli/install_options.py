@@ -1,0 +1,59 @@
+"""Options by which `pliant install` and `pliant uninstall` mean the same installation."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pliant.cli.installation import Installation
+
+HOME = "pliant-system"
+
+
+def add_place_options(parser: ArgumentParser) -> None:
+    """Let people say where the operator is and where jobs are."""
+    parser.add_argument(
+        "--namespace", type=namespace, default=HOME, metavar="NAME", help=f"where the operator is ({HOME})"
+    )
+    parser.add_argument(
+        "--watch-namespace",
+        type=namespace,
+        action="append",
+        default=[],
+        dest="watched",
+        metavar="NAME",
+        help="only the jobs of this namespace, with rights there alone; say it again for another (all)",
+    )
+
+
+def installation(args: Namespace, **more: Any) -> Installation:
+    """The installation that the options mean."""
+    from pliant.cli.installation import Installation
+
+    return Installation(namespace=args.namespace, watched=tuple(dict.fromkeys(args.watched)), **more)
+
+
+def namespace(text: str) -> str:
+    """The name of a namespace, as an option's type."""
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
+        raise ArgumentTypeError(f"`{text}` cannot name a namespace; use a-z, 0-9 and `-`, 63 of them at most")
+    return text
+
+
+def print_manifests(manifests: Iterable[dict[str, Any]]) -> None:
+    """Print objects as YAML, in this order."""
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        """Writes everything out: what is the same twice would otherwise become a reference."""
+
+        def ignore_aliases(self, _: object) -> bool:
+            return True
+
+    yaml.dump_all(
+        manifests, sys.stdout, Dumper=Dumper, sort_keys=False, explicit_start=True, width=115, allow_unicode=True
+    )

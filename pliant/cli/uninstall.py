@@ -1,0 +1,43 @@
+"""`pliant uninstall`: what `pliant install` put on a cluster, as YAML, to be deleted."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from pliant.cli.install_options import add_place_options
+
+EPILOG = """\
+Prints what `pliant install` with the same options does, in the order in which it should go: the operator first,
+then its rights and its account. Changes nothing by itself.
+
+Running jobs stay. Their pods go on training without an operator, but nothing restarts, resizes or ends them: a job
+that is over keeps its pods and its last status until an operator comes back.
+
+Two things stay on the cluster unless you say otherwise:
+  the definitions       with them goes every job, and with a job its pods: --crds
+  the namespace         other things may live in it: kubectl delete namespace pliant-system
+
+examples:
+  pliant uninstall | kubectl delete --ignore-not-found -f -
+  pliant uninstall --crds | kubectl delete --ignore-not-found -f -
+                                                  the operator, then every job on the cluster
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = EPILOG
+    add_place_options(parser)
+    parser.add_argument(
+        "--crds", action="store_true", help="the definitions too, and so every job of our kinds and its pods"
+    )
+
+
+def execute(args: Namespace) -> int:
+    """Print the objects, each before those it needs."""
+    from pliant.cli.install_options import installation, print_manifests
+    from pliant.cli.installation import definitions, operator
+
+    installed = [*operator(installation(args))]
+    print_manifests([*reversed(installed), *(definitions() if args.crds else ())])
+    return 0

@@ -1,0 +1,188 @@
+"""What is printed to put an operator on a cluster, and to take it away again."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import pytest
+import yaml
+
+from pliant.cli.main import Parser, main
+from pliant.cli.operator import configure
+from pliant.cli.operator_options import LEASE
+from pliant.controllers.rights import Where, needed_rights
+from pliant.frontends import FRONTENDS
+
+Object = dict[str, Any]
+Rule = tuple[str, str, str, str]
+
+
+@pytest.fixture
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    def objects(*words: str) -> list[Object]:
+        with pytest.raises(SystemExit) as exit_:
+            main(words)
+        said = capsys.readouterr()
+        assert (exit_.value.code, said.err) == (0, "")
+        return list(yaml.safe_load_all(said.out))
+
+    return objects
+
+
+def kinds(objects: list[Object]) -> list[str]:
+    return [each["kind"] for each in objects]
+
+
+def of_kind(objects: list[Object], kind: str) -> list[Object]:
+    return [each for each in objects if each["kind"] == kind]
+
+
+def container(objects: list[Object]) -> Object:
+    [deployment] = of_kind(objects, "Deployment")
+    [only] = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(only)
+
+
+def rules(role: Object) -> set[Rule]:
+    """Each thing that a role allows: group, resource, verb and the one object that is meant."""
+    return {
+        (group, resource, verb, name)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames", [""])
+    }
+
+
+def needed(*places: Where) -> set[Rule]:
+    rights = [right for right in needed_rights(LEASE) if right.where in places]
+    return {(right.group, right.path, verb, right.name) for right in rights for verb in right.verbs}
+
+
+def understood(words: list[str]) -> Namespace:
+    """The options of the container, as its command reads them; a wrong one ends the test."""
+    assert words[0] == "operator"
+    parser = Parser(allow_abbrev=False)
+    configure(parser)
+    return parser.parse_args(words[1:])
+
+
+def test_each_object_comes_after_those_it_needs(printed: Any) -> None:
+    objects = printed("install")
+    assert kinds(objects) == [
+        *["CustomResourceDefinition"] * len(FRONTENDS),
+        "Namespace",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Role",
+        "RoleBinding",
+        "Deployment",
+        "PodDisruptionBudget",
+    ]
+
+
+def test_the_operator_has_the_rights_it_needs_and_no_other(printed: Any) -> None:
+    objects = printed("install", "--namespace", "ops")
+    [everywhere] = of_kind(objects, "ClusterRole")
+    [at_home] = of_kind(objects, "Role")
+    assert rules(everywhere) == needed(Where.JOBS, Where.CLUSTER)
+    assert rules(at_home) == needed(Where.HOME)
+    assert at_home["metadata"]["namespace"] == "ops"
+    assert not {"*", "secrets"} & {word for rule in rules(everywhere) for word in rule}
+
+
+def test_rights_are_bound_to_the_account_of_the_pods(printed: Any) -> None:
+    objects = printed("install", "--namespace", "ops", "--watch-namespace", "team-a")
+    [account] = of_kind(objects, "ServiceAccount")
+    [deployment] = of_kind(objects, "Deployment")
+    assert deployment["spec"]["template"]["spec"]["serviceAccountName"] == account["metadata"]["name"]
+    bindings = of_kind(objects, "ClusterRoleBinding") + of_kind(objects, "RoleBinding")
+    roles = {(each["kind"], each["metadata"]["name"]) for each in objects if each["kind"].endswith("Role")}
+    for binding in bindings:
+        name = account["metadata"]["name"]
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": "ops"}]
+        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in roles
+
+
+def test_outside_of_the_watched_namespaces_only_nodes_are_seen(printed: Any) -> None:
+    objects = printed("install", *("--watch-namespace", "team-a"), *("--watch-namespace", "team-b"))
+    [everywhere] = of_kind(objects, "ClusterRole")
+    assert {resource for _, resource, _, _ in rules(everywhere)} == {"nodes"}
+    assert rules(everywhere) == needed(Where.CLUSTER)
+    by_place = {role["metadata"]["namespace"]: rules(role) for role in of_kind(objects, "Role")}
+    jobs = needed(Where.JOBS)
+    assert by_place == {"team-a": jobs, "team-b": jobs, "pliant-system": needed(Where.HOME)}
+
+
+@pytest.mark.parametrize("watched", [[], ["team-a"], ["team-a", "team-b", "team-a"]])
+def test_the_container_is_told_what_the_operator_understands(printed: Any, watched: list[str]) -> None:
+    options = [word for name in watched for word in ("--watch-namespace", name)]
+    only = container(printed("install", "--namespace", "ops", *options))
+    args = understood(only["args"])
+    assert args.leader_elect is True
+    assert (args.lease_namespace, args.lease_name) == ("ops", LEASE)
+    assert args.namespaces == list(dict.fromkeys(watched))
+    ports = {port["name"]: port["containerPort"] for port in only["ports"]}
+    assert args.metrics_bind_address == (None, ports["metrics"])
+    assert args.health_probe_bind_address == (None, ports["health"])
+    assert {only[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == {"health"}
+
+
+def test_two_installations_share_no_name_but_those_of_namespaces_and_definitions(printed: Any) -> None:
+    def identities(namespace: str) -> set[tuple[str, str, str]]:
+        objects = printed("install", "--namespace", namespace, "--watch-namespace", "team-a")
+        meta = ((each["kind"], each["metadata"]) for each in objects)
+        return {(kind, each.get("namespace", ""), each["name"]) for kind, each in meta}
+
+    assert {kind for kind, _, _ in identities("one") & identities("two")} == {"CustomResourceDefinition"}
+
+
+def test_image_and_number_are_as_asked(printed: Any) -> None:
+    objects = printed("install", "--image", "registry.example/pliant:1", "--replicas", "1")
+    assert container(objects)["image"] == "registry.example/pliant:1"
+    assert of_kind(objects, "Deployment")[0]["spec"]["replicas"] == 1
+    assert "PodDisruptionBudget" not in kinds(objects)
+
+
+@pytest.mark.parametrize(
+    "words", [("--namespace", "default"), ("--namespace", "team-a", "--watch-namespace", "team-a")]
+)
+def test_a_namespace_that_others_use_stays_as_it_is(printed: Any, words: tuple[str, ...]) -> None:
+    assert "Namespace" not in kinds(printed("install", *words))
+
+
+def test_what_is_taken_away_is_what_was_put_there_but_for_jobs_and_namespace(printed: Any) -> None:
+    words = ("--namespace", "ops", "--watch-namespace", "team-a")
+    put = [each for each in printed("install", *words) if each["kind"] != "Namespace"]
+    taken = printed("uninstall", *words)
+    assert taken == put[:0:-1][: len(put) - len(FRONTENDS)]
+    assert kinds(taken)[:2] == ["PodDisruptionBudget", "Deployment"]
+    assert kinds(taken)[-1] == "ServiceAccount"
+
+
+def test_definitions_go_last_and_only_when_asked_for(printed: Any) -> None:
+    assert "CustomResourceDefinition" not in kinds(printed("uninstall"))
+    taken = printed("uninstall", "--crds")
+    assert kinds(taken)[-len(FRONTENDS) :] == ["CustomResourceDefinition"] * len(FRONTENDS)
+    assert taken[: -len(FRONTENDS)] == printed("uninstall")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--namespace", "Team_A"), "`Team_A` cannot name a namespace; use a-z, 0-9 and `-`"),
+        (("--watch-namespace", ""), "`` cannot name a namespace"),
+        (("--replicas", "0"), "`0` is not a whole number above 0"),
+        (("--image", ""), "`` is no image"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["install", *words])
+    assert exit_.value.code == 2
+    assert complaint in capsys.readouterr().err
