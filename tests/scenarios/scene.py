@@ -70,14 +70,18 @@ class Scene:
 
     async def clear(self) -> None:
         """Take away all there is, and leave the namespace to go when it may: a real server lets it wait 5 s."""
+        await self.empty()
+        with suppress(NotFound):
+            await self.client.delete(NAMESPACES, None, self.namespace)
+
+    async def empty(self) -> None:
+        """Take away all there is."""
         for resource in (JOBS, PODS, SERVICES):
             for each in (await self.client.list(resource, self.namespace)).items:
                 if not any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ()):
                     with suppress(NotFound):
                         await self.client.delete(resource, self.namespace, each["metadata"]["name"])
         await self.until_gone()
-        with suppress(NotFound):
-            await self.client.delete(NAMESPACES, None, self.namespace)
 
     async def delete_namespace(self) -> None:
         """Take the namespace away with all that is in it."""
@@ -209,7 +213,8 @@ class Scene:
         there = {pod["metadata"]["uid"] for pod in listing.items}
         gone = {pod["metadata"]["uid"] for pod in self.pods.values()} - there
         await self.until(
-            lambda: gone.isdisjoint(pod["metadata"]["uid"] for pod in self.pods.values()), "news of pods that are gone"
+            lambda: gone.isdisjoint(pod["metadata"]["uid"] for pod in self.pods.values()),
+            "news of pods that are gone",
         )
 
     def _of_kind(self, wanted: str) -> dict[str, Object]:

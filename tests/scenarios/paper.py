@@ -1,0 +1,178 @@
+"""A kubelet that runs nothing: it writes of the pods on its nodes what a test wants them to have come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, assert_never
+
+from pliant.embedded.server.lifecycle import timestamp
+from pliant.errors import Conflict, Invalid, NotFound
+from pliant.kube.client import KubeClient
+from pliant.kube.informer import Informer
+from pliant.kube.resources import PODS
+from pliant.kube.transport import STRATEGIC_PATCH
+from pliant.runtime.clock import SystemClock
+from tests.scenarios.laws import Object
+
+STUCK_REASONS = (
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImageInspectError",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "RegistryUnavailable",
+)
+"""Why kubelets say that a container cannot be created."""
+_OVER = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Comes up and stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Comes up, and ends with this code some seconds later."""
+
+    code: int = 0
+    after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Never comes up: its containers cannot be created."""
+
+    reason: str
+    message: str = "so the test wants it"
+
+
+Behaviour = Runs | Ends | Stuck
+Script = Callable[[Object], Behaviour]
+"""A pod to what becomes of it."""
+
+
+class PaperKubelet:
+    """Looks after the pods of the nodes it serves; nobody does for those that it has abandoned."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self.behaviour: Script = lambda _: Runs()
+        self._client = client
+        self._pods = Informer(client, PODS, dict, namespace=namespace, on_change=self._changed)
+        self._served: set[str] = set()
+        self._orders: dict[str, Behaviour] = {}
+        self._lives: dict[str, asyncio.Task[None]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._addresses = count(1)
+
+    async def run(self) -> None:
+        """Look after pods until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            await self._pods.run()
+
+    async def wait_synced(self) -> None:
+        """Return once all pods there are have been seen."""
+        await self._pods.wait_synced()
+
+    def serve(self, node: str) -> None:
+        """Look after a node from now on, beginning with what was missed."""
+        self._served.add(node)
+        for pod in self._pods.store.all():
+            self._changed(None, pod)
+
+    def abandon(self, node: str) -> None:
+        """Do nothing more for a node: what is said of its pods stays, whatever is asked of them."""
+        self._served.discard(node)
+        for pod in self._pods.store.all():
+            if _node(pod) == node:
+                self._interrupt(pod["metadata"]["uid"])
+
+    def order(self, name: str, behaviour: Behaviour) -> None:
+        """Let a pod that is there do something else from now on; its successors do as scripted."""
+        for pod in self._pods.store.all():
+            if pod["metadata"]["name"] == name:
+                self._orders[pod["metadata"]["uid"]] = behaviour
+                self._interrupt(pod["metadata"]["uid"])
+                self._changed(None, pod)
+
+    def _changed(self, old: Object | None, new: Object | None) -> None:
+        if new is None or _node(new) not in self._served:
+            return
+        uid = new["metadata"]["uid"]
+        if "deletionTimestamp" in new["metadata"]:
+            self._interrupt(uid)
+            self._own(self._let_go(new))
+        elif uid not in self._lives and (new.get("status") or {}).get("phase") not in _OVER:
+            self._lives[uid] = self._own(self._live(new, self._orders.get(uid) or self.behaviour(new)))
+
+    def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        assert self._tasks is not None, "told of pods before it runs"
+        return self._tasks.create_task(work)
+
+    def _interrupt(self, uid: str) -> None:
+        if (life := self._lives.pop(uid, None)) is not None:
+            life.cancel()
+
+    async def _live(self, pod: Object, behaviour: Behaviour) -> None:
+        match behaviour:
+            case Stuck(reason, message):
+                await self._report(pod, "Pending", {"waiting": {"reason": reason, "message": message}})
+            case Runs():
+                await self._report(pod, "Running", {"running": {"startedAt": _now()}})
+            case Ends(code, after):
+                await self._report(pod, "Running", {"running": {"startedAt": _now()}})
+                await asyncio.sleep(after)
+                ended = {"exitCode": code, "reason": "Error" if code else "Completed", "finishedAt": _now()}
+                await self._report(pod, "Failed" if code else "Succeeded", {"terminated": ended})
+            case other:
+                assert_never(other)
+
+    async def _report(self, pod: Object, phase: str, state: Mapping[str, Any]) -> None:
+        is_up = "running" in state
+        ready = "True" if is_up else "False"
+        about = {"image": "paper", "imageID": "paper", "ready": is_up, "started": is_up, "restartCount": 0}
+        status = {
+            "phase": phase,
+            "startTime": _now(),
+            "hostIP": "198.19.0.1",
+            # What merges by type leaves alone what the scheduler said.
+            "conditions": [
+                {"type": kind, "status": truth, "lastTransitionTime": _now()}
+                for kind, truth in (("Initialized", "True"), ("ContainersReady", ready), ("Ready", ready))
+            ],
+            "containerStatuses": [
+                {"name": each["name"], **about, "state": state} for each in pod["spec"]["containers"]
+            ],
+        }
+        if phase == "Running":
+            # A range that is for tests alone, and nobody answers.
+            address = f"198.18.0.{next(self._addresses) % 250 + 1}"
+            status |= {"podIP": address, "podIPs": [{"ip": address}]}
+        meta = pod["metadata"]
+        # The uid makes the server refuse, should another pod have taken the name.
+        patch = {"metadata": {"uid": meta["uid"]}, "status": status}
+        where = PODS, meta["namespace"], meta["name"]
+        try:
+            await self._client.patch(*where, patch, content_type=STRATEGIC_PATCH, subresource="status")
+        except (NotFound, Conflict, Invalid):
+            return  # it has left, or is another by now
+
+    async def _let_go(self, pod: Object) -> None:
+        meta = pod["metadata"]
+        try:
+            await self._client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"], grace=0)
+        except (NotFound, Conflict):
+            return  # it has left already
+
+
+def _node(pod: Object) -> str:
+    return str(pod["spec"].get("nodeName") or "")
+
+
+def _now() -> str:
+    return timestamp(SystemClock().now())
