@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from pliant.errors import Gone
 from pliant.kube.codec import Listing, WatchEvent, decode, decode_event, decode_page, encode, failure
 from pliant.kube.lines import LineBuffer, next_chunk
+from pliant.kube.pacing import Pace
 from pliant.kube.resources import PODS, Resource
 from pliant.kube.retry import exchange
 from pliant.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, Transport
@@ -36,9 +37,17 @@ _DICT: Any = dict
 class KubeClient:
     """Calls an API server; answers are dicts, or structs when `into` names their type."""
 
-    def __init__(self, transport: Transport, chance: random.Random | None = None) -> None:
+    def __init__(
+        self, transport: Transport, chance: random.Random | None = None, pace: Pace | None = None
+    ) -> None:
         self._transport = transport
         self._chance = chance or random.Random()
+        self.pace = pace
+        """What writes wait for; None when they need not."""
+
+    def paced(self, pace: Pace) -> KubeClient:
+        """The same client, with writes that keep this pace."""
+        return KubeClient(self._transport, self._chance, pace)
 
     async def get(
         self,
@@ -250,7 +259,7 @@ class KubeClient:
         return (await self._call(Request(method="GET", path=path, query=asked, accept=accept))).body
 
     async def _call(self, request: Request) -> Reply:
-        return await exchange(self._transport, request, self._chance)
+        return await exchange(self._transport, request, self._chance, self.pace)
 
 
 def _selection(labels: str, fields: str) -> dict[str, str]:

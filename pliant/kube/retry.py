@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 
 from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
 from pliant.kube.codec import failure
+from pliant.kube.pacing import Pace
 from pliant.kube.transport import Reply, Request, Transport
 
 PATIENCE_SECONDS = 10.0
@@ -17,31 +19,47 @@ FIRST_PAUSE = 0.1
 _AWAY = (502, 503, 504)
 
 
-async def exchange(transport: Transport, request: Request, chance: random.Random) -> Reply:
-    """Bring a request to a successful reply.
+async def exchange(transport: Transport, request: Request, chance: random.Random, pace: Pace | None) -> Reply:
+    """Bring a request to a successful reply; a write waits for its turn each time it is sent.
 
     A request that was turned away (429) is repeated after the wait asked for: it has not begun. A read is also
     repeated when no answer came or the server is away. A write is not, for it may have been carried out: its
     caller holds a precondition, or a name that makes repetition a conflict.
     """
     clock = asyncio.get_running_loop().time
-    deadline = clock() + PATIENCE_SECONDS
+    deadline = math.inf
     for attempt in range(1, ATTEMPTS + 1):
-        try:
-            reply = await transport.send(request)
-        except Unreachable as problem:
-            error: ApiError = problem
+        if pace is None or request.method == "GET":
+            deadline = min(deadline, clock() + PATIENCE_SECONDS)
+            answer = await _answer(transport, request)
         else:
-            if reply.status < 300:
-                return reply
-            error = failure(reply.status, reply.headers, reply.body)
-        if attempt == ATTEMPTS or not _may_repeat(request, error):
-            raise error
-        pause = _pause(error, attempt) * chance.uniform(1.0, 1.25)
+            async with pace.turn(ahead=attempt > 1 or _is_urgent(request)) as turn:
+                # To wait for the first turn is not to ask.
+                deadline = min(deadline, clock() + PATIENCE_SECONDS)
+                answer = await _answer(transport, request)
+                turn.note(answer if isinstance(answer, ApiError) else None)
+        if isinstance(answer, Reply):
+            return answer
+        if attempt == ATTEMPTS or not _may_repeat(request, answer):
+            raise answer
+        pause = _pause(answer, attempt) * chance.uniform(1.0, 1.25)
         if clock() + pause > deadline:
-            raise error
+            raise answer
         await asyncio.sleep(pause)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def _answer(transport: Transport, request: Request) -> Reply | ApiError:
+    try:
+        reply = await transport.send(request)
+    except Unreachable as problem:
+        return problem
+    return reply if reply.status < 300 else failure(reply.status, reply.headers, reply.body)
+
+
+def _is_urgent(request: Request) -> bool:
+    """Whether others wait for this write: a status tells people how things are, and what is to be done next."""
+    return request.path.endswith("/status")
 
 
 def _may_repeat(request: Request, error: ApiError) -> bool:

@@ -1,0 +1,265 @@
+"""Writes keep the pace of a server that turns away what is too much for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pliant.errors import ServerError, TooManyRequests, Unreachable
+from pliant.kube.client import KubeClient
+from pliant.kube.pacing import AT_ONCE, PATIENCE_SECONDS, Pace
+from pliant.kube.resources import CONFIG_MAPS, PODS
+from pliant.kube.transport import Reply, Request, StreamReply
+from tests.virtual_time import on_virtual_time, quiet, run
+
+ROUND_TRIP = 0.01
+
+
+class BusyServer:
+    """Works on so many requests at a time and turns every other one away at once."""
+
+    def __init__(self, room: int, *, status: int = 429, retry_after: str = "1") -> None:
+        self.room = room
+        self.status = status
+        self.retry_after = retry_after
+        self.busy = 0
+        self.busiest = 0
+        self.accepted: list[str] = []
+        self.refused: list[float] = []
+
+    async def send(self, request: Request) -> Reply:
+        if request.method != "GET" and self.busy >= self.room:
+            self.refused.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(ROUND_TRIP / 10)
+            return _reply(
+                {"kind": "Status", "message": "too much"}, self.status, {"Retry-After": self.retry_after}
+            )
+        self.busy += 1
+        self.busiest = max(self.busiest, self.busy)
+        try:
+            await asyncio.sleep(ROUND_TRIP)
+        finally:
+            self.busy -= 1
+        self.accepted.append(request.path)
+        return _reply({"metadata": {"name": "a"}}, 201, {})
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
+        raise AssertionError("nobody watches")
+        yield
+
+    async def aclose(self) -> None: ...
+
+
+def _reply(body: object, status: int, headers: dict[str, str]) -> Reply:
+    return Reply(status=status, body=json.dumps(body).encode(), headers=headers)
+
+
+def client_of(server: BusyServer, pace: Pace | None) -> KubeClient:
+    return KubeClient(server, random.Random(1), pace)
+
+
+async def create(client: KubeClient, count: int) -> int:
+    """Create so many pods side by side; how many could not be created."""
+    made = (client.create(PODS, "default", {"metadata": {"name": f"p{i}"}}) for i in range(count))
+    ends = await asyncio.gather(*made, return_exceptions=True)
+    failed = [end for end in ends if isinstance(end, BaseException)]
+    assert all(isinstance(end, TooManyRequests) for end in failed), failed
+    return len(failed)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@on_virtual_time
+async def test_a_willing_server_gets_as_much_as_the_ceiling_allows() -> None:
+    server, pace = BusyServer(1000), Pace()
+    assert await create(client_of(server, pace), 640) == 0
+    assert server.busiest == AT_ONCE
+    assert now() == pytest.approx(10 * ROUND_TRIP)
+    assert (pace.limit, pace.in_flight, pace.waiting, pace.pushbacks) == (AT_ONCE, 0, 0, 0)
+
+
+@on_virtual_time
+async def test_a_higher_ceiling_is_approached_and_a_lower_one_kept() -> None:
+    server, pace = BusyServer(1000), Pace(ceiling=128)
+    assert await create(client_of(server, pace), 20_000) == 0
+    assert server.busiest == pace.limit == 128
+    server, pace = BusyServer(1000), Pace(ceiling=3)
+    assert await create(client_of(server, pace), 100) == 0
+    assert server.busiest == 3
+
+
+@pytest.mark.parametrize("room", [1, 2, 5, 20, 50])
+def test_the_limit_comes_to_what_the_server_takes(room: int) -> None:
+    async def scenario() -> None:
+        server, pace = BusyServer(room), Pace()
+        client = client_of(server, pace)
+        seconds = 20
+        writes = int(seconds * room / ROUND_TRIP)
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(AT_ONCE * 2):
+                tasks.create_task(_writer(client, writes // (AT_ONCE * 2)))
+        # The first wave meets a closed door; later about one write a second asks whether there is more room.
+        early = sum(moment < 1.0 for moment in server.refused)
+        assert early <= 2 * AT_ONCE
+        assert len(server.refused) - early <= 3 * now()
+        assert writes * ROUND_TRIP / room / now() > 0.8, f"{now()}s for {seconds}s of work"
+        assert room / 2 <= pace.limit <= room + 1
+
+    run(scenario())
+
+
+async def _writer(client: KubeClient, count: int) -> None:
+    for _ in range(count):
+        await client.create(CONFIG_MAPS, "default", {})
+
+
+@on_virtual_time
+async def test_what_is_turned_away_is_written_in_the_end_and_nothing_starves() -> None:
+    server, pace = BusyServer(4), Pace()
+    assert await create(client_of(server, pace), 2000) == 0
+    assert len(server.accepted) == 2000
+    assert now() < 1.5 * 2000 / 4 * ROUND_TRIP
+    assert len(server.refused) == pace.pushbacks < 150
+
+
+@on_virtual_time
+async def test_a_fixed_limit_is_turned_away_more_often_and_gives_some_writes_up() -> None:
+    server, slots = BusyServer(4), asyncio.Semaphore(AT_ONCE)
+    client = client_of(server, None)
+
+    async def one() -> None:
+        async with slots:
+            await client.create(PODS, "default", {})
+
+    ends = await asyncio.gather(*(one() for _ in range(2000)), return_exceptions=True)
+    assert len(server.refused) > 300
+    assert sum(isinstance(end, TooManyRequests) for end in ends) > 30, "some are turned away four times"
+
+
+@on_virtual_time
+async def test_a_server_that_takes_nothing_is_asked_once_in_every_wait() -> None:
+    server, pace = BusyServer(0), Pace()
+    writing = asyncio.create_task(create(client_of(server, pace), 200))
+    await asyncio.sleep(20.5)
+    assert AT_ONCE < len(server.refused) <= AT_ONCE + 21
+    server.room = 1000
+    await asyncio.sleep(2.0)
+    assert pace.in_flight == pace.waiting == 0
+    assert await writing <= 20, "only those that asked in vain have given up"
+
+
+@on_virtual_time
+async def test_a_server_that_stays_away_is_given_up_in_time() -> None:
+    pace = Pace()
+    assert await create(client_of(BusyServer(0), pace), 200) == 200
+    assert now() < 2 * PATIENCE_SECONDS + 15.0
+    assert pace.in_flight == pace.waiting == 0
+
+
+@on_virtual_time
+async def test_the_wait_that_is_asked_for_is_kept() -> None:
+    server, pace = BusyServer(0, retry_after="7"), Pace(ceiling=1)
+    with pytest.raises(TooManyRequests):
+        await client_of(server, pace).create(PODS, "default", {})
+    assert len(server.refused) == 2
+    assert server.refused[1] - server.refused[0] >= 7.0
+
+
+@on_virtual_time
+async def test_an_unavailable_server_that_names_a_time_is_spared_and_a_broken_one_is_not() -> None:
+    pace = Pace()
+    with pytest.raises(ServerError):
+        await client_of(BusyServer(0, status=503), pace).create(PODS, "default", {})
+    assert (pace.pushbacks, pace.limit) == (1, 1.0)
+    pace = Pace()
+    with pytest.raises(ServerError):
+        await client_of(BusyServer(0, status=500), pace).create(PODS, "default", {})
+    assert (pace.pushbacks, pace.limit) == (0, AT_ONCE)
+
+
+@on_virtual_time
+async def test_an_answer_about_the_object_says_nothing_about_the_load() -> None:
+    pace = Pace()
+    with pytest.raises(TooManyRequests):
+        await client_of(BusyServer(0, retry_after=""), pace).create(PODS, "default", {})
+    assert (pace.pushbacks, pace.limit) == (0, AT_ONCE)
+
+
+@on_virtual_time
+async def test_no_answer_teaches_nothing() -> None:
+    pace = Pace()
+    with pytest.raises(Unreachable):
+        async with pace.turn():
+            raise Unreachable("gone")
+    assert (pace.limit, pace.in_flight) == (AT_ONCE, 0)
+
+
+@on_virtual_time
+async def test_reads_wait_for_nobody() -> None:
+    server, pace = BusyServer(1), Pace(ceiling=1)
+    client = client_of(server, pace)
+    async with pace.turn():
+        await client.get(PODS, "default", "a")
+    assert now() == pytest.approx(ROUND_TRIP)
+
+
+@on_virtual_time
+async def test_a_status_passes_those_that_wait_and_does_not_keep_them_waiting() -> None:
+    server, pace = BusyServer(1000), Pace(ceiling=1)
+    client = client_of(server, pace)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(6):
+            tasks.create_task(client.create(PODS, "default", {}))
+        await quiet()
+        for name in "abc":
+            tasks.create_task(client.patch(PODS, "default", name, {}, subresource="status"))
+    ends = [path.rpartition("/")[2] for path in server.accepted]
+    assert ends == ["pods", "status", "pods", "status", "pods", "status", "pods", "pods", "pods"]
+
+
+@on_virtual_time
+async def test_whoever_gives_up_takes_no_turn_along() -> None:
+    pace = Pace(ceiling=1)
+    client = client_of(BusyServer(1000), pace)
+    writes = [asyncio.create_task(client.create(PODS, "default", {})) for _ in range(5)]
+    await quiet()
+    for write in (writes[0], writes[2]):
+        write.cancel()
+    await asyncio.gather(*writes, return_exceptions=True)
+    assert [write.cancelled() for write in writes] == [True, False, True, False, False]
+    assert (pace.in_flight, pace.waiting) == (0, 0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_turns_are_never_lost_whatever_happens(seed: int) -> None:
+    chance = random.Random(seed)
+
+    async def scenario() -> None:
+        server, pace = BusyServer(chance.randint(0, 10)), Pace(ceiling=chance.randint(1, 20))
+        client = client_of(server, pace)
+        writes = []
+        for _ in range(chance.randint(1, 100)):
+            writes.append(asyncio.create_task(client.create(PODS, "default", {})))
+            await asyncio.sleep(chance.choice((0.0, 0.0, ROUND_TRIP / 2, ROUND_TRIP)))
+            if chance.random() < 0.3:
+                chance.choice(writes).cancel()
+            if chance.random() < 0.05:
+                server.room = chance.randint(0, 10)
+            assert server.busy <= pace.in_flight <= pace.ceiling
+        server.room = 1000
+        await asyncio.gather(*writes, return_exceptions=True)
+        assert (pace.in_flight, pace.waiting) == (0, 0)
+        await create(client, 1)
+
+    run(scenario())
