@@ -1,0 +1,70 @@
+"""What `pliant install` prints, put on a real cluster, and the operator's account there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.programs import find_programs
+
+HOME = "pliant-system"
+ACCOUNT = "pliant-operator"
+PATIENCE = 60.0
+"""Seconds after which a command that should have ended is taken to hang."""
+LIFE = "12h"
+"""How long a token is good for: longer than any test."""
+
+Object = dict[str, Any]
+
+
+def printed(command: str, *options: str) -> str:
+    """What `pliant install` or `pliant uninstall` prints."""
+    program = [sys.executable, "-m", "pliant", command, *options]
+    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+
+
+def kubectl(kubeconfig: Path, *words: str, stdin: str = "") -> str:
+    """What the kubectl of the server's own release answers; its complaint fails the test."""
+    program = [str(find_programs(["kubectl"])["kubectl"]), "--kubeconfig", str(kubeconfig), *words]
+    done = subprocess.run(program, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def may(kubeconfig: Path, *words: str) -> bool:
+    """Whether somebody has a right, as `kubectl auth can-i` tells it."""
+    try:
+        return kubectl(kubeconfig, "auth", "can-i", *words).strip() == "yes"
+    except AssertionError as refused:
+        if "no" in str(refused).split():
+            return False
+        raise
+
+
+def apply(kubeconfig: Path, objects: Iterable[Object]) -> str:
+    """Put objects on a cluster, or bring them up to date."""
+    return kubectl(kubeconfig, "apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+
+
+def admit_operator(kubeconfig: Path, *options: str, folder: Path) -> Path:
+    """Install all but the pods of the operator, which runs elsewhere; the kubeconfig of its account."""
+    objects = yaml.safe_load_all(printed("install", *options))
+    apply(kubeconfig, [each for each in objects if each["kind"] not in ("Deployment", "PodDisruptionBudget")])
+    return account_kubeconfig(kubeconfig, folder / "kubeconfig-operator")
+
+
+def account_kubeconfig(kubeconfig: Path, path: Path, namespace: str = HOME) -> Path:
+    """Lets the operator's account in, by a token of the server's own making, as its pods have one."""
+    token = kubectl(kubeconfig, "create", "token", ACCOUNT, "--namespace", namespace, "--duration", LIFE)
+    document = yaml.safe_load(kubeconfig.read_text())
+    document["users"] = [{"name": ACCOUNT, "user": {"token": token.strip()}}]
+    for context in document["contexts"]:
+        context["context"] |= {"user": ACCOUNT, "namespace": namespace}
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(document))
+    return path

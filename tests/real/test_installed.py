@@ -1,0 +1,261 @@
+"""`pliant install` at a real cluster: what it prints is taken, suffices, and is no more than needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pliant.kube.client import KubeClient
+from pliant.kube.config import transport_for
+from pliant.kube.resources import LEASES, NAMESPACES, Resource
+from pliant.runtime.clock import SystemClock
+from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, ControlPlane, started
+from tests.controlplane.fixtures import require
+from tests.controlplane.installed import ACCOUNT, HOME, Object, account_kubeconfig, kubectl, may, printed
+from tests.scenarios.jobs import FOREVER, group, job
+from tests.scenarios.scene import PATIENCE, Scene, a_scene
+
+pytestmark = pytest.mark.real
+
+RBAC = "rbac.authorization.k8s.io"
+ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE = f"{ACCOUNT}.{HOME}"
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane of its own: nothing but the installation has taught it our kinds."""
+    with installed() as up:
+        yield up
+
+
+@contextmanager
+def installed() -> Iterator[ControlPlane]:
+    require(ETCD, API_SERVER, CONTROLLERS, "kubectl")
+    with started(controllers=False) as up:
+        kubectl(up.kubeconfig, "apply", "-f", "-", stdin=printed("install"))
+        kubectl(up.kubeconfig, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        # Only now: the garbage collector looks for kinds when it starts, and then every 30 seconds.
+        up.start_controllers()
+        yield up
+
+
+@pytest.fixture
+async def client(plane: ControlPlane) -> AsyncIterator[KubeClient]:
+    transport = transport_for(plane.kubeconfig, None, SystemClock().now)
+    yield KubeClient(transport)
+    await transport.aclose()
+
+
+@pytest.fixture
+async def scene(client: KubeClient) -> AsyncIterator[Scene]:
+    """A fresh namespace; there are no nodes, so pods stay as they were made."""
+    async with a_scene(client) as opened:
+        yield opened
+
+
+class Running:
+    """An operator under its own account, and what it said so far."""
+
+    def __init__(self, kubeconfig: Path, log: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self._log = log
+
+    @property
+    def said(self) -> list[Object]:
+        """Its log, record by record; anything else in it fails the test."""
+        whole, _, _ = self._log.read_text().rpartition("\n")
+        return [json.loads(line) for line in whole.splitlines()]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why something did not go as it should."""
+        return [str(record["because"]) for record in self.said if record["level"] == "warning"]
+
+
+@contextmanager
+def running(plane: ControlPlane, folder: Path, *options: str, home: str = HOME) -> Iterator[Running]:
+    """The operator that the Deployment would start, as its account; on ports that are free here."""
+    objects = yaml.safe_load_all(printed("install", "--namespace", home, *options))
+    [deployment] = [each for each in objects if each["kind"] == "Deployment"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    words = [f"{word.partition('=')[0]}=0" if "bind-address" in word else word for word in container["args"]]
+    kubeconfig = account_kubeconfig(plane.kubeconfig, folder / "kubeconfig", home)
+    log = folder / "operator.log"
+    command = [sys.executable, "-m", "pliant", *words, "--kubeconfig", str(kubeconfig)]
+    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        found = Running(kubeconfig, log)
+        try:
+            yield found
+            assert process.poll() is None, log.read_text()
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+    assert process.returncode == 0, log.read_text()
+    assert found.said[-1]["message"] == "operator stopped"
+    assert [record for record in found.said if "traceback" in record] == []
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for what nobody announces: that a role is in force, that a line is in a log."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"never came: {what}") from None
+
+
+def test_applied_again_it_changes_nothing(plane: ControlPlane) -> None:
+    assert kubectl(plane.kubeconfig, "diff", "-f", "-", stdin=printed("install")) == ""
+
+
+def test_its_pods_are_admitted_where_only_restricted_ones_are(plane: ControlPlane) -> None:
+    [deployment] = [each for each in yaml.safe_load_all(printed("install")) if each["kind"] == "Deployment"]
+    pod: Object = {"apiVersion": "v1", "kind": "Pod", **deployment["spec"]["template"]}
+    pod["metadata"] = {**pod["metadata"], "name": "tried", "namespace": HOME}
+    words = ("create", "--dry-run=server", "-f", "-")
+    assert "created" in kubectl(plane.kubeconfig, *words, stdin=yaml.safe_dump(pod))
+    for part in ("allowPrivilegeEscalation", "capabilities"):
+        loose = json.loads(json.dumps(pod))
+        del loose["spec"]["containers"][0]["securityContext"][part]
+        with pytest.raises(AssertionError, match='violates PodSecurity "restricted'):
+            kubectl(plane.kubeconfig, *words, stdin=yaml.safe_dump(loose))
+
+
+def test_the_deployment_makes_its_pods(plane: ControlPlane) -> None:
+    made = "--for=jsonpath={.status.unavailableReplicas}=2"  # there is no node for them
+    kubectl(plane.kubeconfig, "wait", made, f"deployment/{ACCOUNT}", "--namespace", HOME, f"--timeout={PATIENCE}s")
+    pods = json.loads(kubectl(plane.kubeconfig, "get", "pods", "--namespace", HOME, "-o", "json"))["items"]
+    assert [pod["spec"]["serviceAccountName"] for pod in pods] == [ACCOUNT, ACCOUNT]
+
+
+async def test_its_account_suffices_for_jobs_and_election(
+    plane: ControlPlane, scene: Scene, tmp_path: Path
+) -> None:
+    with running(plane, tmp_path) as operator:
+        await scene.submit(job("t", {"worker": group(FOREVER, 2)}))
+        await scene.until(lambda: len(scene.pods) == 2 and len(scene.services) == 2, "both members made")
+        await scene.until(lambda: scene.phase("t") == "Pending", "a status")
+        [lease] = (await scene.client.list(LEASES, HOME)).items
+        assert lease["metadata"]["name"] == ACCOUNT
+        assert lease["spec"]["holderIdentity"]
+        doctor = [sys.executable, "-m", "pliant", "doctor", "--kubeconfig", str(operator.kubeconfig)]
+        said = await asyncio.to_thread(subprocess.run, doctor, capture_output=True, text=True, timeout=PATIENCE)
+        assert "✓ rights" in said.stdout, said
+        assert said.stdout.endswith("All is well.\n")
+        assert not may(operator.kubeconfig, "get", "secrets", "--all-namespaces")
+        assert not may(operator.kubeconfig, "patch", "leases/another", "--namespace", HOME)
+        assert not may(operator.kubeconfig, "create", "leases", "--namespace", "default")
+        assert [record for record in operator.said if record["level"] in ("warning", "error")] == []
+
+
+@pytest.mark.parametrize(
+    ("resource", "verb", "who_is_told"),
+    [
+        ("pods", "create", "user"),
+        ("services", "create", "user"),
+        ("pods", "delete", "administrator"),
+        ("aitrainingjobs/status", "patch", "administrator"),
+    ],
+)
+async def test_a_right_taken_away_is_told_by_verb_and_resource_and_given_back_heals(
+    plane: ControlPlane, scene: Scene, tmp_path: Path, resource: str, verb: str, who_is_told: str
+) -> None:
+    needle = f'cannot {verb} resource "{resource}" in API group'
+    role = await scene.client.get(ROLES, None, CLUSTER_ROLE)
+    with running(plane, tmp_path) as operator:
+        await scene.submit(job("before", {"worker": group(FOREVER, 2)}))
+        await scene.until(lambda: len(scene.pods) == 2, "the operator at work")
+        try:
+            await scene.client.patch(ROLES, None, CLUSTER_ROLE, {"rules": without(role, resource, verb)})
+            asked = (verb, *resource_words(resource))
+            await until(lambda: not may(operator.kubeconfig, *asked), "the right gone")
+            await scene.submit(job("after", {"worker": group(FOREVER)}))
+            await scene.edit("before", {"spec": {"replicaSpecs": {"worker": {"replicas": 1}}}})
+            if who_is_told == "user":
+                await scene.until(lambda: needle in message(scene), "a message about it")
+                assert message(scene).startswith("cannot create after-worker-0: ")
+                assert f"system:serviceaccount:{HOME}:{ACCOUNT}" in message(scene)
+            else:
+                await until(lambda: any(needle in reason for reason in operator.reasons), needle)
+        finally:
+            await scene.client.patch(ROLES, None, CLUSTER_ROLE, {"rules": role["rules"]})
+        await scene.until(lambda: set(scene.pods) == {"before-worker-0", "after-worker-0"}, "all as it should be")
+        await scene.until(lambda: bool(message(scene)) and needle not in message(scene), "the complaint gone")
+
+
+def message(scene: Scene) -> str:
+    return str(scene.status("after").get("message") or "")
+
+
+def resource_words(resource: str) -> list[str]:
+    """As `kubectl auth can-i` wants a resource and its part."""
+    name, _, part = resource.partition("/")
+    return [name, *([f"--subresource={part}"] if part else [])]
+
+
+def without(role: Object, resource: str, verb: str) -> list[Object]:
+    """The rules of a role, less one verb; a rule without any is none."""
+    left = (
+        {**rule, "verbs": [each for each in rule["verbs"] if each != verb or resource not in rule["resources"]]}
+        for rule in role["rules"]
+    )
+    return [rule for rule in left if rule["verbs"]]
+
+
+async def test_with_namespaces_to_watch_it_has_rights_in_these_alone(
+    plane: ControlPlane, client: KubeClient, tmp_path: Path
+) -> None:
+    home = f"home-{uuid.uuid4().hex[:6]}"
+    async with a_scene(client) as one, a_scene(client) as two, a_scene(client) as other:
+        options = ("--watch-namespace", one.namespace, "--watch-namespace", two.namespace)
+        words = ("--namespace", home, *options)
+        kubectl(plane.kubeconfig, "apply", "-f", "-", stdin=printed("install", *words))
+        with running(plane, tmp_path, *options, home=home) as operator:
+            for scene in (other, one, two):
+                await scene.submit(job("t", {"worker": group(FOREVER)}))
+            await one.until(lambda: len(one.pods) == 1, "a member")
+            await two.until(lambda: len(two.pods) == 1, "a member")
+            assert other.pods == {}
+            assert may(operator.kubeconfig, "create", "pods", "--namespace", one.namespace)
+            assert may(operator.kubeconfig, "watch", "nodes")
+            assert not may(operator.kubeconfig, "create", "pods", "--namespace", other.namespace)
+            assert not may(operator.kubeconfig, "list", "pods", "--all-namespaces")
+        kubectl(plane.kubeconfig, "delete", "-f", "-", stdin=printed("uninstall", *words))
+        assert not may(operator.kubeconfig, "create", "pods", "--namespace", one.namespace)
+    await client.delete(NAMESPACES, None, home)
+
+
+async def test_jobs_outlive_the_operator_and_only_their_definitions_take_them_away(tmp_path: Path) -> None:
+    with installed() as plane:
+        async with aclosing(transport_for(plane.kubeconfig, None, SystemClock().now)) as transport:
+            scene = Scene(KubeClient(transport), "default")
+            await scene.open()
+            try:
+                await _outlive(scene, plane, tmp_path)
+            finally:
+                await scene.close()
+
+
+async def _outlive(scene: Scene, plane: ControlPlane, folder: Path) -> None:
+    with running(plane, folder):
+        await scene.submit(job("t", {"worker": group(FOREVER, 2)}))
+        await scene.until(lambda: len(scene.pods) == 2, "both members made")
+    before = {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
+    words = ("delete", "--ignore-not-found", "-f", "-")
+    kubectl(plane.kubeconfig, *words, stdin=printed("uninstall"))
+    assert kubectl(plane.kubeconfig, "get", "deployments,poddisruptionbudgets", "--all-namespaces") == ""
+    assert {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()} == before
+    assert scene.job("t")
+    kubectl(plane.kubeconfig, *words, stdin=printed("uninstall", "--crds"))
+    await scene.until(lambda: not scene.pods, "the members gone with their job")
