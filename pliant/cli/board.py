@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pliant.cli.room import lack_of
-from pliant.controllers.observe import observe
+from pliant.controllers.observe import Members, observe
 from pliant.engine.roster import Place, Roster, Standing, call_the_roll
+from pliant.engine.sizing import sized
 from pliant.kube.objects import Node, Pod
 from pliant.model import labels
 from pliant.model.job import Group, Job, JobKey
@@ -101,7 +102,7 @@ class Board:
         if job is None:
             return
         self._pods[job.key][pod.metadata.name] = pod
-        seen = observe(job, (pod,), (), {}).pods[0]
+        seen = observe(job, Members(pods=(pod,))).pods[0]
         if seen.phase is PodPhase.FAILED and not seen.is_leaving:
             self._losses.setdefault(seen.uid, Loss(job=job.key, pod=seen))
 
@@ -162,13 +163,14 @@ class Board:
         return Stuck(job=job.key, title=place.title, pod=place.name, why=why, is_hopeless=is_hopeless)
 
     def _roster(self, job: Job) -> Roster:
-        seen = observe(job, self._pods[job.key].values(), (), {})
-        return call_the_roll(job, seen, job.state or _unborn(job))
+        state = job.state or _unborn(job)
+        seen = observe(job, Members(pods=self._pods[job.key].values()))
+        return call_the_roll(sized(job, state), seen, state, job.created_at)
 
 
 def restarts_of(job: Job, group: Group) -> int:
     """How often members of a group were restarted."""
-    return sum(job.state.group(group.name).restarts.values()) if job.state else 0
+    return job.state.group(group.name).spent if job.state else 0
 
 
 def _unborn(job: Job) -> EngineState:

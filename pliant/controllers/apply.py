@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, assert_never
 
 import msgspec
@@ -14,7 +15,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.objects import Pod, Service
 from pliant.kube.resources import PODS, SERVICES, Resource
 from pliant.kube.store import ObjectStore
-from pliant.model.actions import Action, CreatePod, CreateService, DeletePod, DeleteService, EmitEvent
+from pliant.model.actions import Action, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, EmitEvent
 from pliant.model.job import Job
 from pliant.runtime.clock import Clock
 
@@ -34,6 +35,7 @@ class Applier:
         self, client: KubeClient, clock: Clock, pods: ObjectStore[Pod], services: ObjectStore[Service]
     ) -> None:
         self.events = EventRecorder(client, clock)
+        self._client = client
         self._pods = _Members(client, PODS, Pod, pods)
         self._services = _Members(client, SERVICES, Service, services)
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -68,14 +70,26 @@ class Applier:
                     await self._pods.create(job, name, manifest)
                 case CreateService(name=name, manifest=manifest):
                     await self._services.create(job, name, manifest)
-                case DeletePod(name=name, uid=uid):
-                    await self._pods.delete(job, name, uid)
+                case DeletePod(name=name, uid=uid, is_forced=is_forced):
+                    await self._pods.delete(job, name, uid, grace=0 if is_forced else None)
                 case DeleteService(name=name, uid=uid):
                     await self._services.delete(job, name, uid)
+                case DeleteJob():
+                    await self._delete_job(job)
                 case EmitEvent():
                     self.events.tell(job.owner, job.key.namespace, action)
                 case _:
                     assert_never(action)
+
+    async def _delete_job(self, job: Job) -> None:
+        """Delete the job, and by owner references whatever it still holds; one of the same name is another."""
+        owner = job.owner
+        group, _, version = owner.api_version.rpartition("/")
+        resource = Resource(group, version, owner.plural, owner.kind)
+        with suppress(NotFound, Conflict):
+            await self._client.delete(
+                resource, job.key.namespace, owner.name, uid=owner.uid, propagation="Background"
+            )
 
 
 class _Members(Generic[T]):
@@ -101,11 +115,11 @@ class _Members(Generic[T]):
                 raise NotYet(f"a {self._resource.kind} of that name exists and is not this job's") from None
         self._store.note_written(made)
 
-    async def delete(self, job: Job, name: str, uid: str) -> None:
+    async def delete(self, job: Job, name: str, uid: str, *, grace: int | None = None) -> None:
         """Delete this incarnation; if another has taken the name, this one is gone already."""
         namespace = job.key.namespace
         try:
-            left = await self._client.delete(self._resource, namespace, name, uid=uid)
+            left = await self._client.delete(self._resource, namespace, name, uid=uid, grace=grace)
         except (NotFound, Conflict):
             self._store.note_deleted(namespace, name, uid)
             return

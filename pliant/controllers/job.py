@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.controllers.apply import Applier
-from pliant.controllers.observe import observe
+from pliant.controllers.nodes import NodeWatch
+from pliant.controllers.observe import Members, observe
 from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec, NotYet
 from pliant.frameworks import framework_for
@@ -20,6 +21,8 @@ from pliant.kube.resources import Resource
 from pliant.kube.store import ObjectStore
 from pliant.model.actions import EmitEvent, JobStatus
 from pliant.model.job import Job, JobKey, Owner
+from pliant.model.labels import MANAGER
+from pliant.model.rules import Rules
 from pliant.runtime.clock import Clock
 
 OWNER = "owner"
@@ -38,6 +41,8 @@ class Cluster:
     pods: ObjectStore[Pod]
     services: ObjectStore[Service]
     applier: Applier
+    nodes: NodeWatch
+    rules: Rules
 
 
 class JobReconciler:
@@ -71,9 +76,13 @@ class JobReconciler:
             await self._reject(key, raw, problem)
             return None
 
-        uid = job.owner.uid
-        pods, services = self._cluster.pods.by_index(OWNER, uid), self._cluster.services.by_index(OWNER, uid)
-        seen = observe(job, pods, services, self._refusals.get(key, {}))
+        if job.managed_by not in ("", MANAGER):
+            return None
+        cluster, uid = self._cluster, job.owner.uid
+        members = Members(
+            cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid), self._refusals.get(key, {})
+        )
+        seen = observe(job, members, cluster.nodes, cluster.rules)
         decision = decide(job, seen, framework_for(job.framework), self._clock.now())
 
         if decision.intent is not None:
@@ -83,7 +92,7 @@ class JobReconciler:
         refusals = await self._cluster.applier.apply(job, decision.actions)
         for status in decision.statuses.values() or self._overdue(job, raw):
             await self._tell(job, raw, status)
-        self._note_refusals(key, refusals)
+        self._note_refusals(job, refusals)
         return decision.look_again
 
     async def _tell(self, job: Job, raw: Mapping[str, Any], status: JobStatus) -> None:
@@ -96,13 +105,16 @@ class JobReconciler:
             return ()
         return (JobStatus(state=job.state, counts=job.state.counts),)
 
-    def _note_refusals(self, key: JobKey, refusals: dict[str, str]) -> None:
+    def _note_refusals(self, job: Job, refusals: dict[str, str]) -> None:
         """Remember what could not be created, so that the next pass can tell the user, and try again later."""
+        before = self._refusals.pop(job.key, {})
         if not refusals:
-            self._refusals.pop(key, None)
             return
-        self._refusals[key] = refusals
+        self._refusals[job.key] = refusals
         name, why = next(iter(refusals.items()))
+        if refusals != before:
+            event = EmitEvent(reason="CannotCreate", message=f"{name}: {why}", is_warning=True)
+            self._cluster.applier.events.tell(job.owner, job.key.namespace, event)
         raise NotYet(f"cannot create {name}: {why}")
 
     async def _write(self, key: JobKey, raw: Mapping[str, Any], status: Mapping[str, Any]) -> None:

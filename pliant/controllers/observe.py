@@ -3,27 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from pliant.controllers.nodes import NodeWatch
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
 from pliant.model import labels
 from pliant.model.job import Job
-from pliant.model.observed import Exit, ObservedPod, ObservedService, PodPhase, Seen
+from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck
+from pliant.model.rules import Rules
 
 LONGEST_MESSAGE = 300
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
+_CREATION_FAILURES = frozenset(
+    {
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+    }
+)
+_TAKEN_AWAY = {
+    "Evicted": "was evicted",
+    "Preempting": "was preempted on its node",
+    "NodeShutdown": "was ended by the shutdown of its node",
+    "Terminated": "was ended by the shutdown of its node",
+    "Shutdown": "was ended by the shutdown of its node",
+}
+"""Reasons of failed pods whose programs are not to blame."""
 
 
-def observe(job: Job, pods: Iterable[Pod], services: Iterable[Service], refusals: Mapping[str, str]) -> Seen:
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What the caches hold of one job."""
+
+    pods: Iterable[Pod] = ()
+    services: Iterable[Service] = ()
+    refusals: Mapping[str, str] = field(default_factory=dict)
+
+
+def observe(job: Job, members: Members, nodes: NodeWatch | None = None, rules: Rules | None = None) -> Seen:
     """What is seen of one job: its pods and services, and what the server would not let us create."""
     counted = {labels.member_group(group.name): group.counted for group in job.groups}
     return Seen(
-        pods=tuple(_pod(pod, counted) for pod in pods),
-        services={service.metadata.name: _service(service) for service in services},
-        refusals=refusals,
+        pods=tuple(_pod(pod, counted, nodes.fault_under(pod) if nodes else None) for pod in members.pods),
+        services={service.metadata.name: _service(service) for service in members.services},
+        refusals=members.refusals,
+        rules=rules or Rules(),
     )
 
 
-def _pod(pod: Pod, counted: Mapping[str, frozenset[str]]) -> ObservedPod:
+def _pod(pod: Pod, counted: Mapping[str, frozenset[str]], fault: NodeFault | None) -> ObservedPod:
     meta = pod.metadata
     group = meta.labels.get(labels.REPLICA, "")
     chosen = counted.get(group) or frozenset()
@@ -42,6 +75,9 @@ def _pod(pod: Pod, counted: Mapping[str, frozenset[str]]) -> ObservedPod:
         exit=_exit(pod, end) if phase is PodPhase.FAILED else None,
         trouble=_trouble(pod),
         finished_at=end[1].finished_at if end else None,
+        fault=fault,
+        stuck=_stuck(pod) if phase is PodPhase.SCHEDULED else None,
+        disruption=_disruption(pod) if phase is PodPhase.FAILED else "",
     )
 
 
@@ -95,6 +131,26 @@ def _trouble(pod: Pod) -> str:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _short(f"{condition.reason}: {condition.message}")
     return ""
+
+
+def _stuck(pod: Pod) -> Stuck | None:
+    """The first container that the node cannot create; nothing says since when, so since the node took the pod."""
+    since = pod.status.start_time or pod.metadata.creation_timestamp
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        waiting = status.state.waiting
+        if since is not None and waiting is not None and waiting.reason in _CREATION_FAILURES:
+            return Stuck(container=status.name, reason=waiting.reason, since=since)
+    return None
+
+
+def _disruption(pod: Pod) -> str:
+    """How the cluster ended a pod for reasons of its own; empty if it did not."""
+    said = _TAKEN_AWAY.get(pod.status.reason, "")
+    if not said and any(
+        each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions
+    ):
+        said = "was taken away by the cluster"
+    return _short(f"{said}: {pod.status.message}" if said and pod.status.message else said)
 
 
 def _short(text: str) -> str:

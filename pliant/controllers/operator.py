@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pliant.controllers.apply import Applier
 from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
+from pliant.controllers.nodes import NodeWatch, ills_of
+from pliant.errors import ApiError, Forbidden
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
+from pliant.kube.informer import Informer
 from pliant.kube.joined import AnyInformer, informer_of
-from pliant.kube.objects import Pod, Service
-from pliant.kube.resources import PODS, SERVICES
+from pliant.kube.objects import Node, Pod, Service
+from pliant.kube.resources import NODES, PODS, SERVICES
 from pliant.model.job import JobKey
 from pliant.model.labels import MANAGED_BY, MANAGER
+from pliant.model.rules import Rules
 from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 
 MANAGED = f"{MANAGED_BY}={MANAGER}"
 """Only what we made ourselves is cached: other people's pods cost nothing."""
+
+
+NODE = "node"
+"""The index of pods by the node they sit on."""
+
+log = logging.getLogger(__name__)
 
 
 class Operator:
@@ -34,13 +45,18 @@ class Operator:
         namespaces: Sequence[str] = (),
         frontends: Iterable[Frontend] = tuple(FRONTENDS.values()),
         workers: int = 16,
+        rules: Rules | None = None,
     ) -> None:
-        watched: dict[str, Any] = {"namespaces": namespaces, "labels": MANAGED, "indexes": {OWNER: _owners}}
-        self._pods = informer_of(client, PODS, Pod, on_change=self._member, **watched)
-        self._services = informer_of(client, SERVICES, Service, on_change=self._member, **watched)
+        watched: dict[str, Any] = {"namespaces": namespaces, "labels": MANAGED, "on_change": self._member}
+        self._pods = informer_of(client, PODS, Pod, indexes={OWNER: _owners, NODE: _node}, **watched)
+        self._services = informer_of(client, SERVICES, Service, indexes={OWNER: _owners}, **watched)
+        self._nodes = Informer(client, NODES, Node, on_change=self._node_changed)
+        self._node_watch = NodeWatch(self._nodes.store, clock)
+        self._client = client
         applier = Applier(client, clock, self._pods.store, self._services.store)
         self._events = applier.events
-        cluster = Cluster(self._pods.store, self._services.store, applier)
+        stores = (self._pods.store, self._services.store)
+        cluster = Cluster(*stores, applier, self._node_watch, rules or Rules())
         self._kinds: dict[tuple[str, str], _Kind] = {}
         for frontend in frontends:
             kind = _Kind(frontend, client, clock, cluster, namespaces, workers)
@@ -65,7 +81,8 @@ class Operator:
             for informer in self.informers.values():
                 tasks.create_task(informer.run())
             # Deciding on half a picture would create what is there already.
-            await asyncio.gather(*(informer.wait_synced() for informer in self.informers.values()))
+            nodes = tasks.create_task(self._follow_nodes(tasks))
+            await asyncio.gather(nodes, *(informer.wait_synced() for informer in self.informers.values()))
             for controller in self.controllers.values():
                 tasks.create_task(controller.run())
             self._ready.set()
@@ -73,6 +90,26 @@ class Operator:
     async def wait_ready(self) -> None:
         """Return once the cluster is known and jobs are being worked on."""
         await self._ready.wait()
+
+    async def _follow_nodes(self, tasks: asyncio.TaskGroup) -> None:
+        """Know the nodes; to know them is a help, not a need, and not everybody may."""
+        try:
+            await self._client.raw(f"{NODES.path(None)}?limit=1")
+        except Forbidden as problem:
+            log.warning("nodes may not be seen, so their faults go unnoticed", extra={"because": str(problem)})
+            return
+        except ApiError as problem:
+            log.debug("nodes not seen at once", extra={"because": str(problem)})
+        tasks.create_task(self._nodes.run())
+        await self._nodes.wait_synced()
+        self._node_watch.is_known = True
+
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        """A node fell ill or recovered: the jobs with pods on it must be looked at."""
+        if old is None or new is None or list(ills_of(old)) != list(ills_of(new)):
+            names = {node.metadata.name for node in (old, new) if node is not None}
+            for pod in (pod for name in names for pod in self._pods.store.by_index(NODE, name)):
+                self._member(None, pod)
 
     def _member(self, old: Pod | Service | None, new: Pod | Service | None) -> None:
         """A pod or a service changed: its job must be looked at."""
@@ -107,6 +144,10 @@ class _Kind:
     def _changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         meta = (new or old or {})["metadata"]
         self.controller.queue.add(JobKey(meta["namespace"], meta["name"]))
+
+
+def _node(pod: Pod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
 def _owners(member: Pod | Service) -> Iterable[str]:

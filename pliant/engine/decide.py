@@ -6,13 +6,19 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from pliant.engine.ending import clearing, completion, failure, sentenced
+from pliant.engine.calls import creation_patience_left
+from pliant.engine.case import Case, Turn
+from pliant.engine.departure import patience_left
+from pliant.engine.ending import clearing, completed, failed, ordered, timed_out
+from pliant.engine.limits import life_left, time_left
 from pliant.engine.membership import staffing
 from pliant.engine.restarting import restarted
 from pliant.engine.rollup import has_changed, is_pressing, settles_in, summary
 from pliant.engine.roster import call_the_roll
+from pliant.engine.sizing import resized, sized, with_requests
+from pliant.engine.suspending import evacuation, resumed, suspended
 from pliant.engine.timeline import noted
-from pliant.model.actions import Action, Decision, EmitEvent, JobStatus
+from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatus
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 from pliant.model.observed import Seen
@@ -23,48 +29,72 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     """Say what to do next. Reads only its arguments: same input, same answer."""
     if job.is_deleting:
         return Decision()  # owner references clean up
-    state = job.state or _first_memory(now)
+    state = with_requests(job, job.state or _first_memory(now), now)
     if state.phase.is_final:
-        return Decision(actions=clearing(job, seen))
+        return _afterlife(job, seen, state, now)
     if state.verdict is not None:
         return _closing(job, seen, state, state.verdict, now)
 
-    roster = call_the_roll(job, seen, state)
-    if (done := completion(job, roster, now)) is not None:
-        return _intent(sentenced(job, summary(job, seen, roster, state, now), done), now)
-    if (again := restarted(job, roster, state, now)) is not None:
-        return _intent(again, now)
-    if (lost := failure(job, roster, state, now)) is not None:
-        return _intent(sentenced(job, summary(job, seen, roster, state, now), lost), now)
-
-    actions, wait = staffing(job, seen, state, roster, framework, now)
-    return _progress(job, summary(job, seen, roster, state, now), actions, wait, now)
+    job = sized(job, state)
+    case = Case(job=job, seen=seen, state=state, roster=call_the_roll(job, seen, state, now), now=now)
+    if (turn := _turn(case)) is not None:
+        return _intent(turn, now)
+    if state.phase is Phase.SUSPENDED:
+        return _progress(case, evacuation(job, seen, now), patience_left(seen, now))
+    actions, wait = staffing(case, framework)
+    return _progress(case, actions, _soonest(wait, _patience(case)))
 
 
-def _progress(
-    job: Job, after: EngineState, actions: tuple[Action, ...], wait: timedelta | None, now: datetime
-) -> Decision:
+def _turn(case: Case) -> Turn | None:
+    """The first change of course that is due, in order of precedence."""
+    if (turn := ordered(case) or completed(case) or suspended(case) or resumed(case) or resized(case)) is not None:
+        return turn
+    if case.state.phase is Phase.SUSPENDED:
+        return None  # nothing that happens to those who leave counts
+    return restarted(case) or failed(case) or timed_out(case)
+
+
+def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -> Decision:
     """Act, and tell what changed: at once if it matters, else when it has settled."""
-    if not has_changed(job.state, after):
+    before, after = case.job.state, summary(case)
+    if not has_changed(before, after):
         return Decision(actions=actions, look_again=wait)
-    if job.state is not None and not is_pressing(job.state, after) and (hold := settles_in(job.state, now)):
-        return Decision(actions=actions, look_again=min(hold, wait or hold))
-    return Decision(actions=actions, statuses={job.key: _status(after, now)}, look_again=wait)
+    if before is not None and not is_pressing(before, after) and (hold := settles_in(before, case.now)):
+        return Decision(actions=actions, look_again=_soonest(hold, wait))
+    return Decision(actions=actions, statuses={case.job.key: _status(after, case.now)}, look_again=wait)
 
 
 def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: datetime) -> Decision:
     """Clear away what is left; the end is announced once nothing is."""
     if seen.pods or seen.services:
-        return Decision(actions=clearing(job, seen))
+        return Decision(actions=clearing(job, seen, state, now), look_again=patience_left(seen, now))
     ended = replace(state, phase=verdict.phase, ended_at=now)
     return Decision(statuses={job.key: _status(ended, now)})
 
 
-def _intent(state: EngineState, now: datetime) -> Decision:
+def _afterlife(job: Job, seen: Seen, state: EngineState, now: datetime) -> Decision:
+    """A job that has ended holds nothing, and goes itself when its time has come."""
+    left = life_left(job, state, now)
+    if left is not None and left <= timedelta(0):
+        return Decision(actions=(DeleteJob(),))
+    return Decision(actions=clearing(job, seen, state, now), look_again=_soonest(left, patience_left(seen, now)))
+
+
+def _intent(turn: Turn, now: datetime) -> Decision:
     """Remember first; the next pass acts on it."""
-    phase = state.verdict.phase if state.verdict else state.phase
-    event = EmitEvent(reason=str(phase), message=state.message, is_warning=phase is not Phase.SUCCEED)
-    return Decision(intent=_status(state, now), actions=(event,))
+    event = EmitEvent(reason=turn.reason, message=turn.message, is_warning=turn.is_warning)
+    return Decision(intent=_status(turn.state, now), actions=(event,))
+
+
+def _patience(case: Case) -> timedelta | None:
+    """How long until some limit is reached though nothing happens."""
+    return _soonest(
+        patience_left(case.seen, case.now), creation_patience_left(case), time_left(case.job, case.state, case.now)
+    )
+
+
+def _soonest(*waits: timedelta | None) -> timedelta | None:
+    return min((wait for wait in waits if wait is not None), default=None)
 
 
 def _status(state: EngineState, now: datetime) -> JobStatus:

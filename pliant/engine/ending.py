@@ -1,4 +1,4 @@
-"""When a job is over: end policies of groups and of the job, and what happens then."""
+"""When a job is over: end policies of groups and of the job, orders from outside, and what happens then."""
 
 from __future__ import annotations
 
@@ -7,116 +7,113 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from pliant.engine.restarting import total
-from pliant.engine.roster import Place, Roster
-from pliant.engine.timeline import noted
+from pliant.engine.calls import stuck_for_good
+from pliant.engine.case import Case, Turn, turned
+from pliant.engine.departure import departures
+from pliant.engine.limits import overrun
+from pliant.engine.rollup import summary
+from pliant.engine.roster import Place
+from pliant.engine.voting import completion_reached, failure_reached, nobody_is_left
 from pliant.engine.wording import counted, failure_of, listing
-from pliant.model.actions import Action, DeletePod, DeleteService
-from pliant.model.job import CleanPolicy, EndPolicy, Group, Job
+from pliant.model.actions import Action, DeleteService
+from pliant.model.job import CleanPolicy, Job
 from pliant.model.observed import Seen
-from pliant.model.state import EngineState, Outcome, Phase, Verdict
+from pliant.model.state import Cause, EngineState, Phase, Verdict
+
+ALWAYS_CLEARED = frozenset({Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL})
+"""Ends that leave no pods, whatever the job's own policy says."""
 
 
-def completion(job: Job, roster: Roster, now: datetime) -> Verdict | None:
-    """The verdict that the job has done its work, if it has."""
-    if not _reached(job.complete_policy, _on_completion(job, roster), Outcome.SUCCEEDED):
+def ordered(case: Case) -> Turn | None:
+    """End the job because somebody outside says so."""
+    order = case.job.order
+    if order is None:
         return None
-    return Verdict(phase=Phase.SUCCEED, message="training completed", at=now)
+    return _sentenced(case, Verdict(phase=order.phase, message=order.message, at=case.now, must_clear=True))
 
 
-def failure(job: Job, roster: Roster, state: EngineState, now: datetime) -> Verdict | None:
-    """The verdict that the job has failed or can no longer complete, if so."""
-    causes = [_cause(place, state) for place in _by_time(roster.failed())]
-    if _reached(job.fail_policy, _on_failure(job, roster), Outcome.FAILED):
-        return Verdict(phase=Phase.FAILED, message=listing(causes), at=now)
-    if not _nobody_is_left(job, roster):
+def completed(case: Case) -> Turn | None:
+    """End the job because its work is done, if it is."""
+    if not completion_reached(case.job, case.roster):
+        return None
+    return _sentenced(case, Verdict(phase=Phase.SUCCEED, message="training completed", at=case.now))
+
+
+def failed(case: Case) -> Turn | None:
+    """End the job because it has failed or can no longer complete, if so."""
+    verdict = _failure(case) or _creation_failure(case)
+    return None if verdict is None else _sentenced(case, verdict)
+
+
+def timed_out(case: Case) -> Turn | None:
+    """End the job because its time is up, if it is."""
+    verdict = overrun(case.job, case.state, case.now)
+    return None if verdict is None else _sentenced(case, verdict)
+
+
+def clearing(job: Job, seen: Seen, state: EngineState, now: datetime) -> tuple[Action, ...]:
+    """Delete all that a finished job still holds; what is leaving already is left alone."""
+    is_kept = job.clean is CleanPolicy.NONE and not (state.verdict is not None and state.verdict.must_clear)
+    if is_kept and state.phase not in ALWAYS_CLEARED:
+        return ()
+    pods = sorted(seen.pods, key=lambda pod: pod.name)
+    services = sorted(seen.services.values(), key=lambda service: service.name)
+    return (
+        *departures(seen, pods, "the job has ended", now),
+        *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_leaving),
+    )
+
+
+def _sentenced(case: Case, verdict: Verdict) -> Turn:
+    """The end is decided; it is announced once nothing is left, or at once if things are to be kept."""
+    is_kept = case.job.clean is CleanPolicy.NONE and not verdict.must_clear
+    after = replace(summary(case), verdict=verdict, message=verdict.message)
+    after = (
+        replace(after, phase=verdict.phase, ended_at=verdict.at)
+        if is_kept
+        else replace(after, phase=Phase.TERMINATING)
+    )
+    is_warning = verdict.phase is not Phase.SUCCEED
+    return turned(after, verdict.at, str(verdict.phase), verdict.message, is_warning=is_warning)
+
+
+def _failure(case: Case) -> Verdict | None:
+    places = _by_time(case.roster.failed())
+    causes = [_cause(place, case.state) for place in places]
+    if failure_reached(case.job, case.roster):
+        by_node = bool(places) and places[0].cause is Cause.NODE
+        phase = Phase.NODE_FAIL if by_node else Phase.FAILED
+        return Verdict(phase=phase, message=listing(causes), at=case.now, must_clear=by_node)
+    if not nobody_is_left(case.job, case.roster):
         return None
     if not causes:
-        return Verdict(phase=Phase.SUCCEED, message="every member ended well", at=now)
+        return Verdict(phase=Phase.SUCCEED, message="every member ended well", at=case.now)
     message = f"no end policy was met and nothing is left to run: {listing(causes)}"
-    return Verdict(phase=Phase.FAILED, message=message, at=now)
+    return Verdict(phase=Phase.FAILED, message=message, at=case.now)
 
 
-def sentenced(job: Job, state: EngineState, verdict: Verdict) -> EngineState:
-    """The memory of a job whose end has been decided."""
-    told = noted(state, verdict.at, str(verdict.phase), verdict.message)
-    if job.clean is CleanPolicy.NONE:
-        return replace(told, verdict=verdict, phase=verdict.phase, message=verdict.message, ended_at=verdict.at)
-    return replace(told, verdict=verdict, phase=Phase.TERMINATING, message=verdict.message)
-
-
-def clearing(job: Job, seen: Seen) -> tuple[Action, ...]:
-    """Delete all that a finished job still holds; what is leaving already is left alone."""
-    if job.clean is CleanPolicy.NONE:
-        return ()
-    pods = tuple(
-        DeletePod(name=pod.name, uid=pod.uid, because="the job has ended")
-        for pod in sorted(seen.pods, key=lambda pod: pod.name)
-        if not pod.is_leaving
-    )
-    services = tuple(
-        DeleteService(name=service.name, uid=service.uid)
-        for service in sorted(seen.services.values(), key=lambda service: service.name)
-        if not service.is_leaving
-    )
-    return pods + services
-
-
-Voter = tuple[EndPolicy, tuple[Place, ...]]
-"""A group with a say: its policy and its members."""
-
-
-def _voters(policies: Iterable[tuple[EndPolicy, Group]], roster: Roster) -> list[Voter]:
-    rows = [(policy, roster.of(group)) for policy, group in policies]
-    return [(policy, places) for policy, places in rows if places and policy is not EndPolicy.NONE]
-
-
-def _on_completion(job: Job, roster: Roster) -> list[Voter]:
-    return _voters([(group.complete_policy, group) for group in job.groups], roster)
-
-
-def _on_failure(job: Job, roster: Roster) -> list[Voter]:
-    return _voters([(group.fail_policy, group) for group in job.groups], roster)
-
-
-def _speaks(policy: EndPolicy, places: tuple[Place, ...], outcome: Outcome) -> bool:
-    matches = [place.outcome is outcome for place in places]
-    match policy:
-        case EndPolicy.ANY:
-            return any(matches)
-        case EndPolicy.RANK0:
-            return matches[0]
-        case EndPolicy.ALL:
-            return all(matches)
-        case EndPolicy.NONE:
-            return False
-
-
-def _reached(policy: EndPolicy, voters: list[Voter], outcome: Outcome) -> bool:
-    votes = [_speaks(own, places, outcome) for own, places in voters]
-    return bool(votes) and (any(votes) if policy is EndPolicy.ANY else all(votes))
+def _creation_failure(case: Case) -> Verdict | None:
+    """Containers that could not be created, retried as long as was allowed: the end, where that is the rule."""
+    if not case.rules.creating_fails or not (stuck := stuck_for_good(case)):
+        return None
+    message = listing([failure_of(place) for place in stuck])
+    return Verdict(phase=Phase.FAILED, message=message, at=case.now)
 
 
 def _cause(place: Place, state: EngineState) -> str:
     """What happened, and why it was not mended."""
     group = place.rank.group
-    if group.restart.limit is not None and total(state.group(group.name)) >= group.restart.limit > 0:
+    if group.restart.limit is not None and state.group(group.name).spent >= group.restart.limit > 0:
         return f"{failure_of(place)} and {group.name} has spent its {counted(group.restart.limit, 'restart')}"
     return failure_of(place)
-
-
-def _nobody_is_left(job: Job, roster: Roster) -> bool:
-    """Whether every member that could still complete the job has ended."""
-    voting = [place for _, places in _on_completion(job, roster) for place in places]
-    places = voting or roster.places
-    return bool(places) and all(place.outcome is not None for place in places)
 
 
 def _by_time(places: Iterable[Place]) -> list[Place]:
     """Earliest end first, so that the first cause is named first."""
 
-    def ended(place: Place) -> tuple[bool, str]:
-        at = place.pod.finished_at if place.pod else None
-        return (at is None, at.isoformat() if at else "")
+    def ended(place: Place) -> str:
+        pod = place.pod
+        at = pod and (pod.finished_at or (pod.fault.since if pod.fault else None))
+        return at.isoformat() if at else "~"
 
     return sorted(places, key=ended)

@@ -65,7 +65,25 @@ def _pod_spec(job: Job, rank: Rank, framework: Framework) -> dict[str, Any]:
         spec.setdefault("schedulerName", job.scheduler)
     if job.priority:
         spec.setdefault("priorityClassName", job.priority)
+    if spec.get("hostNetwork"):
+        # With the default policy such a pod would ask the host's name server, which knows none of its peers.
+        spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
+    if job.state is not None and job.state.avoided:
+        spec["affinity"] = _keeping_off(job.state.avoided, spec.get("affinity") or {})
     return spec
+
+
+def _keeping_off(nodes: tuple[str, ...], affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """Prefer other nodes than these; no more than prefer, for they may be all there are."""
+    by_node = affinity.get("nodeAffinity") or {}
+    # A field takes a single value, so there is an expression for each node.
+    others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    wish = {"weight": 100, "preference": {"matchFields": others}}
+    wishes = [*(by_node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()), wish]
+    return {
+        **affinity,
+        "nodeAffinity": {**by_node, "preferredDuringSchedulingIgnoredDuringExecution": wishes},
+    }
 
 
 def _with_environment(container: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Which failures lead to a restart, how far it reaches, and how long it waits."""
+"""How restarts are charged, how far they reach, and how long they wait."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from pliant.engine.roster import Place, Roster
-from pliant.engine.timeline import noted
-from pliant.engine.wording import failure_of, listing
-from pliant.model.job import Group, Job, RestartPolicy, RestartScope
+from pliant.engine.calls import Call, calls
+from pliant.engine.case import Case, Turn, turned
+from pliant.engine.wording import listing
+from pliant.model.job import Group, Job, RestartScope
 from pliant.model.state import Cause, EngineState, GroupState, Phase
 
 LONGEST_WAIT = timedelta(minutes=5)
 CALM = timedelta(minutes=10)
 """A group that went this long without a restart starts again with no wait."""
+MOST_AVOIDED = 8
+"""Nodes kept off; the oldest grudge is forgotten first."""
 
 
-def restarted(job: Job, roster: Roster, state: EngineState, now: datetime) -> EngineState | None:
-    """The memory of a job whose failed members are to be restarted, or None if none may be."""
-    failed = [place for place in roster.failed() if place.pod is not None and _is_restartable(job, place)]
-    chosen: list[Place] = []
-    after = state
-    for place in sorted(failed, key=_widest_first):
-        memory = after.group(place.rank.group.name)
-        if place.rank.attempt < memory.wanted_attempt(place.rank.index):
+def restarted(case: Case) -> Turn | None:
+    """Restart whoever calls for it and may be restarted."""
+    chosen: list[Call] = []
+    after = case.state
+    for call in calls(case):
+        group, index = call.place.rank.group, call.place.rank.index
+        memory = after.group(group.name)
+        if call.place.rank.attempt < memory.wanted_attempt(index):
             continue  # a wider restart, decided a moment ago, takes this member along
-        if _is_within_budget(place.rank.group, memory):
-            after = _charged(job, after, place, now)
-            chosen.append(place)
+        if call.is_free or _is_within_budget(group, memory):
+            after = _charged(case.job, after, call, case.now)
+            chosen.append(call)
     if not chosen:
         return None
-    return _announced(after, chosen, now)
+    paid = [call for call in chosen if not call.is_free]
+    return _announced(after, paid, case.now) if paid else _regretted(after, chosen, case.now)
 
 
 def wait_left(memory: GroupState, now: datetime) -> timedelta:
@@ -42,48 +45,35 @@ def wait_left(memory: GroupState, now: datetime) -> timedelta:
     return max(memory.restarted_at + wait - now, timedelta(0))
 
 
-def total(memory: GroupState) -> int:
-    """Restarts charged to a group, whatever their cause."""
-    return sum(memory.restarts.values())
-
-
-def _is_restartable(job: Job, place: Place) -> bool:
-    match place.rank.group.restart.policy:
-        case RestartPolicy.ALWAYS | RestartPolicy.ON_FAILURE:
-            return True
-        case RestartPolicy.EXIT_CODE | RestartPolicy.ON_NODE_FAIL_WITH_EXIT_CODE:
-            end = place.pod.exit if place.pod else None
-            return end is not None and end.code in job.restart_exit_codes
-        case RestartPolicy.ON_NODE_FAIL | RestartPolicy.NEVER | None:
-            return False
-
-
-def _widest_first(place: Place) -> int:
-    return (RestartScope.ALL, RestartScope.REPLICA, RestartScope.POD).index(place.rank.group.restart.scope)
-
-
 def _is_within_budget(group: Group, memory: GroupState) -> bool:
-    return group.restart.limit is None or total(memory) < group.restart.limit
+    return group.restart.limit is None or memory.spent < group.restart.limit
 
 
-def _charged(job: Job, state: EngineState, place: Place, now: datetime) -> EngineState:
-    group, index = place.rank.group, place.rank.index
-    scope = group.restart.scope
-    reached = job.groups if scope is RestartScope.ALL else (group,)
+def _charged(job: Job, state: EngineState, call: Call, now: datetime) -> EngineState:
+    group, index = call.place.rank.group, call.place.rank.index
+    reached = job.groups if call.scope is RestartScope.ALL else (group,)
     groups = {**state.groups}
     for each in reached:
-        groups[each.name] = _raised(_spent(state.group(each.name), now), scope, index)
-    return replace(state, groups=groups, restarted_group=group.name)
+        groups[each.name] = _raised(_spent(state.group(each.name), call, now), call.scope, index)
+    if call.is_free:
+        return replace(state, groups=groups)
+    avoided = state.avoided
+    if call.cause is Cause.NODE and call.place.pod is not None:
+        node = call.place.pod.node
+        avoided = (*(each for each in avoided if each != node), node)[-MOST_AVOIDED:]
+    return replace(state, groups=groups, restarted_group=group.name, avoided=avoided)
 
 
-def _spent(memory: GroupState, now: datetime) -> GroupState:
+def _spent(memory: GroupState, call: Call, now: datetime) -> GroupState:
     is_calm = memory.restarted_at is None or now - memory.restarted_at >= CALM
+    stuck = call.place.pod.stuck if call.cause is Cause.CREATION and call.place.pod else None
     return replace(
         memory,
         attempt=memory.attempt + 1,
-        restarts={**memory.restarts, Cause.APP: memory.restarts.get(Cause.APP, 0) + 1},
+        restarts={**memory.restarts, call.cause: memory.restarts.get(call.cause, 0) + 1},
         restarted_at=now,
         streak=1 if is_calm else memory.streak + 1,
+        stuck_from=memory.stuck_from or (stuck.since if stuck else None),
     )
 
 
@@ -100,16 +90,17 @@ def _raised(memory: GroupState, scope: RestartScope, index: int) -> GroupState:
             return replace(memory, job_floor=memory.attempt, index_floors={}, finished={})
 
 
-def _announced(state: EngineState, chosen: list[Place], now: datetime) -> EngineState:
-    group = chosen[0].rank.group
+def _announced(state: EngineState, paid: list[Call], now: datetime) -> Turn:
+    group = paid[0].place.rank.group
     limit = group.restart.limit
-    spent = total(state.group(group.name))
+    spent = state.group(group.name).spent
     budget = f"{spent} of {limit}" if limit is not None else str(spent)
-    causes = listing([failure_of(place) for place in chosen])
-    message = f"{causes}; restart {budget} of {group.name}, scope {group.restart.scope}"
-    return replace(
-        noted(state, now, str(Phase.RESTARTING), message),
-        phase=Phase.RESTARTING,
-        message=message,
-        restarts=state.restarts + len(chosen),
-    )
+    message = f"{listing([str(call) for call in paid])}; restart {budget} of {group.name}, scope {paid[0].scope}"
+    after = replace(state, phase=Phase.RESTARTING, message=message, restarts=state.restarts + len(paid))
+    return turned(after, now, str(Phase.RESTARTING), message)
+
+
+def _regretted(state: EngineState, free: list[Call], now: datetime) -> Turn:
+    """Nobody's fault: the job stays in its phase while a member is replaced."""
+    message = f"{listing([str(call) for call in free])}; replaced at no charge"
+    return turned(state, now, "Disrupted", message)

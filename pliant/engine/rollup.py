@@ -7,30 +7,31 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from pliant.engine.case import Case
 from pliant.engine.roster import Place, Roster, Standing
 from pliant.engine.timeline import noted
 from pliant.engine.wording import counted, failure_of, listing, troubles
 from pliant.model.job import Group, Job
-from pliant.model.observed import Seen
-from pliant.model.state import EngineState, GroupCounts, GroupState, Phase
+from pliant.model.state import EngineState, GroupCounts, GroupState, Outcome, Phase
 
 SETTLING = timedelta(seconds=1)
 """Counts that change faster are written once they settle: a thousand pods coming up are not a thousand writes."""
 
 
-def summary(job: Job, seen: Seen, roster: Roster, state: EngineState, now: datetime) -> EngineState:
+def summary(case: Case) -> EngineState:
     """The memory brought up to date with what is seen, before it is known whether that is worth a write."""
+    job, roster, state, now = case.job, case.roster, case.state, case.now
     phase = _phase(roster, state)
     current = replace(
         state,
         phase=phase,
-        message=_message(job, seen, roster, state, phase),
+        message=_message(case, phase),
         counts={group.name: _counts(group, roster.of(group), state) for group in job.groups},
         groups={**state.groups, **_with_endings(job, roster, state)},
     )
     if phase is Phase.RUNNING and state.phase is not Phase.RUNNING:
         current = noted(current, now, str(phase), current.message)
-        current = replace(current, running_at=state.running_at or now)
+        current = replace(current, running_at=state.running_at or now, clock_from=state.clock_from or now)
     return current
 
 
@@ -52,6 +53,8 @@ def settles_in(before: EngineState, now: datetime) -> timedelta:
 
 
 def _phase(roster: Roster, state: EngineState) -> Phase:
+    if state.phase is Phase.SUSPENDED:
+        return state.phase
     standings = [place.standing for place in roster.places]
     if all(standing.is_up for standing in standings):
         return Phase.RUNNING
@@ -61,17 +64,22 @@ def _phase(roster: Roster, state: EngineState) -> Phase:
     return Phase.PENDING if is_unscheduled and state.phase is Phase.PENDING else Phase.CREATING
 
 
-def _message(job: Job, seen: Seen, roster: Roster, state: EngineState, phase: Phase) -> str:
-    wanted = [place for place in roster.places if not place.standing.is_up]
-    told = [f"cannot create {name}: {why}" for name, why in sorted(seen.refusals.items())] + troubles(wanted)
+def _message(case: Case, phase: Phase) -> str:
+    if phase is Phase.SUSPENDED:
+        left = len(case.seen.pods)
+        return f"suspended; {counted(left, 'pod')} still to go" if left else "suspended"
+    places = case.roster.places
+    wanted = [place for place in places if not place.standing.is_up]
+    told = [f"cannot create {name}: {why}" for name, why in sorted(case.seen.refusals.items())]
+    told += troubles(wanted)
     if told:
         return listing(told)
     if phase is Phase.RESTARTING:
-        return state.message
+        return case.state.message
     if not wanted:
-        return _message_of_those_up(roster)
+        return _message_of_those_up(case.roster)
     waiting = listing([place.title for place in wanted])
-    return f"{counted(len(wanted), 'member')} of {len(roster.places)} not up yet: {waiting}"
+    return f"{counted(len(wanted), 'member')} of {len(places)} not up yet: {waiting}"
 
 
 def _message_of_those_up(roster: Roster) -> str:
@@ -87,9 +95,9 @@ def _message_of_those_up(roster: Roster) -> str:
 
 def _counts(group: Group, places: tuple[Place, ...], state: EngineState) -> GroupCounts:
     tally = Counter(place.standing for place in places)
-    returning = tally[Standing.STALE] + tally[Standing.LEAVING]
+    absent = tally[Standing.ABSENT] if state.phase is not Phase.SUSPENDED else 0
     is_restarting = state.phase is Phase.RESTARTING
-    absent = tally[Standing.ABSENT]
+    returning = tally[Standing.STALE] + tally[Standing.LEAVING] + tally[Standing.DISRUPTED]
     return GroupCounts(
         size=group.size,
         pending=tally[Standing.PENDING] + (0 if is_restarting else absent),
@@ -97,7 +105,7 @@ def _counts(group: Group, places: tuple[Place, ...], state: EngineState) -> Grou
         active=tally[Standing.RUNNING],
         succeeded=tally[Standing.SUCCEEDED],
         restarting=returning + (absent if is_restarting else 0),
-        failed=tally[Standing.FAILED],
+        failed=tally[Standing.FAILED] + tally[Standing.LOST],
     )
 
 
@@ -105,8 +113,13 @@ def _with_endings(job: Job, roster: Roster, state: EngineState) -> dict[str, Gro
     """Remember who has ended, so that a pod object lost afterwards does not train again."""
     endings: dict[str, GroupState] = {}
     for group in job.groups:
-        memory = state.group(group.name)
-        ended = {place.rank.index: place.outcome for place in roster.of(group) if place.outcome is not None}
-        if ended != memory.finished:
-            endings[group.name] = replace(memory, finished=ended)
+        memory, places = state.group(group.name), roster.of(group)
+        ended = {place.rank.index: _OUTCOMES[place.standing] for place in places if place.standing in _OUTCOMES}
+        stuck_from = None if all(place.standing.is_up for place in places) else memory.stuck_from
+        if (ended, stuck_from) != (memory.finished, memory.stuck_from):
+            endings[group.name] = replace(memory, finished=ended, stuck_from=stuck_from)
     return endings
+
+
+_OUTCOMES = {Standing.SUCCEEDED: Outcome.SUCCEEDED, Standing.FAILED: Outcome.FAILED}
+"""Ends that last; a member lost with its node may turn up again."""

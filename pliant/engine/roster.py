@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, auto
 
+from pliant.engine.departure import is_lost
 from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
 from pliant.model.labels import member_group, member_name
 from pliant.model.observed import ObservedPod, PodPhase, Seen
-from pliant.model.state import EngineState, Outcome
+from pliant.model.state import Cause, EngineState, Outcome
 
 
 class Standing(Enum):
@@ -19,11 +21,16 @@ class Standing(Enum):
     ABSENT = auto()
     STALE = auto()
     LEAVING = auto()
+    """Somebody else takes its pod away."""
+    DISRUPTED = auto()
+    """The cluster has ended its pod: evicted, preempted, shut down."""
     PENDING = auto()
     SCHEDULED = auto()
     RUNNING = auto()
     SUCCEEDED = auto()
     FAILED = auto()
+    LOST = auto()
+    """Its node is at fault; what the pod does there, if anything, no longer counts."""
 
     @property
     def is_up(self) -> bool:
@@ -60,7 +67,12 @@ class Place:
         """How its work ended, if it has."""
         if self.standing is Standing.SUCCEEDED:
             return Outcome.SUCCEEDED
-        return Outcome.FAILED if self.standing is Standing.FAILED else None
+        return Outcome.FAILED if self.standing in (Standing.FAILED, Standing.LOST) else None
+
+    @property
+    def cause(self) -> Cause:
+        """What its failure is put down to: a program that fails on a faulty node is not to blame."""
+        return Cause.NODE if self.pod is not None and self.pod.fault is not None else Cause.APP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,30 +87,28 @@ class Roster:
         return tuple(place for place in self.places if place.rank.group is group)
 
     def failed(self) -> Iterator[Place]:
-        """Places whose member ended badly, in order."""
-        return (place for place in self.places if place.standing is Standing.FAILED)
+        """Places whose member ended badly or was lost, in order."""
+        return (place for place in self.places if place.outcome is Outcome.FAILED)
 
 
-def call_the_roll(job: Job, seen: Seen, state: EngineState) -> Roster:
+def call_the_roll(job: Job, seen: Seen, state: EngineState, now: datetime) -> Roster:
     """Find the occupant of every place; pods without a place are strays."""
     pods = {pod.name: pod for pod in seen.pods}
-    places = tuple(
-        _place(job, group, index, state, pods.pop(member_name(job.key, group.name, index), None))
-        for group in job.groups
-        for index in range(group.size)
-    )
-    return Roster(places=places, strays=_in_order(pods.values()))
+    places: list[Place] = []
+    for group in job.groups:
+        memory = state.group(group.name)
+        for index in range(group.size):
+            name = member_name(job.key, group.name, index)
+            rank = Rank(group=group, index=index, attempt=memory.wanted_attempt(index))
+            pod = pods.pop(name, None)
+            standing = _standing(rank, memory.finished.get(index), pod)
+            if standing in _AT_THE_MERCY_OF_NODES and pod is not None and is_lost(pod, seen.rules, now):
+                standing = Standing.LOST
+            places.append(Place(rank=rank, name=name, standing=standing, pod=pod))
+    return Roster(places=tuple(places), strays=_in_order(pods.values()))
 
 
-def _place(job: Job, group: Group, index: int, state: EngineState, pod: ObservedPod | None) -> Place:
-    memory = state.group(group.name)
-    rank = Rank(group=group, index=index, attempt=memory.wanted_attempt(index))
-    return Place(
-        rank=rank,
-        name=member_name(job.key, group.name, index),
-        standing=_standing(rank, memory.finished.get(index), pod),
-        pod=pod,
-    )
+_AT_THE_MERCY_OF_NODES = (Standing.SCHEDULED, Standing.RUNNING)
 
 
 def _standing(rank: Rank, remembered: Outcome | None, pod: ObservedPod | None) -> Standing:
@@ -109,7 +119,9 @@ def _standing(rank: Rank, remembered: Outcome | None, pod: ObservedPod | None) -
     if pod is None:
         return Standing.ABSENT
     # What a pod does after its deletion began says nothing about the training.
-    return Standing.LEAVING if pod.is_leaving else _STANDING_OF_POD[pod.phase]
+    if pod.is_leaving:
+        return Standing.LEAVING
+    return Standing.DISRUPTED if pod.disruption else _STANDING_OF_POD[pod.phase]
 
 
 def _in_order(pods: Iterable[ObservedPod]) -> tuple[ObservedPod, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from signal import Signals
 
-from pliant.engine.roster import Place
+from pliant.engine.roster import Place, Standing
 from pliant.model.observed import Exit
 
 MOST_NAMED = 3
@@ -30,8 +30,21 @@ def manner_of(end: Exit | None) -> str:
 
 
 def failure_of(place: Place) -> str:
-    """Which member failed and how: `worker-1 exited with code 3`."""
-    return f"{place.title} {manner_of(place.pod.exit if place.pod else None)}"
+    """Which member is in trouble and how: `worker-1 exited with code 3`."""
+    pod = place.pod
+    if pod is None:
+        return f"{place.title} failed"
+    if place.standing is Standing.LEAVING:
+        return f"{place.title} was deleted"
+    if place.standing is Standing.DISRUPTED:
+        return f"{place.title} {pod.disruption}"
+    if pod.stuck is not None and place.standing is Standing.SCHEDULED:
+        return f"{pod.name} on {pod.node} cannot create container {pod.stuck.container}: {pod.trouble}"
+    if pod.fault is None:
+        return f"{place.title} {manner_of(pod.exit)}"
+    if place.standing is Standing.LOST:
+        return f"{place.title} was lost: node {pod.node} {pod.fault.what}"
+    return f"{place.title} {manner_of(pod.exit)} on node {pod.node}, which {pod.fault.what}"
 
 
 def listing(names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pliant.errors import InvalidSpec
@@ -16,6 +16,7 @@ from pliant.frontends.aitrainingjob_status import (
 from pliant.frontends.aitrainingjob_types import (
     AITrainingJobSpec,
     AITrainingJobStatus,
+    EdlPolicy,
     Elastic,
     ReplicaSpec,
     Spec,
@@ -24,10 +25,12 @@ from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource
 from pliant.frontends.memory import remembered
 from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
+from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, quoted, read
-from pliant.frontends.templates import template_facts
+from pliant.frontends.templates import check_unchanged, fingerprint, template_facts
 from pliant.model.actions import JobStatus
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, RestartRule, RestartScope
+from pliant.model.state import Requester
 
 KIND = CustomKind(
     group="elasticdeeplearning.ai",
@@ -70,12 +73,15 @@ class AITrainingJob:
         spec = _checked(read(AITrainingJobSpec, raw.get("spec"), "spec"))
         elastic = _elastic_group(spec)
         groups = tuple(_groups(spec, elastic))
+        state = remembered(raw.get("status") or {})
+        if not spec.suspend:
+            check_unchanged(groups, state, "spec.replicaSpecs")
         largest = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
         check_member_names(metadata.key, largest, "spec.replicaSpecs")
         status = raw.get("status") or {}
         return Job(
             key=metadata.key,
-            owner=owner_of(raw, metadata, api_version=f"{KIND.group}/{KIND.version}", kind=KIND.kind),
+            owner=owner_of(raw, metadata, KIND),
             groups=groups,
             labels=metadata.labels,
             framework=spec.framework_type.lower() or "generic",
@@ -88,7 +94,14 @@ class AITrainingJob:
             created_at=metadata.creation_timestamp,
             is_deleting=metadata.deletion_timestamp is not None,
             elastic=elastic,
-            state=remembered(status) or inherited(status, metadata.creation_timestamp),
+            is_fault_tolerant=spec.fault_tolerant,
+            is_suspended=spec.suspend,
+            time_limit=_span(spec.time_limit),
+            start_limit=_span(spec.start_limit),
+            time_to_live=_span(spec.ttl_seconds_after_finished),
+            order=order_in(metadata.annotations),
+            managed_by=spec.managed_by,
+            state=state or inherited(status, metadata.creation_timestamp),
         )
 
     def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
@@ -125,7 +138,12 @@ def _groups(spec: AITrainingJobSpec, elastic: str) -> Iterator[Group]:
         yield Group(
             name=name,
             size=_size(path, replica, asked if name == elastic else None),
+            least=replica.min_replicas or 0,
+            most=replica.max_replicas,
+            is_elastic=replica.min_replicas is not None or replica.max_replicas is not None,
+            requests=_requests(replica, asked if name == elastic else None),
             template=replica.template,
+            fingerprint=fingerprint(replica.template),
             ports=facts.ports,
             counted=facts.counted,
             complete_policy=replica.complete_policy or EndPolicy.ALL,
@@ -149,12 +167,20 @@ def _elastic_group(spec: AITrainingJobSpec) -> str:
     ]
     candidates = [asked.group] if asked.group else bounded or list(groups)
     if len(candidates) == 1:
-        return candidates[0]
+        return _scalable(candidates[0], spec)
     if asked.replicas is not None:
         raise InvalidSpec(
             "spec.elastic.group", f"is required, several groups could be meant: {', '.join(candidates)}"
         )
     return ""
+
+
+def _scalable(name: str, spec: AITrainingJobSpec) -> str:
+    """The group, unless it is being scaled against its own policy."""
+    is_asked = spec.elastic is not None and spec.elastic.replicas is not None
+    if is_asked and spec.replica_specs[name].edl_policy is EdlPolicy.NEVER:
+        raise InvalidSpec("spec.elastic.replicas", f"{name} has edlPolicy Never: its size is fixed")
+    return name
 
 
 def _size(path: str, replica: ReplicaSpec, asked: int | None) -> int:
@@ -172,6 +198,16 @@ def _size(path: str, replica: ReplicaSpec, asked: int | None) -> int:
             raise InvalidSpec(f"{path}.replicas", f"must be at most maxReplicas ({most}), got {replica.replicas}")
     wanted = next(size for size in (asked, replica.replicas, replica.min_replicas, 1) if size is not None)
     return max(least, wanted if most is None else min(wanted, most))
+
+
+def _requests(replica: ReplicaSpec, asked: int | None) -> dict[Requester, int]:
+    """Who asks for which size."""
+    every = {Requester.SPEC: replica.replicas, Requester.SCALE: asked}
+    return {who: size for who, size in every.items() if size is not None}
+
+
+def _span(seconds: int | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
 
 
 def _exit_codes(raw: Any) -> frozenset[int]:

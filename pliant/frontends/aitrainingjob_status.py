@@ -28,7 +28,7 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
     at = _seconds(state.written_at or state.started_at)
     reason = f"TrainingJob{state.phase}"
     present = Condition(type=state.phase, status="True", reason=reason, message=state.message)
-    restarts = {name: sum(state.group(name).restarts.values()) for name in {**counts, **state.groups}}
+    restarts = {name: state.group(name).spent for name in {**counts, **state.groups}}
     words = AITrainingJobStatus(
         phase=state.phase,
         reason=reason,

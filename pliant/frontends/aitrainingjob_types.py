@@ -44,7 +44,7 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     edl_policy: Annotated[
         EdlPolicy | None,
         told("""Who may change the size between the bounds: the autoscaler as well (Auto), only people (Manual),
-        nobody (Never). Reserved: no autoscaler reads it yet."""),
+        nobody (Never, which makes `kubectl scale` an error). No autoscaler reads it yet."""),
     ] = None
     restart_policy: Annotated[
         RestartPolicy | None,
@@ -98,7 +98,10 @@ class Elastic(Struct, frozen=True, kw_only=True, rename="camel"):
         str, told("The group meant. Default: the only one with bounds, else the only one there is.")
     ] = ""
     replicas: Annotated[
-        Count | None, told("Its wanted size, kept within its bounds; stands above the replicas of the group.")
+        Count | None,
+        told(
+            "Its wanted size, kept within its bounds. Of this and the replicas of the group the later edit wins."
+        ),
     ] = None
 
 
@@ -109,13 +112,32 @@ class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
         ""
     )
     fault_tolerant: Annotated[
-        bool, told("Whether an elastic group may lose members while it keeps minReplicas. Reserved.")
+        bool,
+        told("""Whether a group with bounds may lose members for good and go on, as long as it keeps its first one
+        and minReplicas."""),
     ] = False
     priority: Annotated[str, told("A PriorityClass; also the label `priority` of the pods.")] = ""
     scheduler_name: Annotated[str, told("The scheduler that places the pods.")] = ""
     time_limit: Annotated[
-        Seconds | None, told("Seconds the job may run, counted from when all pods first ran. Reserved.")
+        Seconds | None,
+        told("""Seconds the job may run, counted from when all pods first ran, suspensions left out; then it ends
+        as Timeout. May be edited while it runs."""),
     ] = None
+    start_limit: Annotated[
+        Seconds | None,
+        told("Seconds until all pods must run, counted from the start or the last resumption; else Timeout."),
+    ] = None
+    ttl_seconds_after_finished: Annotated[
+        Seconds | None, told("Seconds after its end at which the job itself is deleted. Default: never.")
+    ] = None
+    suspend: Annotated[
+        bool,
+        told("""Whether the job is to hold nothing for now: its pods are deleted, its clock stands. Only then may
+        templates be edited, and groups added or removed."""),
+    ] = False
+    managed_by: Annotated[
+        str, told("Who looks after the job, if not Pliant (`pliant`, the default): then Pliant leaves it alone.")
+    ] = ""
     clean_pod_policy: Annotated[
         CleanPolicy | None,
         told("Whether pods and services are deleted when the job ends (All, the default) or kept (None)."),
@@ -153,6 +175,11 @@ Spec = Annotated[
             " || !has(self.elastic.replicas) || has(self.elastic.group) || self.replicaSpecs.size() == 1"
             " || self.replicaSpecs.exists_one(name, has(self.replicaSpecs[name].minReplicas)"
             " || has(self.replicaSpecs[name].maxReplicas))",
+            "edlPolicy Never: the size of the elastic group is fixed": "!has(self.elastic)"
+            " || !has(self.elastic.replicas) || !self.replicaSpecs.exists(name,"
+            " has(self.replicaSpecs[name].edlPolicy) && self.replicaSpecs[name].edlPolicy == 'Never'"
+            " && (has(self.elastic.group) ? self.elastic.group == name : self.replicaSpecs.size() == 1"
+            " || has(self.replicaSpecs[name].minReplicas) || has(self.replicaSpecs[name].maxReplicas)))",
             "completePolicy None in every group: nothing could complete the job": "!self.replicaSpecs.all(name,"
             " has(self.replicaSpecs[name].completePolicy) && self.replicaSpecs[name].completePolicy == 'None')",
         },
@@ -176,8 +203,8 @@ class AITrainingJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omi
 
     phase: Annotated[
         str | None,
-        told("""Pending, Creating, Running, Restarting, Terminating, or one of the ends: Succeed, Failed, Timeout,
-        Preempted, NodeFail."""),
+        told("""Pending, Creating, Running, Restarting, Suspended, Terminating, or one of the ends: Succeed,
+        Failed, Timeout, Preempted, NodeFail."""),
     ] = None
     reason: Annotated[str, told("One word for the phase, for machines.")] = ""
     message: Annotated[str, told("Why the job is where it is, for people.")] = ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from pliant.frontends.crd import CustomKind
 from pliant.frontends.reading import read
 from pliant.model.job import JobKey, Owner
 
@@ -37,11 +38,12 @@ def read_metadata(raw: Mapping[str, Any]) -> Metadata:
     return read(Metadata, raw.get("metadata"), "metadata")
 
 
-def owner_of(raw: Mapping[str, Any], metadata: Metadata, *, api_version: str, kind: str) -> Owner:
+def owner_of(raw: Mapping[str, Any], metadata: Metadata, kind: CustomKind) -> Owner:
     """The owner of whatever a job creates; lists leave out apiVersion and kind of their items."""
     return Owner(
-        api_version=raw.get("apiVersion") or api_version,
-        kind=raw.get("kind") or kind,
+        api_version=raw.get("apiVersion") or f"{kind.group}/{kind.version}",
+        kind=raw.get("kind") or kind.kind,
+        plural=kind.plural,
         name=metadata.name,
         uid=metadata.uid,
     )

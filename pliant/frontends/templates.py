@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.reading import read
-from pliant.model.job import Port
+from pliant.model.job import Group, Port
+from pliant.model.state import EngineState, Phase
 
 
 class _ContainerPort(Struct, frozen=True, rename="camel"):
@@ -50,3 +53,26 @@ def template_facts(template: Mapping[str, Any], path: str, prefix: str) -> Templ
     for port in named or every:
         unique.setdefault(port.number, port)
     return TemplateFacts(counted=counted, ports=tuple(unique.values()))
+
+
+def fingerprint(template: Mapping[str, Any]) -> str:
+    """A short word that tells one template from another, whatever the order of its keys."""
+    return blake2b(msgspec.json.encode(template, order="deterministic"), digest_size=8).hexdigest()
+
+
+def check_unchanged(groups: Iterable[Group], state: EngineState | None, path: str) -> None:
+    """Raise InvalidSpec if a job under way got other groups or templates: its members would no longer be alike."""
+    if state is None or state.verdict is not None or state.phase is Phase.SUSPENDED or state.phase.is_final:
+        return
+    made_from = {name: memory.template for name, memory in state.groups.items() if memory.template}
+    if not made_from:
+        return
+    advice = "while the job is under way: set spec.suspend first, or undo the edit"
+    present = {group.name: group.fingerprint for group in groups}
+    for name in [*made_from, *present]:
+        if name not in present:
+            raise InvalidSpec(f"{path}.{name}", f"cannot be removed {advice}")
+        if name not in made_from:
+            raise InvalidSpec(f"{path}.{name}", f"cannot be added {advice}")
+        if made_from[name] != present[name]:
+            raise InvalidSpec(f"{path}.{name}.template", f"cannot change {advice}")

@@ -93,10 +93,17 @@ class ContainerStatus(_Part, frozen=True):
     ready: bool = False
 
 
+class ContainerResources(_Part, frozen=True):
+    """What a container may use up."""
+
+    limits: dict[str, int | float | str] = {}
+
+
 class Container(_Part, frozen=True):
     """A container as asked for."""
 
     name: str
+    resources: ContainerResources = ContainerResources()
 
 
 class PodSpec(_Part, frozen=True):
@@ -114,6 +121,7 @@ class PodStatus(_Part, frozen=True):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
+    start_time: datetime | None = None
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -34,6 +34,8 @@ class DeletePod:
     name: str
     uid: str
     because: str
+    is_forced: bool = False
+    """Whether to let go of it at once: its node is dead, so nobody can confirm that it has stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,13 +47,8 @@ class DeleteService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteObject:
-    """Take away an owned object of any other kind."""
-
-    api_version: str
-    kind: str
-    name: str
-    uid: str
+class DeleteJob:
+    """Take the job itself away, kept long enough after its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +60,7 @@ class EmitEvent:
     is_warning: bool = False
 
 
-Action = CreatePod | CreateService | DeletePod | DeleteService | EmitEvent
+Action = CreatePod | CreateService | DeletePod | DeleteService | DeleteJob | EmitEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

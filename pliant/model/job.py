@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
-from pliant.model.state import EngineState
+from pliant.model.state import EngineState, Phase, Requester
 
 
 class JobKey(NamedTuple):
@@ -71,6 +71,8 @@ class Owner:
 
     api_version: str
     kind: str
+    plural: str = ""
+    """Its name in paths."""
     name: str
     uid: str
 
@@ -91,8 +93,17 @@ class Group:
 
     name: str
     size: int
+    """The wanted size as far as the resource alone tells; `engine.sizing` knows which request came last."""
+    least: int = 0
+    most: int | None = None
+    is_elastic: bool = False
+    """Whether its author gave it bounds to move between."""
+    requests: Mapping[Requester, int] = field(default_factory=dict)
+    """The sizes asked for at present, by who asks."""
     template: Mapping[str, Any]
     """The pod template as the user wrote it; only `engine.podspec` looks inside."""
+    fingerprint: str = ""
+    """Tells one template from another."""
     ports: tuple[Port, ...] = ()
     counted: frozenset[str] = frozenset()
     """Containers whose exit decides the pod's; empty means all of them."""
@@ -103,6 +114,14 @@ class Group:
     def __post_init__(self) -> None:
         if self.size < 0:
             raise InvalidSpec(f"spec.replicaSpecs.{self.name}.replicas", f"must be 0 or more, got {self.size}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An end that somebody outside has ordered: a scheduler that preempts, a person who gives up."""
+
+    phase: Phase
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +136,18 @@ class Job:
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
     clean: CleanPolicy = CleanPolicy.ALL
+    is_fault_tolerant: bool = False
+    """Whether an elastic group may lose members, its first one apart, down to its least size."""
+    is_suspended: bool = False
+    time_limit: timedelta | None = None
+    """How long it may run, from when all its members first ran."""
+    start_limit: timedelta | None = None
+    """How long it may take until all its members run."""
+    time_to_live: timedelta | None = None
+    """How long it is kept once it has ended."""
+    order: Order | None = None
+    managed_by: str = ""
+    """Who looks after it, if not us."""
     restart_exit_codes: frozenset[int] = frozenset()
     scheduler: str | None = None
     priority: str | None = None

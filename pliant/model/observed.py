@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from pliant.model.rules import Rules
+
 
 class PodPhase(StrEnum):
     """How far a pod has come, judged by the containers that count."""
@@ -29,6 +31,26 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFault:
+    """What is wrong with the node a pod sits on."""
+
+    what: str
+    """`is not ready (NodeStatusUnknown)`, `is gone`, `has a GPU fault (GPUUnhealthy)`."""
+    since: datetime
+    is_dead: bool = True
+    """Whether nobody is there to take the pod away in good order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """A container that the node cannot create, although the pod has been placed."""
+
+    container: str
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPod:
     """A pod that a job owns, as last seen."""
 
@@ -45,6 +67,10 @@ class ObservedPod:
     trouble: str = ""
     """Why it does not start, in the cluster's own words."""
     finished_at: datetime | None = None
+    fault: NodeFault | None = None
+    stuck: Stuck | None = None
+    disruption: str = ""
+    """How the cluster took it away through no fault of its own: `was evicted: …`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,3 +90,4 @@ class Seen:
     services: Mapping[str, ObservedService] = field(default_factory=dict)
     refusals: Mapping[str, str] = field(default_factory=dict)
     """Names the API server would not let us create, and its words for why."""
+    rules: Rules = field(default_factory=Rules)

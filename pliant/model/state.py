@@ -15,6 +15,7 @@ class Phase(StrEnum):
     CREATING = "Creating"
     RUNNING = "Running"
     RESTARTING = "Restarting"
+    SUSPENDED = "Suspended"
     TERMINATING = "Terminating"
     SUCCEED = "Succeed"
     FAILED = "Failed"
@@ -30,11 +31,14 @@ class Phase(StrEnum):
 
 FINAL = frozenset({Phase.SUCCEED, Phase.FAILED, Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL})
 
+_ON_THE_WAY_OUT = frozenset({Phase.SUSPENDED, Phase.TERMINATING}) | FINAL
+
 LEGAL_MOVES: dict[Phase, frozenset[Phase]] = {
-    Phase.PENDING: frozenset({Phase.CREATING, Phase.RUNNING, Phase.RESTARTING, Phase.TERMINATING}) | FINAL,
-    Phase.CREATING: frozenset({Phase.RUNNING, Phase.RESTARTING, Phase.TERMINATING}) | FINAL,
-    Phase.RUNNING: frozenset({Phase.RESTARTING, Phase.TERMINATING}) | FINAL,
-    Phase.RESTARTING: frozenset({Phase.RUNNING, Phase.TERMINATING}) | FINAL,
+    Phase.PENDING: frozenset({Phase.CREATING, Phase.RUNNING, Phase.RESTARTING}) | _ON_THE_WAY_OUT,
+    Phase.CREATING: frozenset({Phase.RUNNING, Phase.RESTARTING}) | _ON_THE_WAY_OUT,
+    Phase.RUNNING: frozenset({Phase.RESTARTING}) | _ON_THE_WAY_OUT,
+    Phase.RESTARTING: frozenset({Phase.RUNNING}) | _ON_THE_WAY_OUT,
+    Phase.SUSPENDED: frozenset({Phase.PENDING, Phase.TERMINATING}) | FINAL,
     Phase.TERMINATING: FINAL,
 }
 """Every way a phase may change; a final phase leads nowhere."""
@@ -53,6 +57,22 @@ class Cause(StrEnum):
     APP = "app"
     NODE = "node"
     CREATION = "creation"
+    DISRUPTION = "disruption"
+    """Deleted by hand, evicted, preempted: nobody's fault, and free of charge."""
+
+
+class Requester(StrEnum):
+    """Who may ask for a size; the later request wins, and of several at once the last in this order."""
+
+    SPEC = "spec"
+    SCALE = "scale"
+
+
+class Request(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A size somebody asked for, and since when."""
+
+    size: int
+    at: datetime
 
 
 class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -69,6 +89,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     phase: Phase
     message: str
     at: datetime
+    must_clear: bool = False
+    """Whether nothing may be left, whatever the job's own policy says."""
 
 
 class GroupCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -96,7 +118,14 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     index_floors: dict[int, int] = {}
     finished: dict[int, Outcome] = {}
     """Members known to have ended at their present attempt, so that losing the pod object loses nothing."""
+    size: int | None = None
+    """The size acted upon; None until the first pass."""
+    requests: dict[Requester, Request] = {}
+    template: str = ""
+    """The fingerprint of the template its pods are made from."""
     restarts: dict[Cause, int] = {}
+    stuck_from: datetime | None = None
+    """Since when containers of the group could not be created; None while they can."""
     restarted_at: datetime | None = None
     streak: int = 0
     """Restarts in quick succession; the wait before the next one grows with it."""
@@ -104,6 +133,11 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     def wanted_attempt(self, index: int) -> int:
         """The attempt the member at this index must have reached."""
         return max(self.job_floor, self.group_floor, self.index_floors.get(index, 0))
+
+    @property
+    def spent(self) -> int:
+        """Restarts that count against the limit."""
+        return sum(number for cause, number in self.restarts.items() if cause is not Cause.DISRUPTION)
 
 
 class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -113,6 +147,15 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     message: str = ""
     started_at: datetime
     running_at: datetime | None = None
+    """When all members first ran."""
+    waiting_from: datetime | None = None
+    """Since when the job waits for all its members to run, if not since its start: it was suspended meanwhile."""
+    clock_from: datetime | None = None
+    """Since when the time limit runs; None before the first run and while suspended."""
+    clock_spent: float = 0.0
+    """Seconds that ran off before."""
+    avoided: tuple[str, ...] = ()
+    """Nodes on which members were lost, the latest last; new pods keep off them where they can."""
     ended_at: datetime | None = None
     written_at: datetime | None = None
     verdict: Verdict | None = None

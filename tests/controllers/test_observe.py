@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.controllers.observe import observe
+from pliant.controllers.observe import Members, observe
 from pliant.kube.objects import Pod, Service
 from pliant.model.observed import Exit, ObservedPod, PodPhase
 from tests.builders import make_group, make_job
@@ -28,7 +28,7 @@ def seen(
         "status": status or {},
     }
     job = make_job(replace(make_group(), counted=frozenset(counted or ())))
-    [pod] = observe(job, [msgspec.convert(raw, Pod)], [], {}).pods
+    [pod] = observe(job, Members(pods=[msgspec.convert(raw, Pod)])).pods
     return pod
 
 
@@ -146,5 +146,5 @@ def test_long_messages_are_cut() -> None:
 
 def test_services_are_known_by_name() -> None:
     raw = {"metadata": {"name": "s", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    found = observe(make_job(), [], [msgspec.convert(raw, Service)], {}).services["s"]
+    found = observe(make_job(), Members(services=[msgspec.convert(raw, Service)])).services["s"]
     assert found.is_leaving

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
-from pliant.engine.restarting import total
 from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, RestartScope
 from pliant.model.labels import REPLICA
@@ -157,7 +156,7 @@ def test_a_restart_budget_is_never_overspent_by_the_group_that_triggers(
     assert world.job.state is not None
     limits = [group.restart.limit for group in job.groups if group.restart.limit is not None]
     for group in job.groups:
-        spent = total(world.job.state.group(group.name))
+        spent = world.job.state.group(group.name).spent
         # A wide restart is paid for by every group, but triggered only within the trigger's own limit.
         assert spent <= sum(limits)
         if len(job.groups) == 1 and group.restart.limit is not None:
@@ -226,7 +225,7 @@ def test_pods_deleted_by_hand_come_back_and_cost_nothing(job: Job, history: Hist
     assert len(world.pods) == sum(group.size for group in job.groups)
     assert world.job.state is not None
     assert world.job.state.verdict is None
-    assert all(total(memory) == 0 for memory in world.job.state.groups.values())
+    assert all(memory.spent == 0 for memory in world.job.state.groups.values())
     assert_legal(world)
 
 

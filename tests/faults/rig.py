@@ -107,7 +107,9 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
         client = KubeClient(DirectTransport(api))
         await client.create(CRDS, None, AITrainingJob().crd())
         await client.create(JOBS, "default", _manifest(scenario.spec))
-        node = asyncio.create_task(StandInNode(client, scenario.script).run())
+        stand_in = StandInNode(client, scenario.script)
+        await stand_in.register()
+        node = asyncio.create_task(stand_in.run())
         user = asyncio.create_task(scenario.user(client)) if scenario.user else None
         mortal = mortal_over(ledger)
         operators = asyncio.create_task(_operators(mortal, ledger, clock))
@@ -161,8 +163,14 @@ def _essence(status: dict[str, Any]) -> dict[str, Any]:
     return {
         **{key: status.get(key) for key in kept},
         "groups": {
-            name: {key: value for key, value in group.items() if key not in ("restartedAt", "streak")}
+            name: {key: _timeless(value) for key, value in group.items() if key not in ("restartedAt", "streak")}
             for name, group in (memory.get("groups") or {}).items()
         },
         "story": [moment["what"] for moment in memory.get("timeline") or ()],
     }
+
+
+def _timeless(fact: Any) -> Any:
+    if not isinstance(fact, dict):
+        return fact
+    return {key: value["size"] if isinstance(value, dict) else value for key, value in fact.items()}

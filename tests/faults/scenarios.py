@@ -98,12 +98,12 @@ SCENARIOS: dict[str, Scenario] = {
     "scaled out while running": Scenario(
         spec={"replicaSpecs": {"worker": group()}},
         script=all_end_with(FOR_EVER),
-        user=lambda client: scale_to(client, 4, after=1.0),
+        user=lambda client: scale_to(client, 4, after=12.0),
     ),
     "scaled in while running": Scenario(
         spec={"replicaSpecs": {"worker": group(4)}},
         script=all_end_with(FOR_EVER),
-        user=lambda client: edit_to(client, 2, after=1.0),
+        user=lambda client: edit_to(client, 2, after=12.0),
     ),
     "deleted while running": Scenario(
         spec={"replicaSpecs": {"worker": group()}},

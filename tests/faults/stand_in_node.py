@@ -10,9 +10,10 @@ from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
-from pliant.kube.resources import PODS
+from pliant.kube.resources import NODES, PODS
 from pliant.model.labels import ATTEMPT, INDEX, REPLICA
 
+NAME = "node-0"
 BIRTH = 0.2
 LIFE = 2.0
 GRACE = 0.5
@@ -31,6 +32,10 @@ class StandInNode:
         self._pods = Informer(client, PODS, Pod, on_change=self._changed)
         self._changes: asyncio.Queue[Pod] = asyncio.Queue()
         self._known: set[tuple[str, str]] = set()
+
+    async def register(self) -> None:
+        """Make the node known."""
+        await self._client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}})
 
     async def run(self) -> None:
         """Look after every pod until cancelled."""
@@ -51,7 +56,7 @@ class StandInNode:
         labels = pod.metadata.labels
         code = self._script(labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT]))
         try:
-            target = {"target": {"kind": "Node", "name": "node-0"}}
+            target = {"target": {"kind": "Node", "name": NAME}}
             await self._client.create(
                 PODS, pod.metadata.namespace, target, subresource="binding", name=pod.metadata.name
             )

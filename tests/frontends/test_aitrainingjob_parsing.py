@@ -82,7 +82,11 @@ def test_a_job_knows_who_it_is() -> None:
     job = parse(raw_job())
     assert job.key == JobKey("team", "demo")
     assert job.owner == Owner(
-        api_version="elasticdeeplearning.ai/v1", kind="AITrainingJob", name="demo", uid="job-uid"
+        api_version="elasticdeeplearning.ai/v1",
+        kind="AITrainingJob",
+        plural="aitrainingjobs",
+        name="demo",
+        uid="job-uid",
     )
     assert job.created_at == NOON
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,7 @@ def _group(job: Job, group: Group) -> dict[str, Any]:
     fields = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
     rank = Rank(group=group, index=0, attempt=0)
     pod = pod_manifest(job, rank, framework_for(job.framework))
-    facts = {name: _plain(value) for name, value in fields.items() if name not in ("template", "restart")}
+    facts = {name: _plain(value) for name, value in fields.items() if name not in ("template", "restart", "fingerprint")}
     rule = {field.name: _plain(getattr(group.restart, field.name)) for field in dataclasses.fields(group.restart)}
     return {**facts, "restart": rule, "pod": pod, "service": service_manifest(job, rank)}
 
@@ -66,4 +68,8 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, timedelta):
+        return str(value)
     return value

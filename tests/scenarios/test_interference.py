@@ -68,15 +68,17 @@ async def test_jobs_whose_members_would_share_a_name_take_turns(scene: Scene) ->
     assert times_made(scene, "Pod", "a-b-c-0") == 2
 
 
-async def test_groups_may_come_and_go_while_a_job_runs(scene: Scene) -> None:
+async def test_groups_may_come_and_go_while_a_job_is_suspended(scene: Scene) -> None:
     await scene.submit(job("t", {"a": group(FOREVER, 2), "b": group(FOREVER)}))
     await scene.until_phase("t", "Running")
-    await scene.edit("t", {"spec": {"replicaSpecs": {"b": None}}})
-    await scene.until(lambda: set(scene.pods) == set(scene.services) == {"t-a-0", "t-a-1"}, "the group gone")
-    await scene.edit("t", {"spec": {"replicaSpecs": {"c": group(FOREVER)}}})
+    await scene.edit("t", {"spec": {"suspend": True}})
+    await scene.until(lambda: scene.phase("t") == "Suspended" and not scene.pods, "everybody gone")
+    await scene.edit("t", {"spec": {"replicaSpecs": {"b": None, "c": group(FOREVER)}, "suspend": False}})
     await scene.until(lambda: set(scene.status("t")["replicaStatuses"]) == {"a", "c"}, "the new group told of")
     await scene.until(lambda: scene.status("t")["ready"] == "3/3", "everybody running")
-    assert times_made(scene, "Pod", "t-a-0") == 1
+    assert scene.attempts("t-a-0") == ["0", "1"]
+    assert scene.attempts("t-c-0") == ["0"]
+    assert scene.status("t")["RestartCount"] == {"a": 0, "c": 0}
 
 
 async def test_a_job_that_ended_does_not_care_about_its_spec(scene: Scene) -> None:

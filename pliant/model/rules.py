@@ -1,0 +1,20 @@
+"""What whoever runs the operator has laid down for all jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How long to be patient with a cluster, and what happens when patience ends."""
+
+    creating_duration: timedelta = timedelta(minutes=15)
+    """How long a container may fail to be created before its pod is made anew."""
+    creating_restart: timedelta = timedelta(hours=1)
+    """For how long pods are made anew on that account, all in all."""
+    creating_fails: bool = False
+    """Whether the job fails once that is over; otherwise it goes on waiting."""
+    node_grace: timedelta = timedelta(seconds=10)
+    """How long a node may be away before its pods count as lost."""
