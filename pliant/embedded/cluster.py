@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pliant.embedded.agent.sandbox import GATEWAY
 from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.evictions import Evictions
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import Names
 from pliant.embedded.node.furnishing import Furnishing
@@ -23,6 +24,7 @@ from pliant.embedded.node.link import Launch, NodeAgent
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.node.podlogs import PodLogs
 from pliant.embedded.node.podscope import NodeServices
+from pliant.embedded.nodemarks import NodeMarks
 from pliant.embedded.scheduler import NAME as SCHEDULER
 from pliant.embedded.scheduler import Scheduler
 from pliant.embedded.server.api import ApiServer
@@ -118,21 +120,16 @@ async def _control_plane(config: ClusterConfig, services: NodeServices) -> Async
     nodes = {f"node-{number}": has for number in range(config.nodes)}
     await register(client, nodes, services.agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
-    kubelet = Kubelet(services, nodes)
-    pods = Informer(
-        client, PODS, PodView, on_change=_all(names.pod_changed, kubelet.pod_changed, scheduler.pod_changed)
-    )
+    kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
+    of_pods = (names.pod_changed, kubelet.pod_changed, scheduler.pod_changed, evictions.pod_changed)
+    of_nodes = (scheduler.node_changed, marks.node_changed, evictions.node_changed)
+    pods = Informer(client, PODS, PodView, on_change=_all(*of_pods))
     others = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
-        Informer(client, NODES, Node, on_change=scheduler.node_changed),
+        Informer(client, NODES, Node, on_change=_all(*of_nodes)),
     )
-    running = [
-        kubelet.run(),
-        scheduler.run(),
-        services.agent.wait_lost(),
-        pods.run(),
-        *(each.run() for each in others),
-    ]
+    workers = (kubelet, scheduler, marks, evictions, pods, *others)
+    running = [services.agent.wait_lost(), *(each.run() for each in workers)]
     async with _background(running):
         for informer in (pods, *others):
             await informer.wait_synced()

@@ -13,8 +13,11 @@ from pliant.embedded.server.lifecycle import timestamp
 from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, PODS
+from pliant.kube.transport import STRATEGIC_PATCH
 
 GPU = "nvidia.com/gpu"
+_RUNTIME = "pliant://"
+"""What the nodes of an embedded cluster say they run pods with."""
 _MOST_PODS = 1000
 """A bridge has 1,023 ports."""
 
@@ -34,8 +37,11 @@ def capacity(*, cpu: int | None, memory: str | None, gpu: int) -> dict[str, str]
 async def register(
     client: KubeClient, nodes: Mapping[str, Mapping[str, str]], address: str, now: datetime
 ) -> None:
-    """Make the cluster's nodes exactly these, ready; pods of nodes that are no more go with them."""
-    known = {node["metadata"]["name"] for node in (await client.list(NODES)).items}
+    """Make the machine's nodes exactly these, ready; pods of nodes that are no more go with them.
+
+    Nodes that somebody else made stay, and so do the conditions and marks that others put on ours.
+    """
+    known = {node["metadata"]["name"] for node in (await client.list(NODES)).items if _is_ours(node)}
     for name in sorted(known - nodes.keys()):
         await client.delete(NODES, None, name)
         for pod in (await client.list(PODS, fields=f"spec.nodeName={name}")).items:
@@ -46,7 +52,14 @@ async def register(
         except AlreadyExists:
             await client.patch(NODES, None, name, {"metadata": _metadata(name)})
         status = _status(name, has, address, timestamp(now))
-        await client.patch(NODES, None, name, {"status": status}, subresource="status")
+        # What merges by type leaves alone what others say of a node.
+        patch = {"status": status}
+        await client.patch(NODES, None, name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+
+
+def _is_ours(node: Mapping[str, Any]) -> bool:
+    about = (node.get("status") or {}).get("nodeInfo") or {}
+    return str(about.get("containerRuntimeVersion", "")).startswith(_RUNTIME)
 
 
 def _metadata(name: str) -> dict[str, Any]:
@@ -75,7 +88,7 @@ def _status(name: str, has: Mapping[str, str], address: str, now: str) -> dict[s
         "nodeInfo": {
             "architecture": _architecture(),
             "bootID": "",
-            "containerRuntimeVersion": f"pliant://{__version__}",
+            "containerRuntimeVersion": f"{_RUNTIME}{__version__}",
             "kernelVersion": platform.release(),
             "kubeProxyVersion": "",
             "kubeletVersion": f"pliant-{__version__}",

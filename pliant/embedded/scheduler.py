@@ -1,27 +1,28 @@
-"""Gives pods to nodes: each to the least loaded one that has room and takes it."""
+"""Gives pods to nodes: each to the least loaded one that has room and takes it, of those it likes best."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import partial
 
+from pliant.embedded.affinity import is_wanted, liking
 from pliant.embedded.amounts import amount
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.patience import patiently
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.embedded.views import ContainerView, PodView, Toleration
+from pliant.embedded.taints import CORDONED, DISCOURAGES, KEEPS_OUT, untolerated
+from pliant.embedded.views import ContainerView, PodView
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import Node, Taint
+from pliant.kube.objects import Node
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import Clock
 
 NAME = "default-scheduler"
-_KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 
 Amounts = Mapping[str, Fraction]
 
@@ -129,32 +130,27 @@ class Scheduler:
     def _choice(self, pod: PodView, needed: Amounts) -> tuple[str | None, str]:
         """The node for a pod, or why there is none."""
         problems: Counter[str] = Counter()
-        fitting: list[tuple[Fraction, str]] = []
+        fitting: list[tuple[int, int, Fraction, str]] = []
         for name, node in self._nodes.items():
-            lacks = list(self._objections(pod, needed, node))
+            lacks = _refusal(pod, node) or self._lacks(needed, node)
             problems.update(lacks)
             if not lacks:
-                fitting.append((self._load(node), name))
+                discouraged = len(untolerated(node.spec.taints, pod.spec.tolerations, DISCOURAGES))
+                fitting.append((discouraged, -liking(pod.spec, node.metadata), self._load(node), name))
         if fitting:
-            return min(fitting)[1], ""
+            return min(fitting)[-1], ""
         reasons = ", ".join(f"{count} {problem}" for problem, count in sorted(problems.items()))
         count = len(self._nodes)
         return None, f"0/{count} nodes are available: {reasons or 'there are none'}."
 
-    def _objections(self, pod: PodView, needed: Amounts, node: Node) -> Iterable[str]:
-        if node.spec.unschedulable:
-            yield "node(s) were unschedulable"
-        if not pod.spec.node_selector.items() <= node.metadata.labels.items():
-            yield "node(s) didn't match Pod's node affinity/selector"
-        for taint in node.spec.taints:
-            if taint.effect in _KEEPS_OUT and not any(_tolerates(each, taint) for each in pod.spec.tolerations):
-                yield f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-        if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
-            yield "node(s) were not ready"
+    def _lacks(self, needed: Amounts, node: Node) -> list[str]:
+        """What a node has too little of."""
         used, has = self._used[node.metadata.name], node.status.allocatable
-        for resource, wanted in needed.items():
-            if wanted and used[resource] + wanted > amount(has.get(resource, "0")):
-                yield "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+        return [
+            "Too many pods" if resource == "pods" else f"Insufficient {resource}"
+            for resource, wanted in needed.items()
+            if wanted and used[resource] + wanted > amount(has.get(resource, "0"))
+        ]
 
     def _load(self, node: Node) -> Fraction:
         """How full a node is, by its scarcest resource."""
@@ -187,6 +183,19 @@ class Scheduler:
         await self._events.warn(meta, "FailedScheduling", message)
 
 
+def _refusal(pod: PodView, node: Node) -> list[str]:
+    """Why a node does not take a pod, or the pod not the node: the first reason, as kube-scheduler tells it."""
+    if node.spec.unschedulable and untolerated([CORDONED], pod.spec.tolerations, KEEPS_OUT):
+        return ["node(s) were unschedulable"]
+    if shunned := untolerated(node.spec.taints, pod.spec.tolerations, KEEPS_OUT):
+        return [f"node(s) had untolerated taint {{{shunned[0].key}: {shunned[0].value}}}"]
+    if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
+        return ["node(s) were not ready"]
+    if not is_wanted(pod.spec, node.metadata):
+        return ["node(s) didn't match Pod's node affinity/selector"]
+    return []
+
+
 def needs(pod: PodView) -> dict[str, Fraction]:
     """What a pod takes up: the sum of its containers, or the hungriest init container where that is more."""
     total: Counter[str] = Counter({"pods": Fraction(1)})
@@ -209,11 +218,3 @@ def _turn(pod: PodView) -> tuple[int, str, str, str]:
     meta = pod.metadata
     created = meta.creation_timestamp.isoformat() if meta.creation_timestamp else ""
     return -pod.spec.priority, created, meta.namespace, meta.name
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in ("", taint.effect):
-        return False
-    if toleration.operator == "Exists":
-        return toleration.key in ("", taint.key)
-    return toleration.key == taint.key and toleration.value == taint.value

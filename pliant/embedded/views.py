@@ -42,6 +42,50 @@ class Toleration(_Part, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class Requirement(_Part, frozen=True):
+    """What must be true of one label, or of the name."""
+
+    key: str
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeTerm(_Part, frozen=True):
+    """What must be true of a node, all of it."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class NodeTerms(_Part, frozen=True):
+    """Terms of which one is enough."""
+
+    node_selector_terms: tuple[NodeTerm, ...] = ()
+
+
+class Preference(_Part, frozen=True):
+    """What makes a node better than others, and by how much."""
+
+    preference: NodeTerm = NodeTerm()
+    weight: int = 0
+
+
+class NodeAffinity(_Part, frozen=True):
+    """Which nodes a pod insists on, and which it prefers."""
+
+    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[Preference, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(_Part, frozen=True):
+    """What a pod wants to be near to; of it only nodes are looked at."""
+
+    node_affinity: NodeAffinity = NodeAffinity()
 
 
 class PodSpecView(_Part, frozen=True):
@@ -53,9 +97,15 @@ class PodSpecView(_Part, frozen=True):
     subdomain: str = ""
     priority: int = 0
     node_selector: dict[str, str] = {}
+    affinity: Affinity = Affinity()
     tolerations: tuple[Toleration, ...] = ()
     containers: tuple[ContainerView, ...] = ()
     init_containers: tuple[ContainerView, ...] = ()
+
+    @property
+    def node_affinity(self) -> NodeAffinity:
+        """Which nodes it insists on, and which it prefers."""
+        return self.affinity.node_affinity
 
 
 class PodStatusView(_Part, frozen=True):

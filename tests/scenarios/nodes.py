@@ -95,13 +95,17 @@ class PaperNodes:
         return str(self._scene.pods.get(pod, {}).get("spec", {}).get("nodeName") or "")
 
     async def not_ready(self, name: str, *, dead: bool = True) -> None:
-        """Make a node fail. A dead one is silent and lets go of no pod; another says itself that it fails."""
+        """Make a node fail, and return when no pod is placed on it any more.
+
+        A dead one is silent and lets go of no pod; one that is not says itself that it fails.
+        """
         if dead:
             self.kubelet.abandon(name)
             words = ("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
         else:
             words = ("False", "KubeletNotReady", "container runtime is down")
         await self._tell(name, _condition("Ready", *words))
+        await self.until(name, lambda node: node is not None and bool(_AWAY & _taint_keys(node)))
 
     async def ready(self, name: str) -> None:
         """Make a node work, and return when pods may be placed on it."""

@@ -93,10 +93,45 @@ async def test_a_node_that_comes_back_finishes_what_was_asked(scene: Scene) -> N
         await a_pod(scene, nodes, "a")
         await scene.until(lambda: phase(scene, "a") == "Running", "it running")
         await nodes.not_ready(nodes.names[0])
+        await a_pod(scene, nodes, "b")
+        await scene.until(lambda: is_unschedulable(scene, "b"), "no place for another")
         await scene.client.delete(PODS, scene.namespace, "a")
         await scene.until(lambda: is_leaving(scene, "a"), "it leaving")
         await nodes.ready(nodes.names[0])
-        await scene.until_gone()
+        await scene.until(lambda: "a" not in scene.pods and phase(scene, "b") == "Running", "one gone, one come")
+
+
+async def test_pods_avoid_the_nodes_they_are_told_to(scene: Scene) -> None:
+    async with paper_nodes(scene, 3) as nodes:
+        bad, good, other = nodes.names
+        avoided = {"key": "metadata.name", "operator": "NotIn", "values": [bad]}
+        preference = {"weight": 100, "preference": {"matchFields": [avoided]}}
+        affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preference]}}
+        for number in range(4):
+            await a_pod(scene, nodes, f"a{number}", affinity=affinity)
+        await scene.until(lambda: all(nodes.of(f"a{number}") for number in range(4)), "all placed")
+        assert bad not in {nodes.of(f"a{number}") for number in range(4)}
+        for name in (good, other):
+            await nodes.not_ready(name, dead=False)
+        await a_pod(scene, nodes, "b", affinity=affinity)
+        await scene.until(lambda: phase(scene, "b") == "Running", "it running where it must")
+        assert nodes.of("b") == bad
+
+
+async def test_pods_are_driven_out_of_a_node(scene: Scene) -> None:
+    async with paper_nodes(scene) as nodes:
+        patient = {"key": "broken", "operator": "Exists", "effect": "NoExecute"}
+        tolerations = [*nodes.fields["tolerations"], patient]
+        await a_pod(scene, nodes, "stays", tolerations=tolerations)
+        await a_pod(scene, nodes, "leaves")
+        await scene.until(lambda: phase(scene, "stays") == phase(scene, "leaves") == "Running", "both running")
+        await nodes.taint(nodes.names[0], "broken", "NoExecute")
+        await scene.until(lambda: "leaves" not in scene.pods, "the pod driven out")
+        last = [change.object for change in scene.history if change.name == "leaves"][-1]
+        reasons = {each["type"]: each.get("reason") for each in last["status"]["conditions"]}
+        assert reasons["DisruptionTarget"] == "DeletionByTaintManager"
+        assert phase(scene, "stays") == "Running"
+        assert not is_leaving(scene, "stays")
 
 
 async def test_pods_stay_when_their_node_is_deleted(scene: Scene) -> None:

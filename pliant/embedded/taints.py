@@ -1,0 +1,67 @@
+"""Marks of nodes: which follow from how a node fares, which a pod puts up with, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pliant.embedded.views import Toleration
+from pliant.kube.objects import Node, Taint
+
+KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
+DRIVES_OUT = frozenset({"NoExecute"})
+DISCOURAGES = frozenset({"PreferNoSchedule"})
+FOR_EVER = float("inf")
+CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_BY_CONDITION = {
+    ("Ready", "False"): "not-ready",
+    ("Ready", "Unknown"): "unreachable",
+    ("MemoryPressure", "True"): "memory-pressure",
+    ("DiskPressure", "True"): "disk-pressure",
+    ("PIDPressure", "True"): "pid-pressure",
+    ("NetworkUnavailable", "True"): "network-unavailable",
+}
+_AWAY = ("not-ready", "unreachable")
+_OURS = frozenset(f"node.kubernetes.io/{name}" for name in _BY_CONDITION.values()) | {CORDONED.key}
+
+
+def is_derived(key: str) -> bool:
+    """Whether a taint tells of a condition, so that nobody needs to put it there."""
+    return key in _OURS
+
+
+def derived(node: Node) -> list[Taint]:
+    """The taints that follow from how a node fares."""
+    conditions = {(each.type, each.status) for each in node.status.conditions}
+    names = [name for condition, name in _BY_CONDITION.items() if condition in conditions]
+    taints = [Taint(key=f"node.kubernetes.io/{name}", effect="NoSchedule") for name in names]
+    taints += [Taint(key=f"node.kubernetes.io/{name}", effect="NoExecute") for name in names if name in _AWAY]
+    return [*taints, CORDONED] if node.spec.unschedulable else taints
+
+
+def untolerated(
+    taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: frozenset[str]
+) -> list[Taint]:
+    """Taints of these effects that a pod does not put up with."""
+    return [
+        taint
+        for taint in taints
+        if taint.effect in effects and not any(_tolerates(each, taint) for each in tolerations)
+    ]
+
+
+def seconds_tolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float:
+    """How long a pod may stay on a node with such marks: not at all, some seconds, or for ever."""
+    driving = [taint for taint in taints if taint.effect in DRIVES_OUT]
+    if untolerated(driving, tolerations, DRIVES_OUT):
+        return 0.0
+    used = (each for each in tolerations if any(_tolerates(each, taint) for taint in driving))
+    limits = (each.toleration_seconds for each in used if each.toleration_seconds is not None)
+    return max(0.0, min(limits, default=FOR_EVER))
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in ("", taint.key)
+    return toleration.key == taint.key and toleration.value == taint.value

@@ -1,0 +1,144 @@
+"""A server with all that places pods and none that runs them, for tests on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.evictions import Evictions
+from pliant.embedded.node.podevents import PodEvents
+from pliant.embedded.nodemarks import NodeMarks
+from pliant.embedded.scheduler import NAME, Scheduler
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
+from pliant.embedded.views import PodView
+from pliant.kube.client import KubeClient
+from pliant.kube.informer import Informer
+from pliant.kube.objects import Node
+from pliant.kube.resources import NODES, PODS
+from pliant.kube.transport import STRATEGIC_PATCH
+from tests.embedded.serving import pod
+from tests.virtual_time import VirtualClock, quiet
+
+GPU = "nvidia.com/gpu"
+
+
+class Places:
+    """Nodes and pods in a few words."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self.client = client
+
+    async def node(
+        self, name: str, *, gpus: int = 0, taints: tuple[str, ...] = (), labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a node that is ready; taints as kubectl writes them."""
+        spec = {"taints": [taint(each) for each in taints]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": dict(labels or {})},
+            "spec": spec,
+        }
+        await self.client.create(NODES, None, body)
+        has = {"cpu": "4", "memory": "8Gi", "pods": "10", GPU: str(gpus)}
+        await self.client.patch(NODES, None, name, {"status": {"allocatable": has}}, subresource="status")
+        await self.tell(name, "Ready", "True")
+
+    async def tell(self, name: str, condition: str, status: str) -> None:
+        """Let a node fare like this."""
+        patch = {"status": {"conditions": [{"type": condition, "status": status}]}}
+        await self.client.patch(NODES, None, name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+        await quiet()
+
+    async def mark(self, name: str, *taints: str) -> None:
+        """Put exactly these taints on a node."""
+        spec = {"taints": [taint(each) for each in taints]}
+        await self.client.patch(NODES, None, name, {"spec": spec})
+        await quiet()
+
+    async def marks(self, name: str) -> set[str]:
+        """The taints of a node."""
+        spec = (await self.client.get(NODES, None, name))["spec"]
+        return {f"{each['key']}:{each['effect']}" for each in spec.get("taints") or ()}
+
+    async def pod(self, name: str, *, gpus: int = 0, **spec: Any) -> str:
+        """Make a pod; the node it was given, if any."""
+        body = pod(name)
+        body["spec"] |= spec
+        if gpus:
+            body["spec"]["containers"][0]["resources"] = {"limits": {GPU: str(gpus)}}
+        await self.client.create(PODS, "default", body)
+        return await self.of(name)
+
+    async def of(self, name: str) -> str:
+        """The node of a pod, once all is quiet."""
+        await quiet()
+        return str((await self.client.get(PODS, "default", name))["spec"].get("nodeName") or "")
+
+    async def refusal(self, name: str) -> str:
+        """Why a pod has no node."""
+        (condition,) = (await self.client.get(PODS, "default", name))["status"]["conditions"]
+        return str(condition["message"])
+
+
+def taint(text: str) -> dict[str, str]:
+    """`key=value:Effect` or `key:Effect` as an object."""
+    name, _, effect = text.partition(":")
+    key, _, value = name.partition("=")
+    return {"key": key, "effect": effect, **({"value": value} if value else {})}
+
+
+def toleration(key: str, **fields: Any) -> dict[str, Any]:
+    """Puts up with a taint, whatever its value."""
+    return {"key": key, "operator": "Exists", **fields}
+
+
+def requirement(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """What must be true of a node."""
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+def insisting(*terms: dict[str, Any]) -> dict[str, Any]:
+    """The affinity of a pod to nodes for which one of these terms is true."""
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def preferring(**weights: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+    """The affinity of a pod that likes some nodes better."""
+    preferred = [{"weight": weight, "preference": term} for weight, term in weights.values()]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
+@asynccontextmanager
+async def placing() -> AsyncIterator[Places]:
+    """A server where pods are given to nodes and taken off them."""
+    clock = VirtualClock()
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock) as api:
+        client = KubeClient(DirectTransport(api))
+        scheduler = Scheduler(client, clock, PodEvents(client, clock, NAME))
+        marks, evictions = NodeMarks(client, clock), Evictions(client, clock)
+
+        def pod_changed(old: PodView | None, new: PodView | None) -> None:
+            scheduler.pod_changed(old, new)
+            evictions.pod_changed(old, new)
+
+        def node_changed(old: Node | None, new: Node | None) -> None:
+            for each in (scheduler, marks, evictions):
+                each.node_changed(old, new)
+
+        pods = Informer(client, PODS, PodView, on_change=pod_changed)
+        nodes = Informer(client, NODES, Node, on_change=node_changed)
+        workers = [asyncio.create_task(each.run()) for each in (scheduler, marks, evictions, pods, nodes)]
+        try:
+            await quiet()
+            yield Places(client)
+        finally:
+            for each in workers:
+                each.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)

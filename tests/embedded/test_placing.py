@@ -1,0 +1,161 @@
+"""Pods come to nodes that they want and that take them, to those they like better first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pliant.kube.resources import NODES, PODS
+from tests.embedded.placing import insisting, placing, preferring, requirement, toleration
+from tests.virtual_time import on_virtual_time
+
+LABELS = {"zone": "a", "speed": "7"}
+MISMATCH = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "holds"),
+    [
+        ("zone", "In", ["a", "b"], True),
+        ("zone", "In", ["b"], False),
+        ("none", "In", ["a"], False),
+        ("zone", "NotIn", ["a"], False),
+        ("zone", "NotIn", ["b"], True),
+        ("none", "NotIn", ["a"], True),
+        ("zone", "Exists", [], True),
+        ("none", "Exists", [], False),
+        ("zone", "DoesNotExist", [], False),
+        ("none", "DoesNotExist", [], True),
+        ("speed", "Gt", ["6"], True),
+        ("speed", "Gt", ["7"], False),
+        ("speed", "Lt", ["8"], True),
+        ("speed", "Lt", ["7"], False),
+        ("zone", "Gt", ["1"], False),
+        ("none", "Lt", ["1"], False),
+    ],
+)
+@on_virtual_time
+async def test_labels_are_judged(key: str, operator: str, values: list[str], holds: bool) -> None:
+    async with placing() as places:
+        await places.node("n", labels=LABELS)
+        wanted = {"matchExpressions": [requirement(key, operator, *values)]}
+        assert bool(await places.pod("p", affinity=insisting(wanted))) is holds
+        if not holds:
+            assert await places.refusal("p") == MISMATCH
+
+
+@on_virtual_time
+async def test_one_term_is_enough_but_all_of_it() -> None:
+    async with placing() as places:
+        await places.node("n", labels=LABELS)
+        true, false = requirement("zone", "In", "a"), requirement("zone", "In", "b")
+        assert await places.pod(
+            "one", affinity=insisting({"matchExpressions": [false]}, {"matchExpressions": [true]})
+        )
+        assert not await places.pod("half", affinity=insisting({"matchExpressions": [true, false]}))
+        assert not await places.pod(
+            "selector", nodeSelector={"zone": "b"}, affinity=insisting({"matchExpressions": [true]})
+        )
+        assert not await places.pod("nothing", affinity=insisting({}))
+
+
+@on_virtual_time
+async def test_a_node_is_chosen_or_avoided_by_name() -> None:
+    async with placing() as places:
+        for name in ("a", "b"):
+            await places.node(name)
+        this = {"matchFields": [requirement("metadata.name", "In", "b")]}
+        other = {"matchFields": [requirement("metadata.name", "NotIn", "a")]}
+        assert [await places.pod(f"this-{n}", affinity=insisting(this)) for n in range(2)] == ["b", "b"]
+        assert await places.pod("other", affinity=insisting(other)) == "b"
+
+
+@on_virtual_time
+async def test_preferences_add_up_and_come_before_load() -> None:
+    async with placing() as places:
+        for name in ("a", "b", "c"):
+            await places.node(name, labels={"fast": "yes"} if name != "a" else {})
+        likes = preferring(
+            fast=(10, {"matchExpressions": [requirement("fast", "Exists")]}),
+            name=(1, {"matchFields": [requirement("metadata.name", "NotIn", "b")]}),
+            nothing=(50, {}),
+        )
+        assert [await places.pod(f"p{n}", affinity=likes) for n in range(3)] == ["c", "c", "c"]
+        assert await places.pod("plain") == "a"
+
+
+@on_virtual_time
+async def test_an_avoided_node_is_better_than_none() -> None:
+    async with placing() as places:
+        await places.node("bad")
+        avoids = preferring(bad=(100, {"matchFields": [requirement("metadata.name", "NotIn", "bad")]}))
+        assert await places.pod("p", affinity=avoids) == "bad"
+
+
+@on_virtual_time
+async def test_a_discouraging_taint_is_avoided_while_there_is_another_node() -> None:
+    async with placing() as places:
+        await places.node("a", taints=("slow:PreferNoSchedule",))
+        await places.node("b")
+        assert [await places.pod(f"p{n}") for n in range(2)] == ["b", "b"]
+        assert await places.pod("content", tolerations=[toleration("slow")]) == "a"
+        await places.client.patch(NODES, None, "b", {"spec": {"unschedulable": True}})
+        assert await places.pod("last") == "a"
+
+
+@on_virtual_time
+async def test_every_node_tells_its_first_reason() -> None:
+    async with placing() as places:
+        await places.node("cordoned")
+        await places.client.patch(NODES, None, "cordoned", {"spec": {"unschedulable": True}})
+        await places.node("marked", taints=("gpu=broken:NoSchedule",))
+        await places.node("silent")
+        await places.tell("silent", "Ready", "Unknown")
+        await places.node("other")
+        assert not await places.pod("p", nodeSelector={"no": "such"}, gpus=1)
+        assert await places.refusal("p") == (
+            "0/4 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+            "1 node(s) had untolerated taint {gpu: broken}, "
+            "1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }, "
+            "1 node(s) were unschedulable."
+        )
+
+
+@on_virtual_time
+async def test_gpus_are_given_out_until_there_are_none() -> None:
+    async with placing() as places:
+        await places.node("n", gpus=3)
+        assert await places.pod("a", gpus=2) == "n"
+        assert not await places.pod("b", gpus=2)
+        assert await places.refusal("b") == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+        assert await places.pod("c", gpus=1) == "n"
+        await places.client.delete(PODS, "default", "a", grace=0)
+        assert await places.of("b") == "n"
+
+
+@on_virtual_time
+async def test_a_pod_that_waits_is_placed_when_a_node_is_ready_healed_or_new() -> None:
+    async with placing() as places:
+        await places.node("n")
+        await places.tell("n", "Ready", "False")
+        assert not await places.pod("first")
+        await places.tell("n", "Ready", "True")
+        assert await places.of("first") == "n"
+        await places.mark("n", "gpu=broken:NoSchedule")
+        assert not await places.pod("second")
+        await places.mark("n")
+        assert await places.of("second") == "n"
+        await places.client.delete(NODES, None, "n")
+        assert not await places.pod("third")
+        assert await places.refusal("third") == "0/0 nodes are available: there are none."
+        await places.node("n")
+        assert await places.of("third") == "n"
+
+
+@pytest.mark.parametrize("empty", [None, {}, {"nodeAffinity": None}, {"nodeAffinity": {}}, {"podAffinity": {}}])
+@on_virtual_time
+async def test_wishes_may_be_empty(empty: dict[str, Any] | None) -> None:
+    async with placing() as places:
+        await places.node("n")
+        assert await places.pod("p", affinity=empty) == "n"
