@@ -92,6 +92,7 @@ async def _operate(args: Namespace) -> int:
 async def _serve(args: Namespace, transport: HttpTransport) -> None:
     """Prepare everything, then work: at once, or as soon as the lease is ours."""
     from pliant.cli.apply import install_crds
+    from pliant.cli.operator_options import rules_of
     from pliant.controllers.operator import Operator
     from pliant.controllers.telemetry import Telemetry
     from pliant.kube.client import KubeClient
@@ -104,7 +105,13 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
 
     async def work(client: KubeClient) -> None:
         log.info("operator starting", extra={"namespace": ",".join(args.namespaces) or "all"})
-        telemetry.operator = Operator(client, SystemClock(), namespaces=args.namespaces, workers=args.workers)
+        telemetry.operator = Operator(
+            client,
+            SystemClock(),
+            namespaces=args.namespaces,
+            workers=args.workers,
+            rules=rules_of(args),
+        )
         await telemetry.operator.run()
 
     async with AsyncExitStack() as stack:

@@ -34,6 +34,8 @@ examples:
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
+    from pliant.cli.operator_options import add_patience_options
+
     parser.epilog = EPILOG
     parser.add_argument("--name", default="default", help="which cluster (default)")
     parser.add_argument("--foreground", action="store_true", help="do not go into the background")
@@ -46,6 +48,7 @@ def configure(parser: ArgumentParser) -> None:
         help="where programs start and what hostPath may show (this folder)",
     )
     add_node_options(parser)
+    add_patience_options(parser)
 
 
 def execute(args: Namespace) -> int:
@@ -99,6 +102,7 @@ async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: T
 async def _prepare(args: Namespace, cluster: EmbeddedCluster, tasks: asyncio.TaskGroup) -> None:
     """Teach the cluster our kinds, and set the operator to work on them."""
     from pliant.cli.apply import install_crds
+    from pliant.cli.operator_options import rules_of
     from pliant.controllers.operator import Operator
     from pliant.kube.client import KubeClient
     from pliant.runtime.clock import SystemClock
@@ -106,7 +110,7 @@ async def _prepare(args: Namespace, cluster: EmbeddedCluster, tasks: asyncio.Tas
     client = KubeClient(cluster.transport)
     await install_crds(client)
     if not args.no_operator:
-        operator = Operator(client, SystemClock())
+        operator = Operator(client, SystemClock(), rules=rules_of(args))
         tasks.create_task(operator.run())
         await operator.wait_ready()
 
