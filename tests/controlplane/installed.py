@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,15 @@ import yaml
 
 from tests.controlplane.programs import find_programs
 
+KUBECTL = "kubectl"
 HOME = "pliant-system"
 ACCOUNT = "pliant-operator"
 PATIENCE = 60.0
 """Seconds after which a command that should have ended is taken to hang."""
 LIFE = "12h"
 """How long a token is good for: longer than any test."""
+ELSEWHERE = ("CustomResourceDefinition", "Deployment", "PodDisruptionBudget")
+"""What tests bring themselves: definitions and the operator's process."""
 
 Object = dict[str, Any]
 
@@ -30,7 +33,7 @@ def printed(command: str, *options: str) -> str:
 
 def kubectl(kubeconfig: Path, *words: str, stdin: str = "") -> str:
     """What the kubectl of the server's own release answers; its complaint fails the test."""
-    program = [str(find_programs(["kubectl"])["kubectl"]), "--kubeconfig", str(kubeconfig), *words]
+    program = [str(find_programs([KUBECTL])[KUBECTL]), "--kubeconfig", str(kubeconfig), *words]
     done = subprocess.run(program, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0, f"kubectl {' '.join(words)}: {done.stdout}{done.stderr}"
     return done.stdout
@@ -46,16 +49,13 @@ def may(kubeconfig: Path, *words: str) -> bool:
         raise
 
 
-def apply(kubeconfig: Path, objects: Iterable[Object]) -> str:
-    """Put objects on a cluster, or bring them up to date."""
-    return kubectl(kubeconfig, "apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
-
-
-def admit_operator(kubeconfig: Path, *options: str, folder: Path) -> Path:
-    """Install all but the pods of the operator, which runs elsewhere; the kubeconfig of its account."""
-    objects = yaml.safe_load_all(printed("install", *options))
-    apply(kubeconfig, [each for each in objects if each["kind"] not in ("Deployment", "PodDisruptionBudget")])
-    return account_kubeconfig(kubeconfig, folder / "kubeconfig-operator")
+def operator_account(kubeconfig: Path, path: Path, home: str = HOME, watched: Sequence[str] = ()) -> Path:
+    """Install the rights of an operator that runs elsewhere, and nothing else; lets its account in."""
+    options = [f"--watch-namespace={name}" for name in watched]
+    objects = yaml.safe_load_all(printed("install", "--namespace", home, *options))
+    rights = [each for each in objects if each["kind"] not in ELSEWHERE]
+    kubectl(kubeconfig, "apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
+    return account_kubeconfig(kubeconfig, path, home)
 
 
 def account_kubeconfig(kubeconfig: Path, path: Path, namespace: str = HOME) -> Path:

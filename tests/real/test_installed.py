@@ -20,7 +20,7 @@ from pliant.kube.resources import LEASES, NAMESPACES, Resource
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, ControlPlane, started
 from tests.controlplane.fixtures import require
-from tests.controlplane.installed import ACCOUNT, HOME, Object, account_kubeconfig, kubectl, may, printed
+from tests.controlplane.installed import ACCOUNT, HOME, KUBECTL, Object, account_kubeconfig, kubectl, may, printed
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import PATIENCE, Scene, a_scene
 
@@ -40,7 +40,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @contextmanager
 def installed() -> Iterator[ControlPlane]:
-    require(ETCD, API_SERVER, CONTROLLERS, "kubectl")
+    require(ETCD, API_SERVER, CONTROLLERS, KUBECTL)
     with started(controllers=False) as up:
         kubectl(up.kubeconfig, "apply", "-f", "-", stdin=printed("install"))
         kubectl(up.kubeconfig, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")

@@ -10,12 +10,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.cli.ordinary_user import NOBODY, OrdinaryUser, finished
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, SCHEDULER
 from tests.controlplane.fixtures import GIVEN, require
+from tests.controlplane.installed import KUBECTL, operator_account
 from tests.controlplane.populated import populated
 
 
@@ -27,6 +28,20 @@ class Site:
     user: OrdinaryUser
     process: int | None = None
     """The cluster itself, if it runs on this machine."""
+    account: Path | None = None
+    """Lets the operator in, with the rights that `pliant install` gives it, where rights are checked at all."""
+
+    @property
+    def way_in(self) -> Path:
+        """The kubeconfig for an operator: on a real cluster of our own it has its own account."""
+        return self.account or self.kubeconfig
+
+    def way_into(self, namespace: str) -> Path:
+        """The kubeconfig for an operator that lives in one namespace, and has rights there alone."""
+        if self.account is None:
+            return self.kubeconfig
+        path = self.user.home / f"account-{namespace}"
+        return _handed_over(operator_account(self.kubeconfig, path, namespace, [namespace]))
 
 
 @contextmanager
@@ -45,9 +60,10 @@ def real_cluster(user: OrdinaryUser) -> Iterator[Site]:
     if given := os.environ.get(GIVEN):
         yield elsewhere(Path(given), user)
         return
-    require(ETCD, API_SERVER, CONTROLLERS, SCHEDULER)
+    require(ETCD, API_SERVER, CONTROLLERS, SCHEDULER, KUBECTL)
     with populated() as plane:
-        yield elsewhere(plane.kubeconfig, user)
+        account = operator_account(plane.kubeconfig, user.home / "account")
+        yield replace(elsewhere(plane.kubeconfig, user), account=_handed_over(account))
 
 
 def elsewhere(kubeconfig: Path, user: OrdinaryUser) -> Site:
@@ -55,9 +71,7 @@ def elsewhere(kubeconfig: Path, user: OrdinaryUser) -> Site:
     own = user.home / "kubeconfig"
     own.write_bytes(kubeconfig.read_bytes())
     own.chmod(0o600)
-    if os.getuid() == 0:
-        os.chown(own, NOBODY, NOBODY)
-    return Site(own, user)
+    return Site(_handed_over(own), user)
 
 
 @contextmanager
@@ -95,7 +109,7 @@ class OperatorProcess:
         """Start it; it is at work some time later."""
         assert self._process is None
         with self._log.open("a") as output:
-            words = ("operator", "--kubeconfig", str(self._site.kubeconfig))
+            words = ("operator", "--kubeconfig", str(self._site.way_in))
             self._process = self._site.user.start(*words, stdout=output, stderr=output)
 
     def kill(self) -> None:
@@ -119,6 +133,13 @@ def operator(site: Site, name: str = "operator") -> Iterator[OperatorProcess]:
     finally:
         process.kill()
     process.check()
+
+
+def _handed_over(path: Path) -> Path:
+    """A file that the ordinary user may read, whoever wrote it."""
+    if os.getuid() == 0:
+        os.chown(path, NOBODY, NOBODY)
+    return path
 
 
 def _kubeconfig_in(line: str, log: Path) -> Path:

@@ -82,11 +82,12 @@ def site(ground: str) -> Iterator[Site]:
 async def enter(site: Site, scene: Scene) -> AsyncIterator[Enter]:
     """Starts operators for one namespace, each of which reaches the cluster through a tap of its own."""
     candidates: list[Candidate] = []
+    way_in = site.way_into(scene.namespace)
     async with AsyncExitStack() as stack:
 
         async def entered(name: str) -> Candidate:
             tap, kubeconfig = await stack.enter_async_context(
-                tapped(site.kubeconfig, lambda text: site.user.write(f"{scene.namespace}-{name}", text))
+                tapped(way_in, lambda text: site.user.write(f"{scene.namespace}-{name}", text))
             )
             log = site.user.home / f"{scene.namespace}-{name}.log"
             words = ["--kubeconfig", kubeconfig, "--namespace", scene.namespace]
