@@ -10,7 +10,8 @@ from typing import Any
 from pliant.controllers.apply import Applier
 from pliant.controllers.nodes import NodeWatch
 from pliant.controllers.observe import Members, observe
-from pliant.engine.decide import decide
+from pliant.controllers.orphans import Orphans
+from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
 from pliant.frameworks import framework_for
 from pliant.frontends.base import Frontend
@@ -63,22 +64,28 @@ class JobReconciler:
         self._jobs = jobs
         self._cluster = cluster
         self._refusals: dict[JobKey, dict[str, str]] = {}
+        self._orphans = Orphans(client, clock, self.resource, cluster.pods)
 
     async def reconcile(self, key: JobKey) -> timedelta | None:
         """Look at one job and do what is next; returns when to look again."""
         raw = self._jobs.get(key.namespace, key.name)
+        uid = raw["metadata"]["uid"] if raw else ""
+        left_over = await self._orphans.clear(key, uid, self._cluster.nodes, self._cluster.rules)
         if raw is None:
             self._refusals.pop(key, None)
-            return None
+            return left_over
         try:
             job = self._frontend.parse(raw)
         except InvalidSpec as problem:
             await self._reject(key, raw, problem)
             return None
+        return soonest(left_over, await self._advance(job, raw))
 
+    async def _advance(self, job: Job, raw: Mapping[str, Any]) -> timedelta | None:
+        """Decide about a job that can be understood, and act; returns when to look again."""
         if job.managed_by not in ("", MANAGER):
             return None
-        cluster, uid = self._cluster, job.owner.uid
+        cluster, key, uid = self._cluster, job.key, job.owner.uid
         members = Members(
             cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid), self._refusals.get(key, {})
         )

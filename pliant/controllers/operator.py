@@ -10,6 +10,7 @@ from typing import Any
 from pliant.controllers.apply import Applier
 from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
 from pliant.controllers.nodes import NodeWatch, ills_of
+from pliant.controllers.orphans import JOB_NAME, job_names
 from pliant.errors import ApiError, Forbidden
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
@@ -48,7 +49,7 @@ class Operator:
         rules: Rules | None = None,
     ) -> None:
         watched: dict[str, Any] = {"namespaces": namespaces, "labels": MANAGED, "on_change": self._member}
-        self._pods = informer_of(client, PODS, Pod, indexes={OWNER: _owners, NODE: _node}, **watched)
+        self._pods = informer_of(client, PODS, Pod, indexes=POD_INDEXES, **watched)
         self._services = informer_of(client, SERVICES, Service, indexes={OWNER: _owners}, **watched)
         self._nodes = Informer(client, NODES, Node, on_change=self._node_changed)
         self._node_watch = NodeWatch(self._nodes.store, clock)
@@ -152,3 +153,6 @@ def _node(pod: Pod) -> Iterable[str]:
 
 def _owners(member: Pod | Service) -> Iterable[str]:
     return (ref.uid for ref in member.metadata.owner_references if ref.controller)
+
+
+POD_INDEXES = {OWNER: _owners, NODE: _node, JOB_NAME: job_names}

@@ -42,7 +42,7 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     if state.phase is Phase.SUSPENDED:
         return _progress(case, evacuation(job, seen, now), patience_left(seen, now))
     actions, wait = staffing(case, framework)
-    return _progress(case, actions, _soonest(wait, _patience(case)))
+    return _progress(case, actions, soonest(wait, _patience(case)))
 
 
 def _turn(case: Case) -> Turn | None:
@@ -60,7 +60,7 @@ def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -
     if not has_changed(before, after):
         return Decision(actions=actions, look_again=wait)
     if before is not None and not is_pressing(before, after) and (hold := settles_in(before, case.now)):
-        return Decision(actions=actions, look_again=_soonest(hold, wait))
+        return Decision(actions=actions, look_again=soonest(hold, wait))
     return Decision(actions=actions, statuses={case.job.key: _status(after, case.now)}, look_again=wait)
 
 
@@ -77,7 +77,7 @@ def _afterlife(job: Job, seen: Seen, state: EngineState, now: datetime) -> Decis
     left = life_left(job, state, now)
     if left is not None and left <= timedelta(0):
         return Decision(actions=(DeleteJob(),))
-    return Decision(actions=clearing(job, seen, state, now), look_again=_soonest(left, patience_left(seen, now)))
+    return Decision(actions=clearing(job, seen, state, now), look_again=soonest(left, patience_left(seen, now)))
 
 
 def _intent(turn: Turn, now: datetime) -> Decision:
@@ -88,12 +88,13 @@ def _intent(turn: Turn, now: datetime) -> Decision:
 
 def _patience(case: Case) -> timedelta | None:
     """How long until some limit is reached though nothing happens."""
-    return _soonest(
+    return soonest(
         patience_left(case.seen, case.now), creation_patience_left(case), time_left(case.job, case.state, case.now)
     )
 
 
-def _soonest(*waits: timedelta | None) -> timedelta | None:
+def soonest(*waits: timedelta | None) -> timedelta | None:
+    """The shortest of several waits; None if there is none."""
     return min((wait for wait in waits if wait is not None), default=None)
 
 

@@ -1,0 +1,144 @@
+"""What is wrong with nodes, and whose pods it concerns."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from pliant.controllers.nodes import NodeWatch
+from pliant.kube.objects import Node, Pod
+from pliant.kube.store import ObjectStore
+from pliant.model.observed import NodeFault
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EARLIER = NOON - timedelta(minutes=1)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = NOON
+
+    def now(self) -> datetime:
+        """The time it was set to."""
+        return self.time
+
+
+def pod(*devices: str) -> Pod:
+    container = {"name": "main", "resources": {"limits": {"cpu": 1, "memory": "1Gi", **dict.fromkeys(devices, 1)}}}
+    return msgspec.convert(
+        {"metadata": {"name": "p", "uid": "u"}, "spec": {"nodeName": "n", "containers": [container]}}, Pod
+    )
+
+
+def watch(conditions: dict[str, str] | None, *taints: str, clock: Clock | None = None) -> NodeWatch:
+    """A watch that knows one node, or none."""
+    store: ObjectStore[Node] = ObjectStore()
+    if conditions is not None:
+        raw: dict[str, Any] = {
+            "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
+            "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]},
+            "status": {
+                "conditions": [
+                    {"type": kind, "status": status, "lastTransitionTime": EARLIER}
+                    for kind, status in conditions.items()
+                ]
+            },
+        }
+        store.replace([msgspec.convert(raw, Node)], 1)
+    nodes = NodeWatch(store, clock or Clock())
+    nodes.is_known = True
+    return nodes
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_a_node_that_is_not_ready_is_dead_since_it_says_so(status: str) -> None:
+    fault = watch({"Ready": status}).fault_under(pod())
+    assert fault == NodeFault(what="is not ready", since=EARLIER, is_dead=True)
+
+
+def test_a_node_that_is_ready_or_says_nothing_is_well() -> None:
+    assert watch({"Ready": "True"}).fault_under(pod()) is None
+    assert watch({}).fault_under(pod()) is None
+
+
+def test_a_node_that_is_not_there_is_gone_since_it_was_missed() -> None:
+    clock = Clock()
+    nodes = watch(None, clock=clock)
+    assert nodes.fault_under(pod()) == NodeFault(what="is gone", since=NOON)
+    clock.time += timedelta(seconds=30)
+    assert nodes.fault_under(pod()) == NodeFault(what="is gone", since=NOON)
+
+
+def test_whoever_may_not_see_nodes_finds_no_fault_with_them() -> None:
+    nodes = watch(None)
+    nodes.is_known = False
+    assert nodes.fault_under(pod()) is None
+
+
+def test_a_node_taken_out_of_service_is_dead() -> None:
+    fault = watch({"Ready": "True"}, "node.kubernetes.io/out-of-service").fault_under(pod())
+    assert fault is not None
+    assert fault.is_dead
+
+
+DEVICE_FAULTS: list[tuple[dict[str, str], tuple[str, ...]]] = [
+    ({"Ready": "True", "GPUUnhealthy": "True"}, ()),
+    ({"Ready": "True", "GpuHealthy": "False"}, ()),
+    ({"Ready": "True", "NvidiaXidError": "True"}, ()),
+    ({"Ready": "True"}, ("example.com/gpu-fault",)),
+    ({"Ready": "True", "DeviceLost": "True"}, ()),
+]
+
+
+@pytest.mark.parametrize(("conditions", "taints"), DEVICE_FAULTS)
+@pytest.mark.parametrize("device", ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"])
+def test_a_device_fault_concerns_pods_that_ask_for_the_device(
+    conditions: dict[str, str], taints: tuple[str, ...], device: str
+) -> None:
+    fault = watch(conditions, *taints).fault_under(pod(device))
+    assert fault is not None
+    assert not fault.is_dead
+    assert "device fault" in fault.what
+
+
+@pytest.mark.parametrize(("conditions", "taints"), DEVICE_FAULTS)
+def test_a_device_fault_is_no_concern_of_others(conditions: dict[str, str], taints: tuple[str, ...]) -> None:
+    assert watch(conditions, *taints).fault_under(pod()) is None
+
+
+def test_one_kind_of_device_is_not_another() -> None:
+    assert watch({"GPUUnhealthy": "True"}).fault_under(pod("vendor.io/npu")) is None
+    assert watch({"NPUFault": "True"}).fault_under(pod("vendor.io/npu")) is not None
+
+
+@pytest.mark.parametrize(
+    ("conditions", "taints"),
+    [
+        ({"GPUUnhealthy": "False"}, ()),
+        ({"GPUHealthy": "True"}, ()),
+        ({"GPUHealthy": "Unknown"}, ()),
+        ({"Ready": "True"}, ("nvidia.com/gpu",)),
+        ({"DiskPressure": "True"}, ()),
+    ],
+)
+def test_a_sound_device_is_no_fault(conditions: dict[str, str], taints: tuple[str, ...]) -> None:
+    assert watch(conditions, *taints).fault_under(pod("nvidia.com/gpu")) is None
+
+
+def test_a_fault_that_comes_back_counts_from_its_return() -> None:
+    clock = Clock()
+    nodes = watch(None, clock=clock)
+    nodes.fault_under(pod())
+    healthy = watch({"Ready": "True"}, clock=clock)
+    nodes._nodes = healthy._nodes
+    assert nodes.fault_under(pod()) is None
+    nodes._nodes = ObjectStore()
+    clock.time += timedelta(hours=1)
+    fault = nodes.fault_under(pod())
+    assert fault is not None
+    assert fault.since == clock.time

@@ -1,0 +1,92 @@
+"""Pods whose job is gone, where the garbage collector does not see to them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+from pliant.controllers.operator import Operator
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
+from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS, NODES, PODS, Resource
+from tests.faults.rig import JOBS
+from tests.virtual_time import VirtualClock, on_virtual_time, passing
+
+
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+
+
+@asynccontextmanager
+async def operated() -> AsyncIterator[KubeClient]:
+    """An API server with a node and an operator."""
+    clock = VirtualClock()
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
+        client = KubeClient(DirectTransport(api))
+        await client.create(CRDS, None, AITrainingJob().crd())
+        await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+        running = asyncio.create_task(Operator(client, clock).run())
+        try:
+            yield client
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+def orphan(name: str, **meta: Any) -> dict[str, Any]:
+    owner = {
+        "apiVersion": JOBS.api_version,
+        "kind": JOBS.kind,
+        "name": "late",
+        "uid": "11111111-1111-1111-1111-111111111111",
+        "controller": True,
+    }
+    labels = {"app.kubernetes.io/managed-by": "pliant"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, "ownerReferences": [owner], **meta},
+        "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "train"}]},
+    }
+
+
+async def names(client: KubeClient) -> list[str]:
+    pods = (await client.list(PODS, "default")).items
+    return sorted(pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"])
+
+
+@on_virtual_time
+async def test_pods_whose_job_is_gone_are_deleted_after_a_while() -> None:
+    async with operated() as client:
+        # With an owner that lives on, the garbage collector leaves the pod alone.
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keeper"}}
+        keeper = await client.create(CONFIG_MAPS, "default", body)
+        pod = orphan("late-worker-0")
+        other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "keeper", "uid": keeper["metadata"]["uid"]}
+        pod["metadata"]["ownerReferences"].append(other)
+        await client.create(PODS, "default", pod)
+        await passing(timedelta(seconds=30))
+        assert await names(client) == ["late-worker-0"]
+        await passing(timedelta(minutes=2))
+        assert await names(client) == []
+
+
+@on_virtual_time
+async def test_an_orphan_that_cannot_end_on_a_dead_node_is_let_go() -> None:
+    async with operated() as client:
+        await client.create(PODS, "default", orphan("late-worker-0"))
+        await client.delete(PODS, "default", "late-worker-0")
+        await passing(timedelta(minutes=2))
+        assert len((await client.list(PODS, "default")).items) == 1
+        condition = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        await client.patch(NODES, None, "n", {"status": {"conditions": [condition]}}, subresource="status")
+        await passing(timedelta(minutes=1))
+        assert (await client.list(PODS, "default")).items == []
