@@ -16,29 +16,27 @@ from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, NODES, PODS, Resource
+from pliant.kube.resources import CRDS, NODES, PODS
 from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
-
-
 @asynccontextmanager
 async def operated() -> AsyncIterator[KubeClient]:
-    """An API server with a node and an operator."""
+    """An API server whose garbage collector is down, with a node and an operator."""
     clock = VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
-        client = KubeClient(DirectTransport(api))
-        await client.create(CRDS, None, AITrainingJob().crd())
-        await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
-        running = asyncio.create_task(Operator(client, clock).run())
-        try:
-            yield client
-        finally:
-            running.cancel()
-            with suppress(asyncio.CancelledError):
-                await running
+    api = ApiServer(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0))
+    await api.prepare()
+    client = KubeClient(DirectTransport(api))
+    await client.create(CRDS, None, AITrainingJob().crd())
+    await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+    running = asyncio.create_task(Operator(client, clock).run())
+    try:
+        yield client
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
 
 
 def orphan(name: str, **meta: Any) -> dict[str, Any]:
@@ -66,13 +64,7 @@ async def names(client: KubeClient) -> list[str]:
 @on_virtual_time
 async def test_pods_whose_job_is_gone_are_deleted_after_a_while() -> None:
     async with operated() as client:
-        # With an owner that lives on, the garbage collector leaves the pod alone.
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "keeper"}}
-        keeper = await client.create(CONFIG_MAPS, "default", body)
-        pod = orphan("late-worker-0")
-        other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "keeper", "uid": keeper["metadata"]["uid"]}
-        pod["metadata"]["ownerReferences"].append(other)
-        await client.create(PODS, "default", pod)
+        await client.create(PODS, "default", orphan("late-worker-0"))
         await passing(timedelta(seconds=30))
         assert await names(client) == ["late-worker-0"]
         await passing(timedelta(minutes=2))
