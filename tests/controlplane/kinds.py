@@ -35,6 +35,8 @@ def _pods() -> Iterator[Exchange]:
     yield Exchange("create a pod with a bad port", "POST", pods, pod("n", containers=ports))
     limits = [{"name": "a", "image": "x", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}]
     yield Exchange("create a pod with limits", "POST", pods, pod("limits", containers=limits))
+    for said, affinity in _affinities().items():
+        yield Exchange(f"create a pod with {said}", "POST", pods, pod("n", affinity={"nodeAffinity": affinity}))
     yield Exchange("get pods as table", "GET", pods, query={"fieldSelector": "metadata.name=p"}, accept=TABLE)
     yield Exchange("change a pod's image", "PATCH", one, _image("other"), media=STRATEGIC_PATCH)
     command = {"spec": {"containers": [{"name": "main", "command": ["false"]}]}}
@@ -59,6 +61,29 @@ def _pods() -> Iterator[Exchange]:
     yield Exchange("the pod is gone", "GET", one)
     yield Exchange("delete a pod without a node", "DELETE", f"{pods}/limits")
     yield Exchange("the pod without a node is gone", "GET", f"{pods}/limits")
+
+
+def _affinities() -> dict[str, dict[str, Any]]:
+    """Wishes for nodes, each with another mistake."""
+    required, preferred = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+
+    def term(key: str, operator: str, *values: str, where: str = "matchExpressions") -> dict[str, Any]:
+        return {where: [{"key": key, "operator": operator, "values": list(values)}]}
+
+    terms = {
+        "an unknown operator": term("a", "Like", "b"),
+        "nothing to be in": term("a", "In"),
+        "a value that need not exist": term("a", "Exists", "b"),
+        "two bounds": term("a", "Gt", "1", "2"),
+        "a field that is none": term("spec.x", "In", "b", where="matchFields"),
+        "two names": term("metadata.name", "NotIn", "a", "b", where="matchFields"),
+        "a bound for its name": term("metadata.name", "Gt", "1", where="matchFields"),
+    }
+    wrong = {said: {required: {"nodeSelectorTerms": [each]}} for said, each in terms.items()}
+    heavy = {preferred: [{"weight": 101, "preference": term("a", "In", "b")}]}
+    light = {preferred: [{"weight": 0, "preference": term("a", "Like")}]}
+    none: dict[str, Any] = {required: {"nodeSelectorTerms": []}}
+    return {**wrong, "too great a wish": heavy, "too small a wish": light, "no wish at all": none}
 
 
 def _image(name: str) -> dict[str, Any]:

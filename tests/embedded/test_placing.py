@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pliant.errors import Invalid
 from pliant.kube.resources import NODES, PODS
 from tests.embedded.placing import insisting, placing, preferring, requirement, toleration
 from tests.virtual_time import on_virtual_time
@@ -159,3 +160,16 @@ async def test_wishes_may_be_empty(empty: dict[str, Any] | None) -> None:
     async with placing() as places:
         await places.node("n")
         assert await places.pod("p", affinity=empty) == "n"
+
+
+@on_virtual_time
+async def test_wishes_that_make_no_sense_are_refused() -> None:
+    async with placing() as places:
+        wrong = [requirement("a", "Like", "b"), requirement("a", "In")]
+        with pytest.raises(Invalid) as refused:
+            await places.pod("p", affinity=insisting({"matchExpressions": wrong}))
+        path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+        assert [cause["field"] for cause in refused.value.details["causes"]] == [
+            f"{path}.matchExpressions[0].operator",
+            f"{path}.matchExpressions[1].values",
+        ]

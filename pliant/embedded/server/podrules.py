@@ -6,6 +6,7 @@ from typing import Any
 
 from pliant.embedded.amounts import amount
 from pliant.embedded.schema import Problem, Reason, copied
+from pliant.embedded.server.affinityrules import affinity_problems
 from pliant.embedded.storage.records import Object
 
 _UNITS = ("cpu", "memory")
@@ -40,7 +41,9 @@ def pod_problems(pod: Object, old: Object | None) -> list[Problem]:
         return [] if same else [Problem("spec", Reason.FORBIDDEN.cause, f"Forbidden: {_ONLY}")]
     if not pod["spec"].get("containers"):
         return [Problem("spec.containers", Reason.REQUIRED.cause, Reason.REQUIRED.words)]
-    return _repeated_names(pod["spec"]) + _unknown_volumes(pod["spec"]) + _limits_exceeded(pod["spec"])
+    spec = pod["spec"]
+    rules = (_repeated_names, _unknown_volumes, _limits_exceeded, affinity_problems)
+    return [problem for rule in rules for problem in rule(spec)]
 
 
 def quality_of_service(spec: Object) -> str:
