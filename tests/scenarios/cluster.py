@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +18,17 @@ from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, SCHEDULER
 from tests.controlplane.fixtures import GIVEN, require
 from tests.controlplane.installed import KUBECTL, operator_account
 from tests.controlplane.populated import populated
+
+IMPATIENT = (
+    "--node-grace-period=3s",
+    "--creating-duration-period=3s",
+    "--creating-restart-period=5s",
+    "--enable-creating-failed",
+)
+"""What makes an operator give up within seconds what it would otherwise bear for an hour.
+
+Kubernetes tells times in whole seconds, so that of three only two are sure.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,8 +105,9 @@ def cluster(user: OrdinaryUser, *options: str) -> Iterator[Site]:
 class OperatorProcess:
     """An operator that can be killed and started again."""
 
-    def __init__(self, site: Site, name: str) -> None:
+    def __init__(self, site: Site, name: str, options: Sequence[str] = IMPATIENT) -> None:
         self._site = site
+        self._options = options
         self._log = site.user.home / f"{name}.log"
         self._process: subprocess.Popen[str] | None = None
 
@@ -109,7 +121,7 @@ class OperatorProcess:
         """Start it; it is at work some time later."""
         assert self._process is None
         with self._log.open("a") as output:
-            words = ("operator", "--kubeconfig", str(self._site.way_in))
+            words = ("operator", "--kubeconfig", str(self._site.way_in), *self._options)
             self._process = self._site.user.start(*words, stdout=output, stderr=output)
 
     def kill(self) -> None:
@@ -125,9 +137,9 @@ class OperatorProcess:
 
 
 @contextmanager
-def operator(site: Site, name: str = "operator") -> Iterator[OperatorProcess]:
+def operator(site: Site, name: str = "operator", options: Sequence[str] = IMPATIENT) -> Iterator[OperatorProcess]:
     """An operator for a cluster that has none; it is not running yet."""
-    process = OperatorProcess(site, name)
+    process = OperatorProcess(site, name, options)
     try:
         yield process
     finally:

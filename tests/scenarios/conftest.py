@@ -13,7 +13,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.fixtures import GIVEN
-from tests.scenarios.cluster import Site, an_ordinary_user, cluster, operator, real_cluster
+from tests.scenarios.cluster import IMPATIENT, Site, an_ordinary_user, cluster, operator, real_cluster
 from tests.scenarios.scene import Scene, a_scene
 
 ELSEWHERE = os.environ.get(GIVEN, "")
@@ -38,7 +38,7 @@ def site(ground: str) -> Iterator[Site]:
     """A cluster with an operator."""
     with an_ordinary_user() as user:
         if ground == "embedded":
-            with cluster(user) as started:
+            with cluster(user, *IMPATIENT) as started:
                 yield started
             return
         with real_cluster(user) as found, operator(found) as process:
