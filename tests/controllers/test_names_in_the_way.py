@@ -18,7 +18,7 @@ from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
+from pliant.kube.resources import CRDS, EVENTS, PODS, SERVICES, Resource
 from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -68,6 +68,11 @@ async def names(client: KubeClient, resource: Resource) -> list[str]:
     return sorted(obj["metadata"]["name"] for obj in (await client.list(resource, "default")).items)
 
 
+async def told(client: KubeClient) -> list[str]:
+    events = (await client.list(EVENTS, "default")).items
+    return [event["message"] for event in events if event["reason"] == "CannotCreate"]
+
+
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
 @on_virtual_time
 async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: Resource) -> None:
@@ -76,6 +81,7 @@ async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: 
         await submit(client)
         status = (await client.get(JOBS, "default", "demo"))["status"]
         assert f"cannot create demo-w-0: a {resource.kind} of that name exists" in status["message"]
+        assert await told(client) == [f"demo-w-0: a {resource.kind} of that name exists and is not this job's"]
         found = await client.get(resource, "default", "demo-w-0")
         assert found["metadata"]["uid"] == intruder["metadata"]["uid"]
         await client.delete(resource, "default", "demo-w-0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 
 from pliant.controllers.observe import Members, observe
 from pliant.kube.objects import Pod, Service
-from pliant.model.observed import Exit, ObservedPod, PodPhase
+from pliant.model.observed import Exit, ObservedPod, PodPhase, Stuck
 from tests.builders import make_group, make_job
 
 
@@ -148,3 +149,65 @@ def test_services_are_known_by_name() -> None:
     raw = {"metadata": {"name": "s", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     found = observe(make_job(), Members(services=[msgspec.convert(raw, Service)])).services["s"]
     assert found.is_leaving
+
+
+TOOK_IT = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+    ],
+)
+def test_a_container_that_cannot_be_created_is_stuck_since_the_node_took_the_pod(reason: str) -> None:
+    waiting = {"name": "side", "state": {"waiting": {"reason": reason, "message": "no"}}}
+    pod = seen({**containers("Pending", running("main"), waiting), "startTime": TOOK_IT})
+    assert pod.stuck == Stuck(container="side", reason=reason, since=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", "CrashLoopBackOff"])
+def test_a_container_that_waits_for_another_reason_is_not_stuck(reason: str) -> None:
+    waiting = {"name": "main", "state": {"waiting": {"reason": reason}}}
+    assert seen({**containers("Pending", waiting), "startTime": TOOK_IT}).stuck is None
+
+
+def test_a_pod_that_runs_is_not_stuck() -> None:
+    waiting = {"name": "side", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    assert seen({**containers("Running", running("main"), waiting), "startTime": TOOK_IT}).stuck is None
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "was evicted: low on memory"),
+        ({"phase": "Failed", "reason": "Preempting"}, "was preempted on its node"),
+        ({"phase": "Failed", "reason": "Terminated"}, "was ended by the shutdown of its node"),
+        (
+            {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            "was taken away by the cluster",
+        ),
+    ],
+)
+def test_a_pod_that_the_cluster_ended_did_not_fail_by_itself(status: dict[str, Any], told: str) -> None:
+    assert seen(status).disruption == told
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        containers("Failed", ended("main", 1)),
+        containers("Running", running("main")),
+        {"phase": "Failed", "reason": "DeadlineExceeded"},
+        {"phase": "Succeeded", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    ],
+)
+def test_other_ends_are_no_disruption(status: dict[str, Any]) -> None:
+    assert seen(status).disruption == ""
