@@ -65,14 +65,19 @@ def _charged(job: Job, state: EngineState, call: Call, now: datetime) -> EngineS
 
 
 def _spent(memory: GroupState, call: Call, now: datetime) -> GroupState:
+    """One more restart on the account; the streak grows when those fail again who have been restarted in it."""
+    attempt = memory.attempt + 1
     is_calm = memory.restarted_at is None or now - memory.restarted_at >= CALM
+    # A node that takes eight members with it is one misfortune, not eight.
+    is_again = call.scope is not RestartScope.POD or call.place.rank.attempt >= memory.streak_from
     stuck = call.place.pod.stuck if call.cause is Cause.CREATION and call.place.pod else None
     return replace(
         memory,
-        attempt=memory.attempt + 1,
+        attempt=attempt,
         restarts={**memory.restarts, call.cause: memory.restarts.get(call.cause, 0) + 1},
         restarted_at=now,
-        streak=1 if is_calm else memory.streak + 1,
+        streak=1 if is_calm else memory.streak + is_again,
+        streak_from=attempt if is_calm or is_again else memory.streak_from,
         stuck_from=memory.stuck_from or (stuck.since if stuck else None),
     )
 

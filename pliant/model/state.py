@@ -128,7 +128,9 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     """Since when containers of the group could not be created; None while they can."""
     restarted_at: datetime | None = None
     streak: int = 0
-    """Restarts in quick succession; the wait before the next one grows with it."""
+    """Rounds of restarts in quick succession; the wait before the next one grows with it."""
+    streak_from: int = 0
+    """The attempt that the present round began with."""
 
     def wanted_attempt(self, index: int) -> int:
         """The attempt the member at this index must have reached."""

@@ -266,7 +266,7 @@ def test_a_restart_is_remembered_before_anything_is_deleted() -> None:
     state = intent_of(decision)
     assert state.phase is Phase.RESTARTING
     assert state.group("worker") == GroupState(
-        attempt=1, index_floors={1: 1}, size=2, restarts={Cause.APP: 1}, restarted_at=NOON, streak=1
+        attempt=1, index_floors={1: 1}, size=2, restarts={Cause.APP: 1}, restarted_at=NOON, streak=1, streak_from=1
     )
     assert state.message == "worker-1 exited with code 1; restart 1 of 3 of worker, scope Pod"
     assert [type(action) for action in decision.actions] == [EmitEvent]

@@ -163,7 +163,7 @@ def _essence(status: dict[str, Any]) -> dict[str, Any]:
     return {
         **{key: status.get(key) for key in kept},
         "groups": {
-            name: {key: _timeless(value) for key, value in group.items() if key not in ("restartedAt", "streak")}
+            name: {key: _timeless(value) for key, value in group.items() if key not in ("restartedAt", "streak", "streakFrom")}
             for name, group in (memory.get("groups") or {}).items()
         },
         "story": [moment["what"] for moment in memory.get("timeline") or ()],

@@ -1,0 +1,64 @@
+"""How long those who fail again and again must wait."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pliant.engine.restarting import wait_left
+from pliant.model.job import RestartScope
+from pliant.model.observed import ObservedPod
+from pliant.model.state import GroupState
+from tests.builders import make_group, make_job, restarting
+from tests.engine.world import World
+
+
+def worker_memory(world: World) -> GroupState:
+    assert world.job.state is not None
+    return world.job.state.group("worker")
+
+
+def running(size: int) -> World:
+    """A world in which everybody runs."""
+    world = World(make_job(make_group("worker", size, restart=restarting(RestartScope.POD))), lambda pod: -1)
+    world.settle()
+    return world
+
+
+def test_members_lost_together_come_back_at_once() -> None:
+    world = running(8)
+    for name in list(world.pods):
+        world.remove_by_hand(name)
+        world.perform(world.decide())
+    memory = worker_memory(world)
+    assert memory.streak == 1
+    assert wait_left(memory, world.now) == timedelta(0)
+
+
+def test_a_member_that_fails_again_waits_longer_each_time() -> None:
+    streaks = []
+
+    def fails(pod: ObservedPod) -> int:
+        return 1 if pod.index == 0 and pod.attempt < 5 else -1
+
+    world = World(make_job(make_group("worker", 3, restart=restarting(RestartScope.POD))), fails)
+    for _ in range(60):
+        world.perform(world.decide())
+        for name in sorted(world.pods):
+            world.step(name)
+        world.pass_time(timedelta(seconds=10))
+        if world.job.state is not None:
+            streaks.append(worker_memory(world).streak)
+    assert sorted(set(streaks)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_two_members_that_fail_in_turns_do_not_escape_the_wait() -> None:
+    world = World(
+        make_job(make_group("worker", 2, restart=restarting(RestartScope.POD))),
+        lambda pod: 1 if pod.attempt < 8 else -1,
+    )
+    for round_ in range(80):
+        world.perform(world.decide())
+        for name in sorted(world.pods)[round_ % 2 :: 2]:
+            world.step(name)
+        world.pass_time(timedelta(seconds=3))
+    assert worker_memory(world).streak >= 3
