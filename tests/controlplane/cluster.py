@@ -106,6 +106,8 @@ class ControlPlane:
             "use-service-account-credentials": "true",
             # Nodes of tests send no heartbeats.
             "node-monitor-grace-period": "24h",
+            # Nodes of tests fail when they are told to, and nobody should wait to hear of it.
+            "node-monitor-period": "1s",
         }
         self._start_client(CONTROLLERS, "system:kube-controller-manager", arguments, *flags)
         # Without it no pod is admitted, so nothing is ready before it is there.

@@ -68,9 +68,12 @@ async def test_pods_that_do_not_put_up_with_a_mark_leave_at_once() -> None:
 async def test_a_pod_stays_for_as_long_as_it_said() -> None:
     async with placing() as places:
         await places.node("n")
-        await places.pod("p", tolerations=[toleration("broken", tolerationSeconds=60), toleration("broken")])
+        said = [toleration("broken", tolerationSeconds=seconds) for seconds in (90, 60)]
+        await places.pod("p", tolerations=[*said, toleration("broken")])
         await places.mark("n", "broken:NoExecute")
-        await passing(timedelta(seconds=59))
+        await passing(timedelta(seconds=30))
+        await places.tell("n", "GPUUnhealthy", "True")  # other news does not begin the time anew
+        await passing(timedelta(seconds=29))
         assert not await is_leaving(places, "p")
         await passing(timedelta(seconds=1))
         assert await is_leaving(places, "p")
