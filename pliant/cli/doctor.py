@@ -33,6 +33,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster")
     parser.add_argument("--context", metavar="NAME", help="which context of the kubeconfig")
     parser.add_argument("--namespace", metavar="NAME", help="rights in this namespace alone (everywhere)")
+    parser.add_argument("--lease-namespace", metavar="NAME", help="where operators agree on a leader (the same)")
 
 
 def execute(args: Namespace) -> int:
@@ -71,7 +72,7 @@ async def _findings(args: Namespace) -> AsyncIterator[Finding]:
     try:
         client, endpoint = KubeClient(transport), transport.endpoint
         first = _address(endpoint)
-        home = args.namespace or endpoint.namespace or "default"
+        home = args.lease_namespace or args.namespace or endpoint.namespace or "default"
         try:
             async for finding in examine_cluster(client, args.namespace, home):
                 if first is not None:

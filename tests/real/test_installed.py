@@ -20,7 +20,17 @@ from pliant.kube.resources import LEASES, NAMESPACES, Resource
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, ControlPlane, started
 from tests.controlplane.fixtures import require
-from tests.controlplane.installed import ACCOUNT, HOME, KUBECTL, Object, account_kubeconfig, kubectl, may, printed
+from tests.controlplane.installed import (
+    ACCOUNT,
+    HOME,
+    KUBECTL,
+    Object,
+    account_kubeconfig,
+    kubectl,
+    may,
+    operator_account,
+    printed,
+)
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import PATIENCE, Scene, a_scene
 
@@ -105,6 +115,13 @@ def running(plane: ControlPlane, folder: Path, *options: str, home: str = HOME) 
     assert [record for record in found.said if "traceback" in record] == []
 
 
+async def doctor(operator: Running, *words: str) -> str:
+    """What the doctor says of somebody with the operator's account."""
+    program = [sys.executable, "-m", "pliant", "doctor", "--kubeconfig", str(operator.kubeconfig), *words]
+    done = await asyncio.to_thread(subprocess.run, program, capture_output=True, text=True, timeout=PATIENCE)
+    return str(done.stdout)
+
+
 async def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for what nobody announces: that a role is in force, that a line is in a log."""
     try:
@@ -149,10 +166,7 @@ async def test_its_account_suffices_for_jobs_and_election(
         [lease] = (await scene.client.list(LEASES, HOME)).items
         assert lease["metadata"]["name"] == ACCOUNT
         assert lease["spec"]["holderIdentity"]
-        doctor = [sys.executable, "-m", "pliant", "doctor", "--kubeconfig", str(operator.kubeconfig)]
-        said = await asyncio.to_thread(subprocess.run, doctor, capture_output=True, text=True, timeout=PATIENCE)
-        assert "✓ rights" in said.stdout, said
-        assert said.stdout.endswith("All is well.\n")
+        assert "✓ rights" in await doctor(operator)
         assert not may(operator.kubeconfig, "get", "secrets", "--all-namespaces")
         assert not may(operator.kubeconfig, "patch", "leases/another", "--namespace", HOME)
         assert not may(operator.kubeconfig, "create", "leases", "--namespace", "default")
@@ -227,13 +241,29 @@ async def test_with_namespaces_to_watch_it_has_rights_in_these_alone(
             await one.until(lambda: len(one.pods) == 1, "a member")
             await two.until(lambda: len(two.pods) == 1, "a member")
             assert other.pods == {}
-            assert may(operator.kubeconfig, "create", "pods", "--namespace", one.namespace)
-            assert may(operator.kubeconfig, "watch", "nodes")
+            for scene in (one, two):
+                assert "✓ rights" in await doctor(
+                    operator, "--namespace", scene.namespace, "--lease-namespace", home
+                )
+            assert "✗ rights" in await doctor(operator)
             assert not may(operator.kubeconfig, "create", "pods", "--namespace", other.namespace)
             assert not may(operator.kubeconfig, "list", "pods", "--all-namespaces")
         kubectl(plane.kubeconfig, "delete", "-f", "-", stdin=printed("uninstall", *words))
         assert not may(operator.kubeconfig, "create", "pods", "--namespace", one.namespace)
     await client.delete(NAMESPACES, None, home)
+
+
+async def test_an_operator_that_may_not_see_nodes_says_so_and_does_without(
+    plane: ControlPlane, scene: Scene, tmp_path: Path
+) -> None:
+    operator_account(plane.kubeconfig, tmp_path / "account", scene.namespace, [scene.namespace])
+    role = f"{ACCOUNT}.{scene.namespace}"
+    kubectl(plane.kubeconfig, "delete", f"clusterrole/{role}", f"clusterrolebinding/{role}")
+    with running(plane, tmp_path, "--watch-namespace", scene.namespace, home=scene.namespace) as operator:
+        await scene.submit(job("t", {"worker": group(FOREVER)}))
+        await scene.until(lambda: len(scene.pods) == 1, "a member")
+        [reason] = operator.reasons
+        assert 'cannot list resource "nodes"' in reason
 
 
 async def test_jobs_outlive_the_operator_and_only_their_definitions_take_them_away(tmp_path: Path) -> None:
