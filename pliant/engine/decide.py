@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pliant.engine.calls import creation_patience_left
 from pliant.engine.case import Case, Turn
 from pliant.engine.departure import patience_left
-from pliant.engine.ending import clearing, completed, failed, ordered, timed_out
+from pliant.engine.ending import clearing, completed, failed, may_be_kept, ordered, timed_out
 from pliant.engine.limits import life_left, time_left
 from pliant.engine.membership import staffing
 from pliant.engine.restarting import restarted
@@ -66,7 +66,7 @@ def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -
 
 def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: datetime) -> Decision:
     """Clear away what is left; the end is announced once nothing is."""
-    if seen.pods or seen.services:
+    if (seen.pods or seen.services) and not may_be_kept(job, state):
         return Decision(actions=clearing(job, seen, state, now), look_again=patience_left(seen, now))
     ended = replace(state, phase=verdict.phase, ended_at=now)
     return Decision(statuses={job.key: _status(ended, now)})

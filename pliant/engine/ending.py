@@ -13,7 +13,7 @@ from pliant.engine.departure import departures
 from pliant.engine.limits import overrun
 from pliant.engine.rollup import summary
 from pliant.engine.roster import Place
-from pliant.engine.voting import completion_reached, failure_reached, nobody_is_left
+from pliant.engine.voting import completion_reached, deciding, failure_reached, nobody_is_left
 from pliant.engine.wording import counted, failure_of, listing
 from pliant.model.actions import Action, DeleteService
 from pliant.model.job import CleanPolicy, Job
@@ -53,8 +53,7 @@ def timed_out(case: Case) -> Turn | None:
 
 def clearing(job: Job, seen: Seen, state: EngineState, now: datetime) -> tuple[Action, ...]:
     """Delete all that a finished job still holds; what is leaving already is left alone."""
-    is_kept = job.clean is CleanPolicy.NONE and not (state.verdict is not None and state.verdict.must_clear)
-    if is_kept and state.phase not in ALWAYS_CLEARED:
+    if may_be_kept(job, state):
         return ()
     pods = sorted(seen.pods, key=lambda pod: pod.name)
     services = sorted(seen.services.values(), key=lambda service: service.name)
@@ -62,6 +61,12 @@ def clearing(job: Job, seen: Seen, state: EngineState, now: datetime) -> tuple[A
         *departures(seen, pods, "the job has ended", now),
         *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_leaving),
     )
+
+
+def may_be_kept(job: Job, state: EngineState) -> bool:
+    """Whether a job that has ended leaves its pods and services behind."""
+    must_clear = state.verdict is not None and state.verdict.must_clear
+    return job.clean is CleanPolicy.NONE and not must_clear and state.phase not in ALWAYS_CLEARED
 
 
 def _sentenced(case: Case, verdict: Verdict) -> Turn:
@@ -81,7 +86,7 @@ def _failure(case: Case) -> Verdict | None:
     places = _by_time(case.roster.failed())
     causes = [_cause(place, case.state) for place in places]
     if failure_reached(case.job, case.roster):
-        by_node = bool(places) and places[0].cause is Cause.NODE
+        by_node = _by_time(deciding(case.job, case.roster))[0].cause is Cause.NODE
         phase = Phase.NODE_FAIL if by_node else Phase.FAILED
         return Verdict(phase=phase, message=listing(causes), at=case.now, must_clear=by_node)
     if not nobody_is_left(case.job, case.roster):

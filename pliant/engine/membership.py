@@ -12,6 +12,7 @@ from pliant.engine.roster import Place, Roster, Standing
 from pliant.model.actions import Action, CreatePod, CreateService, DeleteService
 from pliant.model.framework import Framework
 from pliant.model.job import Job
+from pliant.model.labels import member_group
 from pliant.model.state import EngineState
 
 
@@ -44,15 +45,17 @@ def _may_be_filled(case: Case) -> tuple[list[Place], timedelta | None]:
 
 def _blocked_groups(job: Job, roster: Roster, state: EngineState) -> set[str]:
     """Groups whose last generation has not left entirely: old and new members must never meet."""
+    every = {group.name for group in job.groups}
+    names = {member_group(name): name for name in every}
+    stale = [place.pod for place in roster.places if place.standing is Standing.STALE and place.pod is not None]
     blocked: set[str] = set()
-    for place in roster.places:
-        if place.standing is not Standing.STALE or place.pod is None:
-            continue
-        memory = state.group(place.rank.group.name)
-        if place.pod.attempt < memory.job_floor:
-            return {group.name for group in job.groups}
-        if place.pod.attempt < memory.group_floor:
-            blocked.add(place.rank.group.name)
+    for pod in (*stale, *roster.strays):
+        name = names.get(pod.group)
+        # Groups come and go only while a job is suspended, so who has none is from before that.
+        if name is None or pod.attempt < state.group(name).job_floor:
+            return every
+        if pod.attempt < state.group(name).group_floor:
+            blocked.add(name)
     return blocked
 
 

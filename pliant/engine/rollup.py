@@ -12,7 +12,7 @@ from pliant.engine.roster import Place, Roster, Standing
 from pliant.engine.timeline import noted
 from pliant.engine.wording import counted, failure_of, listing, troubles
 from pliant.model.job import Group, Job
-from pliant.model.state import EngineState, GroupCounts, GroupState, Outcome, Phase
+from pliant.model.state import EngineState, GroupCounts, GroupState, Outcome, Phase, Request, Requester
 
 SETTLING = timedelta(seconds=1)
 """Counts that change faster are written once they settle: a thousand pods coming up are not a thousand writes."""
@@ -37,7 +37,9 @@ def summary(case: Case) -> EngineState:
 
 def is_pressing(before: EngineState | None, after: EngineState) -> bool:
     """Whether a change must be told at once rather than when things have settled."""
-    return before is None or (before.phase is not after.phase and after.phase is not Phase.CREATING)
+    if before is None or _requests(before) != _requests(after):
+        return True  # which of two requests came later is known only if the first is written before the second
+    return before.phase is not after.phase and after.phase is not Phase.CREATING
 
 
 def has_changed(before: EngineState | None, after: EngineState) -> bool:
@@ -50,6 +52,10 @@ def settles_in(before: EngineState, now: datetime) -> timedelta:
     if before.written_at is None:
         return timedelta(0)
     return max(before.written_at + SETTLING - now, timedelta(0))
+
+
+def _requests(state: EngineState) -> dict[str, dict[Requester, Request]]:
+    return {name: memory.requests for name, memory in state.groups.items() if memory.requests}
 
 
 def _phase(roster: Roster, state: EngineState) -> Phase:
@@ -114,7 +120,9 @@ def _with_endings(job: Job, roster: Roster, state: EngineState) -> dict[str, Gro
     endings: dict[str, GroupState] = {}
     for group in job.groups:
         memory, places = state.group(group.name), roster.of(group)
-        ended = {place.rank.index: _OUTCOMES[place.standing] for place in places if place.standing in _OUTCOMES}
+        seen = {place.rank.index: _OUTCOMES[place.standing] for place in places if place.standing in _OUTCOMES}
+        # Only restarts and resizes forget: a pod from before a suspension hides an end that still stands.
+        ended = memory.finished | seen
         stuck_from = None if all(place.standing.is_up for place in places) else memory.stuck_from
         if (ended, stuck_from) != (memory.finished, memory.stuck_from):
             endings[group.name] = replace(memory, finished=ended, stuck_from=stuck_from)

@@ -11,7 +11,7 @@ from pliant.engine.departure import departures
 from pliant.model.actions import Action, DeleteService
 from pliant.model.job import Job
 from pliant.model.observed import Seen
-from pliant.model.state import EngineState, GroupState, Phase
+from pliant.model.state import EngineState, GroupState, Outcome, Phase
 
 
 def suspended(case: Case) -> Turn | None:
@@ -36,7 +36,9 @@ def resumed(case: Case) -> Turn | None:
     if case.job.is_suspended or case.state.phase is not Phase.SUSPENDED:
         return None
     groups = {
-        group.name: replace(case.state.group(group.name), template=group.fingerprint) for group in case.job.groups
+        # What could not be created before has had time to be mended.
+        group.name: replace(case.state.group(group.name), template=group.fingerprint, stuck_from=None)
+        for group in case.job.groups
     }
     state = replace(case.state, phase=Phase.PENDING, message="resumed", groups=groups, waiting_from=case.now)
     return turned(state, case.now, "Resumed", "resumed", is_warning=False)
@@ -58,10 +60,20 @@ def seconds_run(state: EngineState, now: datetime) -> float:
 
 
 def _left_behind(case: Case) -> dict[str, GroupState]:
-    """One generation on: whoever comes after the suspension never meets those from before it."""
+    """One generation on: whoever comes after the suspension never meets those from before it.
+
+    Who has done their work stays done, though their pods go.
+    """
     groups = {**case.state.groups}
     for group in case.job.groups:
         memory = case.state.group(group.name)
         attempt = memory.attempt + 1
-        groups[group.name] = replace(memory, attempt=attempt, job_floor=attempt, index_floors={})
+        done = {
+            place.rank.index: Outcome.SUCCEEDED
+            for place in case.roster.of(group)
+            if place.outcome is Outcome.SUCCEEDED
+        }
+        groups[group.name] = replace(
+            memory, attempt=attempt, job_floor=attempt, index_floors={}, finished=memory.finished | done
+        )
     return groups

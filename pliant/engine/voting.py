@@ -23,6 +23,17 @@ def failure_reached(job: Job, roster: Roster) -> bool:
     return _reached(job.fail_policy, voters, Outcome.FAILED)
 
 
+def deciding(job: Job, roster: Roster) -> list[Place]:
+    """The failed members whose say counted when the job failed."""
+    voters = _voters(job, roster, [(group.fail_policy, group) for group in job.groups])
+    speaking = [
+        places[:1] if own is EndPolicy.RANK0 else places
+        for own, places in voters
+        if _speaks(own, places, Outcome.FAILED)
+    ]
+    return [place for places in speaking for place in places if place.outcome is Outcome.FAILED]
+
+
 def nobody_is_left(job: Job, roster: Roster) -> bool:
     """Whether every member that could still complete the job has ended."""
     voting = [place for _, places in _on_completion(job, roster) for place in places]
