@@ -1,9 +1,9 @@
 """How many writes may be in flight: as many as the server takes, found out by asking and by listening to it.
 
-The limit grows by one for every round of accepted writes, and is halved when the server turns a write away: at
-most once for each round, for those that left together say the same thing. Until the wait that the server asked for
-is over, the limit stays below the number that was too many. So a server that takes N writes at a time sees about N
-of them, and one too many about once a second.
+At first the limit doubles with every round of accepted writes; once a write was turned away, it grows by one with
+every round. A write that is turned away halves it, at most once for each round, and those that left together with
+it show how many the server did take: until the wait that it asked for is over, the limit stays below that. So a
+server that takes N writes at a time sees about N of them, and one too many about once a second.
 
 A server that takes nothing at all is asked by one write each time the wait is over, and by no other.
 """
@@ -18,6 +18,8 @@ from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
 
 AT_ONCE = 64
 """Writes in flight at a time, unless the server objects: more gain nothing, for it has its own limits."""
+AT_FIRST = 8
+"""Writes in flight before anything is known of the server."""
 PATIENCE_SECONDS = 30.0
 """How long a write may wait for its turn: what was decided before that may no longer be right."""
 SHORTEST_WAIT = 0.1
@@ -41,7 +43,7 @@ class Pace:
 
     def __init__(self, ceiling: int = AT_ONCE) -> None:
         self.ceiling = ceiling
-        self.limit = float(min(ceiling, AT_ONCE))
+        self.limit = float(min(ceiling, AT_FIRST))
         """How many may be in flight now; its fraction is what has been earned towards one more."""
         self.in_flight = 0
         self.waiting = 0
@@ -50,8 +52,10 @@ class Pace:
         """How often the server has turned a write away."""
         self._round = 0
         """Counts the halvings: what left before the last one tells nothing new."""
-        self._too_many = float("inf")
-        self._too_many_until = 0.0
+        self._taken = 0
+        """How many of those in flight at the last halving the server can have taken."""
+        self._taken_until = 0.0
+        """Until when it has asked not to be tried with more."""
         self._is_held = False
         """While nothing has been accepted since the last refusal."""
         self._may_try = False
@@ -105,22 +109,23 @@ class Pace:
         self._is_held = False
         # A limit that nobody comes up to has not been shown to be good.
         if self.in_flight >= int(self.limit):
-            self.limit = min(self.limit + 1.0 / self.limit, float(self.ceiling), self._known_good())
+            more = 1.0 if self._round == 0 else 1.0 / self.limit
+            self.limit = max(self.limit, min(self.limit + more, self._highest()))
 
-    def _known_good(self) -> float:
-        is_over = asyncio.get_running_loop().time() >= self._too_many_until
-        return float("inf") if is_over else max(self._too_many - 1.0, self.limit)
+    def _highest(self) -> float:
+        is_over = asyncio.get_running_loop().time() >= self._taken_until
+        return float(self.ceiling if is_over else min(self._taken, self.ceiling))
 
     def _note_pushback(self, entered: int, wait: float) -> None:
         self.pushbacks += 1
-        if entered != self._round:
-            return
-        now = asyncio.get_running_loop().time()
-        self._wait = max(wait, SHORTEST_WAIT)
-        self._round += 1
-        self._too_many, self._too_many_until = float(self.in_flight), now + self._wait
-        self.limit = max(min(self.limit, float(self.in_flight)) / 2.0, 1.0)
-        self._hold()
+        if entered == self._round:
+            self._round += 1
+            self._wait = max(wait, SHORTEST_WAIT)
+            self._taken, self._taken_until = self.in_flight, asyncio.get_running_loop().time() + self._wait
+            self.limit = min(self.limit, float(self.in_flight)) / 2.0
+            self._hold()
+        self._taken -= 1
+        self.limit = max(min(self.limit, float(self._taken)), 1.0)
 
     def _hold(self) -> None:
         self._is_held, self._may_try = True, False

@@ -1,4 +1,4 @@
-"""Makes a real API server refuse everything one user asks, as an overloaded one does."""
+"""Makes a real API server refuse much or all of what one user asks, as an overloaded one does."""
 
 from __future__ import annotations
 
@@ -29,31 +29,44 @@ _PATH = "/api/v1/namespaces/default/configmaps"
 
 
 @asynccontextmanager
-async def overloaded(plane: ControlPlane, admin: KubeClient, user: str) -> AsyncIterator[None]:
-    """While this lasts, whatever that user asks for is answered with 429; the user may do all things besides."""
+async def crowded(
+    plane: ControlPlane, admin: KubeClient, user: str, shares: int = 2
+) -> AsyncIterator[HttpTransport]:
+    """While this lasts, that user may do all things, but few at a time: the others are answered with 429.
+
+    A share is about two and a half requests with the server's own settings. The transport is the user's.
+    """
     transport = transport_for(plane.kubeconfig_for(user), None, SystemClock().now)
-    made = [(PRIORITY_LEVELS, _level(user)), (FLOW_SCHEMAS, _flow(user)), (ROLE_BINDINGS, _role(user))]
+    made = [(PRIORITY_LEVELS, _level(user, shares)), (FLOW_SCHEMAS, _flow(user)), (ROLE_BINDINGS, _role(user))]
     answers = [await admin.create(resource, None, body) for resource, body in made]
     flow = answers[1]["metadata"]["uid"]
-    address = urlsplit(plane.url)
-    writer: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(PATIENCE):
             while await _flow_of(transport) != flow:  # a new rule takes the server a moment to work by
                 pass
-            _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=plane.tls_for(user))
-            # A lone request is let through whatever the limit, so one must be under way: this one never ends.
-            writer.write(_half_a_request(str(address.netloc)))
-            await writer.drain()
-            while await _status_of(transport) != HTTPStatus.TOO_MANY_REQUESTS:
-                pass
-        yield
+        yield transport
     finally:
-        if writer is not None:
-            writer.close()
         for resource, body in reversed(made):
             await admin.delete(resource, None, body["metadata"]["name"])
         await transport.aclose()
+
+
+@asynccontextmanager
+async def overloaded(plane: ControlPlane, admin: KubeClient, user: str) -> AsyncIterator[None]:
+    """While this lasts, whatever that user asks for is answered with 429; the user may do all things besides."""
+    address = urlsplit(plane.url)
+    async with crowded(plane, admin, user, shares=0) as transport:
+        _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=plane.tls_for(user))
+        try:
+            # A lone request is let through whatever the limit, so one must be under way: this one never ends.
+            writer.write(_half_a_request(str(address.netloc)))
+            await writer.drain()
+            async with asyncio.timeout(PATIENCE):
+                while await _status_of(transport) != HTTPStatus.TOO_MANY_REQUESTS:
+                    pass
+            yield
+        finally:
+            writer.close()
 
 
 async def _flow_of(transport: HttpTransport) -> str:
@@ -70,9 +83,9 @@ def _half_a_request(host: str) -> bytes:
     return "\r\n".join([*lines, "", "{"]).encode()
 
 
-def _level(user: str) -> dict[str, Any]:
-    limits = {"nominalConcurrencyShares": 0, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
-    return {"metadata": {"name": f"none-for-{user}"}, "spec": {"type": "Limited", "limited": limits}}
+def _level(user: str, shares: int) -> dict[str, Any]:
+    limits = {"nominalConcurrencyShares": shares, "borrowingLimitPercent": 0, "limitResponse": {"type": "Reject"}}
+    return {"metadata": {"name": f"little-for-{user}"}, "spec": {"type": "Limited", "limited": limits}}
 
 
 def _flow(user: str) -> dict[str, Any]:
@@ -82,9 +95,9 @@ def _flow(user: str) -> dict[str, Any]:
         "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
         "resourceRules": [resources],
     }
-    level = {"name": f"none-for-{user}"}
+    level = {"name": f"little-for-{user}"}
     spec = {"priorityLevelConfiguration": level, "matchingPrecedence": 2, "rules": [rule]}
-    return {"metadata": {"name": f"none-for-{user}"}, "spec": spec}
+    return {"metadata": {"name": f"little-for-{user}"}, "spec": spec}
 
 
 def _role(user: str) -> dict[str, Any]:
