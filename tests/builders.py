@@ -20,6 +20,7 @@ from pliant.model.job import (
 )
 from pliant.model.labels import member_name
 from pliant.model.observed import Exit, ObservedPod, ObservedService, PodPhase, Seen
+from pliant.model.rules import Rules
 from pliant.model.state import EngineState
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -43,6 +44,7 @@ def make_group(
     complete: EndPolicy = EndPolicy.ALL,
     fail: EndPolicy = EndPolicy.ANY,
     restart: RestartRule | None = None,
+    **fields: Any,
 ) -> Group:
     return Group(
         name=name,
@@ -51,6 +53,7 @@ def make_group(
         complete_policy=complete,
         fail_policy=fail,
         restart=restart or RestartRule(),
+        **fields,
     )
 
 
@@ -70,6 +73,7 @@ def make_job(
     clean: CleanPolicy = CleanPolicy.ALL,
     exit_codes: Iterable[int] = (),
     is_deleting: bool = False,
+    **fields: Any,
 ) -> Job:
     return Job(
         key=KEY,
@@ -82,6 +86,7 @@ def make_job(
         created_at=NOON,
         is_deleting=is_deleting,
         state=state,
+        **fields,
     )
 
 
@@ -94,6 +99,7 @@ def make_pod(
     code: int | None = None,
     is_leaving: bool = False,
     trouble: str = "",
+    **fields: Any,
 ) -> ObservedPod:
     name = member_name(KEY, group, index)
     return ObservedPod(
@@ -106,10 +112,12 @@ def make_pod(
         exit=Exit(code=code, container="trainer") if code is not None else None,
         is_leaving=is_leaving,
         trouble=trouble,
+        **fields,
     )
 
 
-def seeing(*pods: ObservedPod, services: Iterable[str] | None = None) -> Seen:
+def seeing(*pods: ObservedPod, services: Iterable[str] | None = None, rules: Rules | None = None) -> Seen:
     """Pods, each with its service unless said otherwise."""
     names = [pod.name for pod in pods] if services is None else services
-    return Seen(pods=pods, services={name: ObservedService(name=name, uid=f"svc/{name}") for name in names})
+    there = {name: ObservedService(name=name, uid=f"svc/{name}") for name in names}
+    return Seen(pods=pods, services=there, rules=rules or Rules())
