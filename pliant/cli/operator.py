@@ -97,6 +97,7 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
     from pliant.controllers.telemetry import Telemetry
     from pliant.kube.client import KubeClient
     from pliant.kube.metering import MeteredTransport
+    from pliant.kube.pacing import Pace
     from pliant.runtime.clock import SystemClock
 
     telemetry = Telemetry()
@@ -106,7 +107,7 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
     async def work(client: KubeClient) -> None:
         log.info("operator starting", extra={"namespace": ",".join(args.namespaces) or "all"})
         telemetry.operator = Operator(
-            client,
+            client.paced(Pace(args.max_writes)),
             SystemClock(),
             namespaces=args.namespaces,
             workers=args.workers,

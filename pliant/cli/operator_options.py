@@ -53,6 +53,13 @@ def add_work_options(parser: ArgumentParser) -> None:
         "--workers", "--thread-num", type=positive, default=16, metavar="N", help="jobs looked at at a time (16)"
     )
     group.add_argument(
+        "--max-writes",
+        type=positive,
+        default=64,
+        metavar="N",
+        help="writes in flight at a time at most; fewer while the API server turns some away (64)",
+    )
+    group.add_argument(
         "--resync-period",
         type=_span,
         metavar="TIME",

@@ -19,9 +19,6 @@ from pliant.model.actions import Action, CreatePod, CreateService, DeleteJob, De
 from pliant.model.job import Job
 from pliant.runtime.clock import Clock
 
-AT_ONCE = 64
-"""Writes in flight at a time, over all jobs."""
-
 REFUSED = (BadRequest, Forbidden, Invalid, NotYet)
 """Answers that asking again at once will not change."""
 
@@ -38,7 +35,6 @@ class Applier:
         self._client = client
         self._pods = _Members(client, PODS, Pod, pods)
         self._services = _Members(client, SERVICES, Service, services)
-        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
         """Perform all actions, names before members; returns what could not be created, and why."""
@@ -64,22 +60,21 @@ class Applier:
         return refusals
 
     async def _one(self, job: Job, action: Action) -> None:
-        async with self._slots:
-            match action:
-                case CreatePod(name=name, manifest=manifest):
-                    await self._pods.create(job, name, manifest)
-                case CreateService(name=name, manifest=manifest):
-                    await self._services.create(job, name, manifest)
-                case DeletePod(name=name, uid=uid, is_forced=is_forced):
-                    await self._pods.delete(job, name, uid, grace=0 if is_forced else None)
-                case DeleteService(name=name, uid=uid):
-                    await self._services.delete(job, name, uid)
-                case DeleteJob():
-                    await self._delete_job(job)
-                case EmitEvent():
-                    self.events.tell(job.owner, job.key.namespace, action)
-                case _:
-                    assert_never(action)
+        match action:
+            case CreatePod(name=name, manifest=manifest):
+                await self._pods.create(job, name, manifest)
+            case CreateService(name=name, manifest=manifest):
+                await self._services.create(job, name, manifest)
+            case DeletePod(name=name, uid=uid, is_forced=is_forced):
+                await self._pods.delete(job, name, uid, grace=0 if is_forced else None)
+            case DeleteService(name=name, uid=uid):
+                await self._services.delete(job, name, uid)
+            case DeleteJob():
+                await self._delete_job(job)
+            case EmitEvent():
+                self.events.tell(job.owner, job.key.namespace, action)
+            case _:
+                assert_never(action)
 
     async def _delete_job(self, job: Job) -> None:
         """Delete the job, and by owner references whatever it still holds; one of the same name is another."""

@@ -18,6 +18,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.joined import AnyInformer, informer_of
 from pliant.kube.objects import Node, Pod, Service
+from pliant.kube.pacing import Pace
 from pliant.kube.resources import NODES, PODS, SERVICES
 from pliant.model.job import JobKey
 from pliant.model.labels import MANAGED_BY, MANAGER
@@ -48,6 +49,8 @@ class Operator:
         workers: int = 16,
         rules: Rules | None = None,
     ) -> None:
+        self.pace = client.pace or Pace()
+        client = client.paced(self.pace)
         watched: dict[str, Any] = {"namespaces": namespaces, "labels": MANAGED, "on_change": self._member}
         self._pods = informer_of(client, PODS, Pod, indexes=POD_INDEXES, **watched)
         self._services = informer_of(client, SERVICES, Service, indexes={OWNER: _owners}, **watched)

@@ -15,6 +15,7 @@ from pliant import __version__
 from pliant.controllers.operator import Operator
 from pliant.kube.joined import AnyInformer
 from pliant.kube.metering import Call
+from pliant.kube.pacing import Pace
 from pliant.runtime.controller import Controller, Result
 from pliant.runtime.health import Page, Pages
 from pliant.runtime.metrics import CONTENT_TYPE, Family, Histogram, exposition
@@ -57,6 +58,7 @@ class Telemetry:
         if self.operator is not None:
             yield from _controllers(self.operator.controllers)
             yield from _informers(self.operator.informers)
+            yield from _pace(self.operator.pace)
         yield Family(
             "pliant_api_requests_total",
             "counter",
@@ -105,6 +107,18 @@ def _controllers(controllers: Mapping[str, Controller[Any]]) -> Iterator[Family]
 def _informers(informers: Mapping[str, AnyInformer[Any]]) -> Iterator[Family]:
     for name, kind, told, value in _OF_INFORMERS:
         yield Family(name, kind, told, [({"resource": it}, value(found)) for it, found in informers.items()])
+
+
+def _pace(pace: Pace) -> Iterator[Family]:
+    yield Family("pliant_write_limit", "gauge", "Writes that may be in flight now.", [({}, int(pace.limit))])
+    yield Family("pliant_writes_in_flight", "gauge", "Writes that are in flight.", [({}, pace.in_flight)])
+    yield Family("pliant_writes_waiting", "gauge", "Writes that wait for their turn.", [({}, pace.waiting)])
+    yield Family(
+        "pliant_write_pushbacks_total",
+        "counter",
+        "Writes that the API server turned away as too many.",
+        [({}, pace.pushbacks)],
+    )
 
 
 def _resident_memory() -> int:

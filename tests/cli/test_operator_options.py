@@ -39,6 +39,10 @@ def test_a_known_command_line_is_understood() -> None:
     assert (args.leader_elect, rules_of(args)) == (True, Rules(creating_fails=True))
 
 
+def test_writes_at_a_time_have_a_limit_of_ones_own() -> None:
+    assert (understood("").max_writes, understood("--max-writes 200").max_writes) == (64, 200)
+
+
 @pytest.mark.parametrize("line", ["-v=4", "-v 4", "-v4", "--v=4", "--v 4"])
 def test_verbosity_is_spelled_as_anybody_likes(line: str) -> None:
     assert understood(line).verbosity == 4
