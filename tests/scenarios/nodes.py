@@ -21,7 +21,7 @@ from pliant.kube.transport import STRATEGIC_PATCH
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.jobs import Manifest
 from tests.scenarios.laws import Object
-from tests.scenarios.paper import STUCK_REASONS, Behaviour, Ends, PaperKubelet, Runs, Script, Stuck
+from tests.scenarios.paper import STUCK_REASONS, Behaviour, Ends, Evicted, PaperKubelet, Runs, Script, Stuck
 from tests.scenarios.scene import PATIENCE, Scene
 
 PAPER = "pliant.test/paper"
@@ -89,6 +89,12 @@ class PaperNodes:
     def order(self, pod: str, behaviour: Behaviour) -> None:
         """Let a pod that is here already do something else from now on."""
         self.kubelet.order(pod, behaviour)
+
+    def seat(self, choice: Callable[[Object], str]) -> dict[str, Any]:
+        """Let the test choose the node of each pod; these fields make a job ask for that."""
+        self.kubelet.scheduler = f"scheduler-{self.mark}"
+        self.kubelet.seat = choice
+        return {"schedulerName": self.kubelet.scheduler}
 
     def of(self, pod: str) -> str:
         """The node of a pod as last seen; empty when it has none."""
@@ -212,6 +218,7 @@ __all__ = [
     "STUCK_REASONS",
     "Behaviour",
     "Ends",
+    "Evicted",
     "PaperNodes",
     "Runs",
     "Stuck",

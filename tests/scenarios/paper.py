@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
@@ -52,7 +53,14 @@ class Stuck:
     message: str = "so the test wants it"
 
 
-Behaviour = Runs | Ends | Stuck
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """Comes up, and is thrown out by its node."""
+
+    message: str = "The node was low on resource: memory."
+
+
+Behaviour = Runs | Ends | Stuck | Evicted
 Script = Callable[[Object], Behaviour]
 """A pod to what becomes of it."""
 
@@ -62,6 +70,9 @@ class PaperKubelet:
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self.behaviour: Script = lambda _: Runs()
+        self.seat: Callable[[Object], str] | None = None
+        """A pod to its node, for pods that ask for the scheduler of this name: a test places them itself."""
+        self.scheduler = ""
         self._client = client
         self._pods = Informer(client, PODS, dict, namespace=namespace, on_change=self._changed)
         self._served: set[str] = set()
@@ -101,6 +112,8 @@ class PaperKubelet:
                 self._changed(None, pod)
 
     def _changed(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and self.seat is not None and _asks_for(new, self.scheduler):
+            self._own(self._bind(new, self.seat(new)))
         if new is None or _node(new) not in self._served:
             return
         uid = new["metadata"]["uid"]
@@ -127,16 +140,19 @@ class PaperKubelet:
             case Ends(code, after):
                 await self._report(pod, "Running", {"running": {"startedAt": _now()}})
                 await asyncio.sleep(after)
-                ended = {"exitCode": code, "reason": "Error" if code else "Completed", "finishedAt": _now()}
-                await self._report(pod, "Failed" if code else "Succeeded", {"terminated": ended})
+                await self._report(pod, "Failed" if code else "Succeeded", {"terminated": _end(code)})
+            case Evicted(message):
+                await self._report(pod, "Running", {"running": {"startedAt": _now()}})
+                await self._report(pod, "Failed", {"terminated": _end(137)}, reason="Evicted", message=message)
             case other:
                 assert_never(other)
 
-    async def _report(self, pod: Object, phase: str, state: Mapping[str, Any]) -> None:
+    async def _report(self, pod: Object, phase: str, state: Mapping[str, Any], **more: str) -> None:
         is_up = "running" in state
         ready = "True" if is_up else "False"
         about = {"image": "paper", "imageID": "paper", "ready": is_up, "started": is_up, "restartCount": 0}
         status = {
+            **more,
             "phase": phase,
             "startTime": _now(),
             "hostIP": "198.19.0.1",
@@ -162,12 +178,29 @@ class PaperKubelet:
         except (NotFound, Conflict, Invalid):
             return  # it has left, or is another by now
 
+    async def _bind(self, pod: Object, node: str) -> None:
+        meta, target = pod["metadata"], {"apiVersion": "v1", "kind": "Node", "name": node}
+        about = {"name": meta["name"], "uid": meta["uid"]}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": about, "target": target}
+        where = PODS, meta["namespace"], body
+        with suppress(NotFound, Conflict):  # it has left, or was told of twice
+            await self._client.create(*where, subresource="binding", name=meta["name"])
+
     async def _let_go(self, pod: Object) -> None:
         meta = pod["metadata"]
         try:
             await self._client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"], grace=0)
         except (NotFound, Conflict):
             return  # it has left already
+
+
+def _asks_for(pod: Object, scheduler: str) -> bool:
+    is_free = not _node(pod) and "deletionTimestamp" not in pod["metadata"]
+    return is_free and bool(pod["spec"].get("schedulerName") == scheduler)
+
+
+def _end(code: int) -> Object:
+    return {"exitCode": code, "reason": "Error" if code else "Completed", "finishedAt": _now()}
 
 
 def _node(pod: Object) -> str:

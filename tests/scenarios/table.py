@@ -1,0 +1,45 @@
+"""Many jobs side by side, each a row of a table: whichever row is wrong is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from pliant.kube.codec import EventType
+from tests.scenarios.laws import Object
+from tests.scenarios.scene import Scene
+
+T = TypeVar("T")
+
+PATIENCE = 60.0
+"""Seconds for a whole table."""
+
+
+async def expect_rows(scene: Scene, wanted: Mapping[str, T], seen: Callable[[str], T]) -> None:
+    """Wait until every row is as wanted; of those that never are, tell what was seen instead."""
+    await expect_all(scene, wanted, lambda: {row: seen(row) for row in wanted})
+
+
+async def expect_all(scene: Scene, wanted: Mapping[str, T], seen: Callable[[], Mapping[str, T]]) -> None:
+    """The same, for all that can be seen: nothing may be there besides what is wanted."""
+    with suppress(AssertionError):
+        await scene.until(lambda: seen() == wanted, "every row", PATIENCE)
+    rows = seen()
+    wrong = [row for row in {**wanted, **rows} if rows.get(row) != wanted.get(row)]
+    assert not wrong, "\n".join(f"{row}: saw {rows.get(row)}, wanted {wanted.get(row)}" for row in wrong)
+
+
+def attempts_of_all(scene: Scene) -> dict[str, list[str]]:
+    """The attempts at every place there ever was, in the words of its pods' labels."""
+    tried: dict[str, list[str]] = {}
+    for change in scene.history:
+        if change.kind == "Pod" and change.type is EventType.ADDED:
+            tried.setdefault(change.name, []).append(change.object["metadata"]["labels"]["RestartCount"])
+    return tried
+
+
+def place_of(pod: Object) -> tuple[str, str]:
+    """The job of a pod, and its group and index: `("train", "worker-1")`."""
+    labels: Mapping[str, Any] = pod["metadata"]["labels"]
+    return labels["TrainingJobName"], f"{labels['TrainingJobReplicaName']}-{labels['TrainingJobReplicaIndex']}"
