@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from datetime import timedelta
@@ -12,10 +13,16 @@ from typing import Any
 
 import aiohttp
 import pytest
+import yaml
 
 from pliant.cli.main import main
 from pliant.cli.operator import configure
+from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.kube.resources import CRDS
 from tests.embedded.serving import reachable, serving
+from tests.faults.rig import JOBS
+from tests.faults.scenarios import group
+from tests.scenarios.tap import tapped
 
 
 def understood(*words: str) -> Namespace:
@@ -104,6 +111,51 @@ async def test_an_operator_is_watched_from_outside(tmp_path: Path) -> None:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+
+async def test_a_line_that_started_another_operator_starts_this_one(tmp_path: Path) -> None:
+    """Nothing but an address, no kubeconfig: the server lets everybody in."""
+    line = [
+        "--v",
+        "4",
+        "--thread-num",
+        "1000",
+        "--logtostderr",
+        "--leader-elect=true",
+        "--enable-creating-failed=true",
+    ]
+    async with (
+        serving() as served,
+        reachable(served.api, tmp_path) as server,
+        tapped(server.kubeconfig, lambda text: text) as (tap, text),
+    ):
+        await served.client.create(CRDS, None, AITrainingJob().crd())
+        await served.client.create(JOBS, "default", JOB)
+        address = yaml.safe_load(text)["clusters"][0]["cluster"]["server"].removeprefix("http://")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pliant", "operator", "--master", address, *line),
+            stderr=asyncio.subprocess.PIPE,
+            env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        )
+        try:
+            async with asyncio.timeout(30):
+                await tap.until(lambda arrival: (arrival.method, arrival.path.partition("?")[0]) == CREATES_PODS)
+                process.terminate()
+                _, log = await process.communicate()
+            assert (process.returncode, "operator stopped because=SIGTERM" in log.decode()) == (0, True)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+CREATES_PODS = ("POST", "/api/v1/namespaces/default/pods")
+JOB = {
+    "apiVersion": JOBS.api_version,
+    "kind": JOBS.kind,
+    "metadata": {"name": "bert", "namespace": "default"},
+    "spec": {"replicaSpecs": {"worker": group(1)}},
+}
 
 
 async def told(log: asyncio.StreamReader, message: str) -> dict[str, Any]:
