@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
 from pliant.frontends.conditions import Condition
-from pliant.frontends.crd import TEMPLATE, told
+from pliant.frontends.crd import TEMPLATE, Rule, told
 from pliant.model.job import CleanPolicy, EndPolicy, RestartPolicy, RestartScope
+from pliant.model.state import Time
 
 MOST_GROUPS = 64
 """Groups in one job; a bound lets the API server reckon what its rules cost."""
+
+MOST_MEMBERS = 10_000
+"""Members in one job: a slip of the pen must not keep the operator from everybody else's jobs."""
 
 
 class JobEndPolicy(StrEnum):
@@ -32,14 +35,15 @@ class EdlPolicy(StrEnum):
 
 
 Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
+Size = Annotated[int, Meta(ge=0, le=MOST_MEMBERS, extra_json_schema={"format": "int32"})]
 Seconds = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]
 
 
 class ReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     """One group of like pods."""
 
-    replicas: Annotated[Count | None, told("How many pods the group has. Default: minReplicas, else 1.")] = None
-    min_replicas: Annotated[Count | None, told("The smallest size a resize may bring the group to.")] = None
+    replicas: Annotated[Size | None, told("How many pods the group has. Default: minReplicas, else 1.")] = None
+    min_replicas: Annotated[Size | None, told("The smallest size a resize may bring the group to.")] = None
     max_replicas: Annotated[Count | None, told("The largest size a resize may bring the group to.")] = None
     edl_policy: Annotated[
         EdlPolicy | None,
@@ -98,7 +102,7 @@ class Elastic(Struct, frozen=True, kw_only=True, rename="camel"):
         str, told("The group meant. Default: the only one with bounds, else the only one there is.")
     ] = ""
     replicas: Annotated[
-        Count | None,
+        Size | None,
         told(
             "Its wanted size, kept within its bounds. Of this and the replicas of the group the later edit wins."
         ),
@@ -164,24 +168,45 @@ class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     ]
 
 
+_ASKS_SIZE = "(has(self.elastic) && has(self.elastic.replicas))"
+_NAMES_GROUP = "(has(self.elastic) && has(self.elastic.group) && self.elastic.group != '')"
+_AT_REST = "(has(self.suspend) && self.suspend) || (has(oldSelf.suspend) && oldSelf.suspend)"
+"""Whether a job is suspended, or was until this edit."""
+_ADVICE = "while the job is under way: set spec.suspend first"
+
 Spec = Annotated[
     AITrainingJobSpec,
     told(
         "What is to be trained, by whom, and what happens when something goes wrong.",
         rules={
-            "elastic.group must name one of the groups": "!has(self.elastic) || !has(self.elastic.group)"
+            "elastic.group must name one of the groups": f"!{_NAMES_GROUP}"
             " || self.elastic.group in self.replicaSpecs",
-            "elastic.group is required, as several groups could be meant": "!has(self.elastic)"
-            " || !has(self.elastic.replicas) || has(self.elastic.group) || self.replicaSpecs.size() == 1"
+            "elastic.group is required, as several groups could be meant": f"!{_ASKS_SIZE} || {_NAMES_GROUP}"
+            " || self.replicaSpecs.size() == 1"
             " || self.replicaSpecs.exists_one(name, has(self.replicaSpecs[name].minReplicas)"
             " || has(self.replicaSpecs[name].maxReplicas))",
-            "edlPolicy Never: the size of the elastic group is fixed": "!has(self.elastic)"
-            " || !has(self.elastic.replicas) || !self.replicaSpecs.exists(name,"
+            "edlPolicy Never: the size of the elastic group is fixed": f"!{_ASKS_SIZE}"
+            " || !self.replicaSpecs.exists(name,"
             " has(self.replicaSpecs[name].edlPolicy) && self.replicaSpecs[name].edlPolicy == 'Never'"
-            " && (has(self.elastic.group) ? self.elastic.group == name : self.replicaSpecs.size() == 1"
+            f" && ({_NAMES_GROUP} ? self.elastic.group == name : self.replicaSpecs.size() == 1"
             " || has(self.replicaSpecs[name].minReplicas) || has(self.replicaSpecs[name].maxReplicas)))",
             "completePolicy None in every group: nothing could complete the job": "!self.replicaSpecs.all(name,"
             " has(self.replicaSpecs[name].completePolicy) && self.replicaSpecs[name].completePolicy == 'None')",
+            f"groups cannot be added or removed {_ADVICE}": Rule(
+                f"{_AT_REST} || self.replicaSpecs.size() == oldSelf.replicaSpecs.size()"
+                " && self.replicaSpecs.all(name, name in oldSelf.replicaSpecs)",
+                field=".replicaSpecs",
+            ),
+            f"the template of a group cannot change {_ADVICE}": Rule(
+                f"{_AT_REST} || self.replicaSpecs.all(name, !(name in oldSelf.replicaSpecs)"
+                " || self.replicaSpecs[name].template == oldSelf.replicaSpecs[name].template)",
+                field=".replicaSpecs",
+            ),
+            f"a job cannot be handed over {_ADVICE}": Rule(
+                f"{_AT_REST} || (has(self.managedBy) ? self.managedBy : '')"
+                " == (has(oldSelf.managedBy) ? oldSelf.managedBy : '')",
+                field=".managedBy",
+            ),
         },
     ),
 ]
@@ -225,8 +250,8 @@ class AITrainingJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omi
     restart_replica_name: Annotated[str, told("The group that called for the latest restart.")] = field(
         name="RestartReplicaName", default=""
     )
-    start_time: Annotated[datetime | None, told("When the job was accepted.")] = None
-    start_running_time: Annotated[datetime | None, told("When all members first ran.")] = None
-    end_time: Annotated[datetime | None, told("When the job ended.")] = None
-    last_reconcile_time: Annotated[datetime | None, told("When this status was last written.")] = None
+    start_time: Annotated[Time | None, told("When the job was accepted.")] = None
+    start_running_time: Annotated[Time | None, told("When all members first ran.")] = None
+    end_time: Annotated[Time | None, told("When the job ended.")] = None
+    last_reconcile_time: Annotated[Time | None, told("When this status was last written.")] = None
     pliant: Annotated[dict[str, Any], told("What the operator must not forget; not for reading.")] = {}

@@ -55,14 +55,28 @@ class CustomKind:
     scale: ScalePaths | None = None
 
 
-def told(text: str, *, rules: Mapping[str, str] | None = None, **facts: Any) -> Meta:
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold between fields, in the API server's expression language; else `field` is to blame."""
+
+    holds: str
+    field: str = ""
+
+
+def told(text: str, *, rules: Mapping[str, str | Rule] | None = None, **facts: Any) -> Meta:
     """What `kubectl explain` says about a field, and what the API server checks beyond its type.
 
-    Rules are written in the API server's expression language, each under the sentence shown when it is broken.
+    Rules come under the sentence shown when they are broken.
     """
     if rules:
-        facts["x-kubernetes-validations"] = [{"rule": rule, "message": said} for said, rule in rules.items()]
+        facts["x-kubernetes-validations"] = [_validation(said, rule) for said, rule in rules.items()]
     return Meta(description=" ".join(text.split()), extra_json_schema=facts or None)
+
+
+def _validation(said: str, rule: str | Rule) -> dict[str, Any]:
+    if isinstance(rule, str):
+        return {"rule": rule, "message": said}
+    return {"rule": rule.holds, "message": said, **_given(fieldPath=rule.field or None)}
 
 
 def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
@@ -124,9 +138,7 @@ def _schema(shape: inspect.Type) -> dict[str, Any]:
             return {**(stated or {}), **(_template(held) if held else _schema(inner)), **(stated or {})}
         case inspect.UnionType(types=members):
             [only] = [member for member in members if not isinstance(member, inspect.NoneType)]
-            schema = _schema(only)
-            # The API server takes null for a closed set only where the set itself lists it.
-            return schema if "enum" in schema else {**schema, "nullable": True}
+            return _optional(_schema(only))
         case inspect.StructType(cls=cls, fields=fields):
             return {"description": " ".join((cls.__doc__ or "").split()), **_struct_schema(fields)}
         case inspect.DictType(value_type=value):
@@ -148,6 +160,13 @@ def _schema(shape: inspect.Type) -> dict[str, Any]:
             return dict(ANYTHING)
         case _:
             raise TypeError(f"no CRD schema for {shape}")
+
+
+def _optional(schema: dict[str, Any]) -> dict[str, Any]:
+    if "enum" not in schema:
+        return {**schema, "nullable": True}
+    # Programs in Go write what is absent as an empty string. A null says the same, and the API server drops it.
+    return {**schema, "enum": [*schema["enum"], ""]}
 
 
 def _struct_schema(fields: tuple[inspect.Field, ...]) -> dict[str, Any]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""A moment that says which clock it was read from; others cannot be compared with now."""
 
 
 class Phase(StrEnum):
@@ -72,13 +76,13 @@ class Request(Struct, frozen=True, kw_only=True, rename="camel"):
     """A size somebody asked for, and since when."""
 
     size: int
-    at: datetime
+    at: Time
 
 
 class Moment(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One line of a job's timeline."""
 
-    at: datetime
+    at: Time
     what: str
     why: str = ""
 
@@ -88,7 +92,7 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
 
     phase: Phase
     message: str
-    at: datetime
+    at: Time
     must_clear: bool = False
     """Whether nothing may be left, whatever the job's own policy says."""
 
@@ -124,9 +128,9 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     template: str = ""
     """The fingerprint of the template its pods are made from."""
     restarts: dict[Cause, int] = {}
-    stuck_from: datetime | None = None
+    stuck_from: Time | None = None
     """Since when containers of the group could not be created; None while they can."""
-    restarted_at: datetime | None = None
+    restarted_at: Time | None = None
     streak: int = 0
     """Rounds of restarts in quick succession; the wait before the next one grows with it."""
     streak_from: int = 0
@@ -147,19 +151,19 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
     phase: Phase
     message: str = ""
-    started_at: datetime
-    running_at: datetime | None = None
+    started_at: Time
+    running_at: Time | None = None
     """When all members first ran."""
-    waiting_from: datetime | None = None
+    waiting_from: Time | None = None
     """Since when the job waits for all its members to run, if not since its start: it was suspended meanwhile."""
-    clock_from: datetime | None = None
+    clock_from: Time | None = None
     """Since when the time limit runs; None before the first run and while suspended."""
     clock_spent: float = 0.0
     """Seconds that ran off before."""
     avoided: tuple[str, ...] = ()
     """Nodes on which members were lost, the latest last; new pods keep off them where they can."""
-    ended_at: datetime | None = None
-    written_at: datetime | None = None
+    ended_at: Time | None = None
+    written_at: Time | None = None
     verdict: Verdict | None = None
     groups: dict[str, GroupState] = {}
     counts: dict[str, GroupCounts] = {}

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from pliant.frontends import FRONTENDS
-from pliant.frontends.crd import TEMPLATE, CustomKind, custom_resource_definition, structural, told
+from pliant.frontends.crd import TEMPLATE, CustomKind, Rule, custom_resource_definition, structural, told
 
 SCHEMA_WORDS = {
     "type",
@@ -78,7 +78,7 @@ def test_types_become_structural_schemas() -> None:
                     "properties": {"size": {"type": "integer"}},
                 },
             },
-            "colour": {"type": "string", "enum": ["red", "blue"], "description": "What it looks like."},
+            "colour": {"type": "string", "enum": ["red", "blue", ""], "description": "What it looks like."},
             "doors": {"type": "integer", "minimum": 2, "maximum": 5, "nullable": True},
             "plate": {"type": "string", "pattern": "^[A-Z]+$"},
             "built": {"type": "string", "format": "date-time", "nullable": True},
@@ -93,6 +93,13 @@ def test_types_become_structural_schemas() -> None:
             "anything": {"x-kubernetes-preserve-unknown-fields": True},
             "tags": {"type": "array", "items": {"type": "string"}},
         },
+    }
+
+
+def test_a_rule_may_name_the_field_to_blame() -> None:
+    rules = told("A car.", rules={"too few": Rule("self.doors > 1", field=".doors")}).extra_json_schema
+    assert rules == {
+        "x-kubernetes-validations": [{"rule": "self.doors > 1", "message": "too few", "fieldPath": ".doors"}]
     }
 
 
