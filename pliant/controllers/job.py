@@ -15,6 +15,7 @@ from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
 from pliant.frameworks import framework_for
 from pliant.frontends.base import Frontend
+from pliant.frontends.memory import status_in
 from pliant.kube.client import KubeClient
 from pliant.kube.merge import merge_patch
 from pliant.kube.objects import Pod, Service
@@ -104,11 +105,11 @@ class JobReconciler:
 
     async def _tell(self, job: Job, raw: Mapping[str, Any], status: JobStatus) -> None:
         """Put a status into the kind's own words and store it."""
-        await self._write(job.key, raw, self._frontend.status(status, raw.get("status") or {}, job))
+        await self._write(job.key, raw, self._frontend.status(status, status_in(raw), job))
 
     def _overdue(self, job: Job, raw: Mapping[str, Any]) -> tuple[JobStatus, ...]:
         """The unchanged status of a job that was rejected and has been mended since: the complaint must go."""
-        if job.state is None or not self._frontend.is_rejected(raw.get("status") or {}):
+        if job.state is None or not self._frontend.is_rejected(status_in(raw)):
             return ()
         return (JobStatus(state=job.state, counts=job.state.counts),)
 
@@ -126,7 +127,7 @@ class JobReconciler:
 
     async def _write(self, key: JobKey, raw: Mapping[str, Any], status: Mapping[str, Any]) -> None:
         """Store a status, provided the object is still the one that was decided upon."""
-        change = merge_patch(raw.get("status") or {}, status)
+        change = merge_patch(status_in(raw), status)
         if not change:
             return
         patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}
@@ -135,7 +136,7 @@ class JobReconciler:
 
     async def _reject(self, key: JobKey, raw: Mapping[str, Any], problem: InvalidSpec) -> None:
         """Tell the author of a job that cannot be understood what to mend; nothing else happens to it."""
-        await self._write(key, raw, self._frontend.rejection(problem, raw.get("status") or {}, self._clock.now()))
+        await self._write(key, raw, self._frontend.rejection(problem, status_in(raw), self._clock.now()))
         meta = raw["metadata"]
         owner = Owner(
             api_version=self.resource.api_version, kind=self.resource.kind, name=key.name, uid=meta["uid"]

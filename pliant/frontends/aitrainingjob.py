@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from pliant.frontends.aitrainingjob_status import (
     rendered_status,
 )
 from pliant.frontends.aitrainingjob_types import (
+    MOST_MEMBERS,
     AITrainingJobSpec,
     AITrainingJobStatus,
     EdlPolicy,
@@ -22,7 +24,7 @@ from pliant.frontends.aitrainingjob_types import (
     Spec,
 )
 from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
-from pliant.frontends.memory import remembered
+from pliant.frontends.memory import remembered, status_in
 from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
 from pliant.frontends.orders import order_in
@@ -54,6 +56,11 @@ KIND = CustomKind(
 PREFIX = "aitj-"
 """Marks the containers that speak for a pod and the ports that are published."""
 
+_EXIT_CODE = re.compile(r"[0-9]{1,9}")
+
+CENTURY = 100 * 365 * 24 * 3600
+"""Seconds that nobody will ever wait, and that calendars still can add."""
+
 
 class AITrainingJob:
     """The front end of AITrainingJob."""
@@ -73,12 +80,13 @@ class AITrainingJob:
         spec = _checked(read(AITrainingJobSpec, raw.get("spec"), "spec"))
         elastic = _elastic_group(spec)
         groups = tuple(_groups(spec, elastic))
-        state = remembered(raw.get("status") or {})
+        _check_number(groups)
+        status = status_in(raw)
+        state = remembered(status)
         if not spec.suspend:
             check_unchanged(groups, state, "spec.replicaSpecs")
         largest = {each.name: max(each.size, spec.replica_specs[each.name].max_replicas or 0) for each in groups}
         check_member_names(metadata.key, largest, "spec.replicaSpecs")
-        status = raw.get("status") or {}
         return Job(
             key=metadata.key,
             owner=owner_of(raw, metadata, KIND),
@@ -127,6 +135,12 @@ def _checked(spec: AITrainingJobSpec) -> AITrainingJobSpec:
             "spec.replicaSpecs", "completePolicy None in every group: nothing could complete the job"
         )
     return spec
+
+
+def _check_number(groups: tuple[Group, ...]) -> None:
+    if (number := sum(group.size for group in groups)) > MOST_MEMBERS:
+        problem = f"the groups have {number} members together, at most {MOST_MEMBERS} are possible in one job"
+        raise InvalidSpec("spec.replicaSpecs", problem)
 
 
 def _groups(spec: AITrainingJobSpec, elastic: str) -> Iterator[Group]:
@@ -207,14 +221,15 @@ def _requests(replica: ReplicaSpec, asked: int | None) -> dict[Requester, int]:
 
 
 def _span(seconds: int | None) -> timedelta | None:
-    return None if seconds is None else timedelta(seconds=seconds)
+    """A span of time; whoever writes the largest number there is means that there is no end."""
+    return None if seconds is None else timedelta(seconds=min(seconds, CENTURY))
 
 
 def _exit_codes(raw: Any) -> frozenset[int]:
     """`"137,128"`, `137` and `[137, "128"]` all name exit codes."""
     entries = raw.split(",") if isinstance(raw, str) else raw if isinstance(raw, list) else [raw]
-    said = [str(entry).strip() for entry in entries if entry not in (None, "")]
-    codes = [int(text) for text in said if text.isascii() and text.isdigit() and int(text) <= 255]
-    if len(codes) != len([text for text in said if text]):
+    said = [text for entry in entries if entry is not None and (text := str(entry).strip())]
+    codes = [int(text) for text in said if _EXIT_CODE.fullmatch(text) and int(text) <= 255]
+    if len(codes) != len(said):
         raise InvalidSpec("spec.restartingExitCode", f'must list exit codes such as "137,128", got {quoted(raw)}')
     return frozenset(codes)

@@ -14,6 +14,12 @@ BLOB = "pliant"
 """The status field that holds it."""
 
 
+def status_in(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The status of a raw object; empty if it has none, or something that is no status."""
+    status = raw.get("status")
+    return status if isinstance(status, Mapping) else {}
+
+
 def remembered(status: Mapping[str, Any]) -> EngineState | None:
     """What the engine wrote last; None if it never wrote.
 

@@ -74,6 +74,8 @@ def _present(shape: inspect.Type, raw: Any) -> Any:
             return {key: _present(value_type, value) for key, value in raw.items()}
         case inspect.ListType(item_type=item_type) if isinstance(raw, list):
             return [_present(item_type, item) for item in raw]
+        case inspect.IntType() if isinstance(raw, float) and raw.is_integer():
+            return int(raw)  # JSON knows only numbers: 2.0 is 2
         case _:
             return raw
 

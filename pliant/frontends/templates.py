@@ -15,22 +15,56 @@ from pliant.model.job import Group, Port
 from pliant.model.state import EngineState, Phase
 
 
+class _Named(Struct, frozen=True):
+    name: str = ""
+
+
+class _Mount(Struct, frozen=True, rename="camel"):
+    mount_path: str = ""
+
+
 class _ContainerPort(Struct, frozen=True, rename="camel"):
     container_port: int
     name: str = ""
 
 
-class _Container(Struct, frozen=True):
+class _Container(Struct, frozen=True, rename="camel"):
     name: str
     ports: list[_ContainerPort] = []
+    env: list[_Named] = []
+    volume_mounts: list[_Mount] = []
 
 
-class _PodSpec(Struct, frozen=True):
+class _NodeAffinity(Struct, frozen=True, rename="camel"):
+    preferred_during_scheduling_ignored_during_execution: list[dict[str, Any]] = []
+
+
+class _Affinity(Struct, frozen=True, rename="camel"):
+    node_affinity: _NodeAffinity = _NodeAffinity()
+
+
+class _PodSpec(Struct, frozen=True, rename="camel"):
     containers: list[_Container] = []
+    init_containers: list[_Container] = []
+    volumes: list[_Named] = []
+    affinity: _Affinity = _Affinity()
+    restart_policy: str = ""
+    scheduler_name: str = ""
+    priority_class_name: str = ""
+    dns_policy: str = ""
+    host_network: bool = False
+
+
+class _Metadata(Struct, frozen=True):
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class _Template(Struct, frozen=True):
+    """All that is looked at, or built upon, when pods are made."""
+
     spec: _PodSpec = _PodSpec()
+    metadata: _Metadata = _Metadata()
 
 
 class TemplateFacts(Struct, frozen=True, kw_only=True):
