@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ HOME = "pliant-system"
 ACCOUNT = "pliant-operator"
 PATIENCE = 60.0
 """Seconds after which a command that should have ended is taken to hang."""
+PULSE = 0.1
 LIFE = "12h"
 """How long a token is good for: longer than any test."""
 ELSEWHERE = ("CustomResourceDefinition", "Deployment", "PodDisruptionBudget")
@@ -47,6 +49,19 @@ def may(kubeconfig: Path, *words: str) -> bool:
         if "no" in str(refused).split():
             return False
         raise
+
+
+def wait_served(kubeconfig: Path, resource: str) -> None:
+    """Wait until the server answers for a kind; `kubectl wait` trips over definitions without any condition."""
+    limit = time.monotonic() + PATIENCE
+    while True:
+        try:
+            kubectl(kubeconfig, "get", resource)
+            return
+        except AssertionError:
+            if time.monotonic() > limit:
+                raise
+            time.sleep(PULSE)
 
 
 def operator_account(kubeconfig: Path, path: Path, home: str = HOME, watched: Sequence[str] = ()) -> Path:

@@ -30,9 +30,10 @@ from tests.controlplane.installed import (
     may,
     operator_account,
     printed,
+    wait_served,
 )
 from tests.scenarios.jobs import FOREVER, group, job
-from tests.scenarios.scene import PATIENCE, Scene, a_scene
+from tests.scenarios.scene import JOBS, PATIENCE, Scene, a_scene
 
 pytestmark = pytest.mark.real
 
@@ -53,7 +54,7 @@ def installed() -> Iterator[ControlPlane]:
     require(ETCD, API_SERVER, CONTROLLERS, KUBECTL)
     with started(controllers=False) as up:
         kubectl(up.kubeconfig, "apply", "-f", "-", stdin=printed("install"))
-        kubectl(up.kubeconfig, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        wait_served(up.kubeconfig, JOBS.full_name)
         # Only now: the garbage collector looks for kinds when it starts, and then every 30 seconds.
         up.start_controllers()
         yield up
