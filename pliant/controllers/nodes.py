@@ -46,24 +46,24 @@ class NodeWatch:
         if not name or not self.is_known:
             return None
         node = self._nodes.get("", name)
-        if node is None:
-            gone = _Ill("is gone", None)
-            return NodeFault(what=gone.what, since=self._since(name, [gone], gone), is_dead=True)
-        ills = list(ills_of(node))
+        ills = [_Ill("is gone", None)] if node is None else list(ills_of(node))
+        noticed = self._notice(name, ills)
         devices = devices_of(pod)
         for ill in ills:
             if not ill.device or any(_is_such(ill.device, device) for device in devices):
-                return NodeFault(what=ill.what, since=self._since(name, ills, ill), is_dead=not ill.device)
-        self._noticed.pop(name, None)
+                # Other people's clocks may run ahead of ours.
+                since = min(ill.since or noticed[ill.what], noticed[ill.what])
+                return NodeFault(what=ill.what, since=since, is_dead=not ill.device)
         return None
 
-    def _since(self, node: str, ills: list[_Ill], chosen: _Ill) -> datetime:
-        now = self._clock.now()
-        known = self._noticed.get(node, {})
-        noticed = {ill.what: known.get(ill.what, now) for ill in ills}
-        self._noticed[node] = noticed
-        # Other people's clocks may run ahead of ours.
-        return min(chosen.since or now, noticed[chosen.what])
+    def _notice(self, node: str, ills: list[_Ill]) -> dict[str, datetime]:
+        """When each of its ills was first seen, whomever it concerns; what is over is forgotten."""
+        if not ills:
+            self._noticed.pop(node, None)
+            return {}
+        now, known = self._clock.now(), self._noticed.get(node, {})
+        self._noticed[node] = {ill.what: known.get(ill.what, now) for ill in ills}
+        return self._noticed[node]
 
 
 def ills_of(node: Node) -> Iterator[_Ill]:
