@@ -26,9 +26,12 @@ SHORTEST_WAIT = 0.1
 """Seconds to keep when the server says `Retry-After: 0`."""
 _AWAY = 503
 _NO_ANSWER = Unreachable("no answer")
+_NO_TURN = f"no turn to write within {PATIENCE_SECONDS:.0f}s: the server is busy"
+_TICK = 1e-3
+"""Seconds by which a timer may come too early."""
 
-_Waiter = asyncio.Future[int]
-"""Is told the round of its turn."""
+_Waiter = tuple[asyncio.Future[int], float]
+"""Is told the round of its turn; and until when it waits for that."""
 
 
 def is_pushback(error: ApiError) -> bool:
@@ -65,6 +68,7 @@ class Pace:
         """Those who go ahead, and the others; they take turns, so neither waits for all of the other."""
         self._last = 1
         self._timer: asyncio.TimerHandle | None = None
+        self._sweep: asyncio.TimerHandle | None = None
 
     def turn(self, *, ahead: bool = False) -> Turn:
         """Leave to send one write, for as long as the block runs; to go ahead is to pass those who need not."""
@@ -75,27 +79,34 @@ class Pace:
         if not self.waiting and self._may_enter():
             self._take()
             return self._round
-        waiter: _Waiter = asyncio.get_running_loop().create_future()
-        self._lines[0 if ahead else 1].append(waiter)
+        loop = asyncio.get_running_loop()
+        its_turn: asyncio.Future[int] = loop.create_future()
+        self._lines[0 if ahead else 1].append((its_turn, loop.time() + PATIENCE_SECONDS))
         self.waiting += 1
+        if self._sweep is None:
+            self._sweep = loop.call_later(PATIENCE_SECONDS, self._end_waits)
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                return await waiter
-        except TimeoutError:
-            self._give_up(waiter)
-            raise TooManyRequests(
-                429, "TooManyRequests", f"no turn to write within {PATIENCE_SECONDS:.0f}s: the server is busy"
-            ) from None
+            return await its_turn
         except asyncio.CancelledError:
-            self._give_up(waiter)
+            # Whoever gives up has been cancelled, unless the turn came in that very moment.
+            if its_turn.cancelled():
+                self.waiting -= 1
+            elif its_turn.exception() is None:
+                self._leave()
             raise
 
-    def _give_up(self, waiter: _Waiter) -> None:
-        # Whoever gives up has been cancelled, unless the turn came in that very moment.
-        if waiter.cancelled():
-            self.waiting -= 1
-        else:
-            self._leave()
+    def _end_waits(self) -> None:
+        """End the waits that have lasted too long; one timer for all, since one each costs more than the turn."""
+        loop = asyncio.get_running_loop()
+        now, self._sweep = loop.time() + _TICK, None
+        for line in self._lines:
+            while line and (line[0][0].done() or line[0][1] <= now):
+                its_turn, _ = line.popleft()
+                if not its_turn.done():
+                    self.waiting -= 1
+                    its_turn.set_exception(TooManyRequests(429, "TooManyRequests", _NO_TURN))
+        if oldest := [line[0][1] for line in self._lines if line]:
+            self._sweep = loop.call_at(min(oldest), self._end_waits)
 
     def leave(self, entered: int, error: ApiError | None) -> None:
         """Give the turn of a round back, and learn from the answer; from none, nothing."""
@@ -150,19 +161,19 @@ class Pace:
         self._admit()
 
     def _admit(self) -> None:
-        while self._may_enter() and (waiter := self._next()) is not None:
+        while self._may_enter() and (its_turn := self._next()) is not None:
             self._take()
             self.waiting -= 1
-            waiter.set_result(self._round)
+            its_turn.set_result(self._round)
 
-    def _next(self) -> _Waiter | None:
+    def _next(self) -> asyncio.Future[int] | None:
         for turn in (1 - self._last, self._last):
             line = self._lines[turn]
             while line:
-                waiter = line.popleft()
-                if not waiter.done():
+                its_turn, _ = line.popleft()
+                if not its_turn.done():
                     self._last = turn
-                    return waiter
+                    return its_turn
         return None
 
 

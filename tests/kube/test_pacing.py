@@ -164,6 +164,25 @@ async def test_a_server_that_stays_away_is_given_up_in_time() -> None:
 
 
 @on_virtual_time
+async def test_a_wait_for_a_turn_ends_however_late_it_began() -> None:
+    pace = Pace(ceiling=1)
+    client = client_of(BusyServer(1000), pace)
+
+    async def wait() -> float:
+        with pytest.raises(TooManyRequests, match="no turn to write within 30s"):
+            await client.create(PODS, "default", {})
+        return now()
+
+    async with pace.turn():
+        waits = [asyncio.create_task(wait())]
+        await asyncio.sleep(20.0)
+        waits.append(asyncio.create_task(wait()))
+        assert await asyncio.gather(*waits) == pytest.approx([PATIENCE_SECONDS, 20.0 + PATIENCE_SECONDS])
+    await client.create(PODS, "default", {})
+    assert (pace.in_flight, pace.waiting) == (0, 0)
+
+
+@on_virtual_time
 async def test_the_wait_that_is_asked_for_is_kept() -> None:
     server, pace = BusyServer(0, retry_after="7"), Pace(ceiling=1)
     with pytest.raises(TooManyRequests):
