@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import timedelta
 from pathlib import Path
@@ -42,6 +43,7 @@ def add_work_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("work")
     group.add_argument(
         "--namespace",
+        type=_namespace,
         action="append",
         default=[],
         dest="namespaces",
@@ -175,6 +177,13 @@ def _server(text: str) -> str:
         is_one = False
     if not is_one:
         raise ArgumentTypeError(f"`{text}` is not an address; write https://HOST:PORT or HOST:PORT")
+    return text
+
+
+def _namespace(text: str) -> str:
+    # An empty one is most often a variable that nobody set; to take it for all of them would surprise.
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
+        raise ArgumentTypeError(f"`{text}` is not a namespace; leave the option out to work in all of them")
     return text
 
 

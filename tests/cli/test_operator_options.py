@@ -88,6 +88,8 @@ def test_no_patience_at_all_is_a_choice() -> None:
             "--node-grace-period soon",
             "--node-grace-period: `soon` is not a duration; write 30s, 5m or 1h30m, or 0",
         ),
+        ("--namespace=", "--namespace: `` is not a namespace; leave the option out to work in all of them"),
+        ("--namespace A", "--namespace: `A` is not a namespace; leave the option out to work in all of them"),
         ("--v loud", "-v/--v: `loud` is not a level; write a whole number, as 0 or 4"),
         ("--leader-elect=maybe", "--leader-elect: `maybe` is neither true nor false"),
         ("--thread-num 0", "--workers/--thread-num: `0` is not a whole number above 0"),
