@@ -33,6 +33,9 @@ class PlainFramework:
 
     name = "plain"
 
+    def shared(self, job: Job) -> Mapping[str, str]:
+        return {}
+
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         return {"INDEX": str(rank.index)}
 

@@ -12,17 +12,30 @@ import msgspec
 from pliant.controllers.events import EventRecorder
 from pliant.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, NotYet
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import Pod, Service
-from pliant.kube.resources import PODS, SERVICES, Resource
+from pliant.kube.objects import ConfigMap, Pod, Service
+from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from pliant.kube.store import ObjectStore
-from pliant.model.actions import Action, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, EmitEvent
+from pliant.model.actions import (
+    Action,
+    CreateConfigMap,
+    CreatePod,
+    CreateService,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    EmitEvent,
+)
 from pliant.model.job import Job
 from pliant.runtime.clock import Clock
 
 REFUSED = (BadRequest, Forbidden, Invalid, NotYet)
 """Answers that asking again at once will not change."""
 
+FIRST = CreateConfigMap | CreateService
+"""What members need to find when they start."""
+
 T = TypeVar("T", bound=Pod | Service)
+U = TypeVar("U", bound=Pod | Service | ConfigMap)
 
 
 class Applier:
@@ -38,13 +51,14 @@ class Applier:
 
     async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
         """Perform all actions, names before members; returns what could not be created, and why."""
-        refusals = await self._wave(job, [action for action in actions if isinstance(action, CreateService)])
-        # A member without its name would start and wait for peers who cannot find it.
+        refusals = await self._wave(job, [action for action in actions if isinstance(action, FIRST)])
+        lacks_files = any(isinstance(action, CreateConfigMap) and action.name in refusals for action in actions)
+        # A member without its name would start and wait for peers who cannot find it, one without files for ever.
         others = [
             action
             for action in actions
-            if not isinstance(action, CreateService)
-            and not (isinstance(action, CreatePod) and action.name in refusals)
+            if not isinstance(action, FIRST)
+            and not (isinstance(action, CreatePod) and (lacks_files or action.name in refusals))
         ]
         return refusals | await self._wave(job, others)
 
@@ -53,7 +67,7 @@ class Applier:
         ends = await asyncio.gather(*(self._one(job, action) for action in actions), return_exceptions=True)
         refusals: dict[str, str] = {}
         for action, end in zip(actions, ends, strict=True):
-            if isinstance(end, REFUSED) and isinstance(action, CreatePod | CreateService):
+            if isinstance(end, REFUSED) and isinstance(action, CreatePod | FIRST):
                 refusals[action.name] = str(end)
             elif end is not None:
                 raise end
@@ -61,10 +75,12 @@ class Applier:
 
     async def _one(self, job: Job, action: Action) -> None:
         match action:
-            case CreatePod(name=name, manifest=manifest):
-                await self._pods.create(job, name, manifest)
-            case CreateService(name=name, manifest=manifest):
-                await self._services.create(job, name, manifest)
+            case CreatePod(manifest=manifest):
+                await self._pods.create(job, manifest)
+            case CreateService(manifest=manifest):
+                await self._services.create(job, manifest)
+            case CreateConfigMap(manifest=manifest):
+                await _created(self._client, CONFIG_MAPS, ConfigMap, job, manifest)
             case DeletePod(name=name, uid=uid, is_forced=is_forced):
                 await self._pods.delete(job, name, uid, grace=0 if is_forced else None)
             case DeleteService(name=name, uid=uid):
@@ -96,19 +112,9 @@ class _Members(Generic[T]):
         self._into = into
         self._store = store
 
-    async def create(self, job: Job, name: str, manifest: Mapping[str, Any]) -> None:
+    async def create(self, job: Job, manifest: Mapping[str, Any]) -> None:
         """Create, or find that it has been created before: then it must be ours."""
-        namespace = job.key.namespace
-        try:
-            made = await self._client.create(self._resource, namespace, manifest, into=self._into)
-        except AlreadyExists:
-            try:
-                made = await self._client.get(self._resource, namespace, name, into=self._into)
-            except NotFound as gone:
-                raise NotYet(f"{self._resource.kind} {name} was in the way and is gone") from gone
-            if not any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references):
-                raise NotYet(f"a {self._resource.kind} of that name exists and is not this job's") from None
-        self._store.note_written(made)
+        self._store.note_written(await _created(self._client, self._resource, self._into, job, manifest))
 
     async def delete(self, job: Job, name: str, uid: str, *, grace: int | None = None) -> None:
         """Delete this incarnation; if another has taken the name, this one is gone already."""
@@ -122,6 +128,23 @@ class _Members(Generic[T]):
             self._store.note_written(msgspec.convert(left, self._into))
         else:
             self._store.note_deleted(namespace, name, uid)
+
+
+async def _created(
+    client: KubeClient, resource: Resource, into: type[U], job: Job, manifest: Mapping[str, Any]
+) -> U:
+    """Create an object of a job, or find that it has been created before: then it must be the job's."""
+    namespace, name = job.key.namespace, manifest["metadata"]["name"]
+    try:
+        return await client.create(resource, namespace, manifest, into=into)
+    except AlreadyExists:
+        try:
+            made = await client.get(resource, namespace, name, into=into)
+        except NotFound as gone:
+            raise NotYet(f"{resource.kind} {name} was in the way and is gone") from gone
+        if not any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references):
+            raise NotYet(f"a {resource.kind} of that name exists and is not this job's") from None
+        return made
 
 
 def _is_still_leaving(answer: Mapping[str, Any], kind: str) -> bool:

@@ -76,11 +76,10 @@ class JobReconciler:
             self._refusals.pop(key, None)
             return left_over
         try:
-            job = self._frontend.parse(raw)
+            return soonest(left_over, await self._advance(self._frontend.parse(raw), raw))
         except InvalidSpec as problem:
             await self._reject(key, raw, problem)
             return None
-        return soonest(left_over, await self._advance(job, raw))
 
     async def _advance(self, job: Job, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide about a job that can be understood, and act; returns when to look again."""

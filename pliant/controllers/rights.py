@@ -9,7 +9,7 @@ from enum import StrEnum
 from pliant.controllers.events import EVENTS
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
-from pliant.kube.resources import LEASES, NODES, PODS, SERVICES, Resource
+from pliant.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Resource
 
 
 class Where(StrEnum):
@@ -51,6 +51,7 @@ def needed_rights(lease: str, frontends: Iterable[Frontend] = tuple(FRONTENDS.va
     """What the operator that competes for a lease of this name does to a cluster, resource by resource."""
     yield _right(PODS, MEMBERS, "to start, follow and clean up members")
     yield _right(SERVICES, MEMBERS, "to give members names")
+    yield _right(CONFIG_MAPS, ("create", "get"), "to hand members what their environment is too small for")
     yield _right(EVENTS, ("create", "get", "patch"), "to tell what happened")
     for frontend in frontends:
         kind = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)

@@ -6,10 +6,11 @@ from datetime import timedelta
 
 from pliant.engine.case import Case
 from pliant.engine.departure import departures
-from pliant.engine.podspec import pod_manifest, service_manifest
+from pliant.engine.outfit import Outfit, outfit_of
+from pliant.engine.podspec import config_map_manifest, pod_manifest, service_manifest
 from pliant.engine.restarting import wait_left
 from pliant.engine.roster import Place, Roster, Standing
-from pliant.model.actions import Action, CreatePod, CreateService, DeleteService
+from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateService, DeleteService
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 from pliant.model.labels import member_group
@@ -26,8 +27,17 @@ def staffing(case: Case, framework: Framework) -> tuple[tuple[Action, ...], time
         for place in places
         if place.name not in case.seen.services
     ]
-    actions += [CreatePod(name=place.name, manifest=pod_manifest(job, place.rank, framework)) for place in vacant]
+    if vacant:
+        actions += _arrivals(outfit_of(job, framework), vacant)
     return (*actions, *_retirements(case)), wait
+
+
+def _arrivals(outfit: Outfit, places: list[Place]) -> list[Action]:
+    """New members, and first what they read: it may be there already, which costs one question and no harm."""
+    pods = [CreatePod(name=place.name, manifest=pod_manifest(outfit, place.rank)) for place in places]
+    if not outfit.files:
+        return [*pods]
+    return [CreateConfigMap(name=outfit.holder, manifest=config_map_manifest(outfit)), *pods]
 
 
 def _may_be_filled(case: Case) -> tuple[list[Place], timedelta | None]:

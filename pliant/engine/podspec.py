@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pliant.model.framework import Framework, Rank
+from pliant.engine.outfit import FOLDER, Outfit
+from pliant.model.framework import Rank
 from pliant.model.job import Job
 from pliant.model.labels import job_labels, member_name, member_selector, pod_labels
 
+VOLUME = "pliant-env"
+"""Holds the files of a member's environment."""
+READABLE = 0o444
 
-def pod_manifest(job: Job, rank: Rank, framework: Framework) -> dict[str, Any]:
+
+def pod_manifest(outfit: Outfit, rank: Rank) -> dict[str, Any]:
     """The pod of one rank; the same arguments always make the same pod."""
+    job = outfit.job
     template = rank.group.template
     metadata = template.get("metadata") or {}
     described: dict[str, Any] = {
@@ -22,7 +28,7 @@ def pod_manifest(job: Job, rank: Rank, framework: Framework) -> dict[str, Any]:
     }
     if metadata.get("annotations"):
         described["annotations"] = dict(metadata["annotations"])
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": described, "spec": _pod_spec(job, rank, framework)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": described, "spec": _pod_spec(outfit, rank)}
 
 
 def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
@@ -50,14 +56,32 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
     }
 
 
-def _pod_spec(job: Job, rank: Rank, framework: Framework) -> dict[str, Any]:
+def config_map_manifest(outfit: Outfit) -> dict[str, Any]:
+    """The files of a job's environment; they never change, as other content has another name."""
+    job = outfit.job
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": outfit.holder,
+            "namespace": job.key.namespace,
+            "labels": job_labels(job),
+            "ownerReferences": [_owner_reference(job)],
+        },
+        "immutable": True,
+        "data": dict(outfit.files),
+    }
+
+
+def _pod_spec(outfit: Outfit, rank: Rank) -> dict[str, Any]:
+    job = outfit.job
     spec = dict(rank.group.template.get("spec") or {})
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
-            spec[kind] = [
-                _with_environment(each, framework.environment(job, rank, each.get("name", "")))
-                for each in spec[kind]
-            ]
+            spec[kind] = [_fitted_out(each, outfit, rank) for each in spec[kind]]
+    if outfit.files:
+        volume = {"name": VOLUME, "configMap": {"name": outfit.holder, "defaultMode": READABLE}}
+        spec["volumes"] = [*(spec.get("volumes") or ()), volume]
     if rank.group.restart.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts members itself, as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"
@@ -86,12 +110,17 @@ def _keeping_off(nodes: tuple[str, ...], affinity: Mapping[str, Any]) -> dict[st
     }
 
 
-def _with_environment(container: Mapping[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """Ours come first, so that the user's own variables may refer to them and may replace them."""
-    own = list(container.get("env") or ())
+def _fitted_out(container: Mapping[str, Any], outfit: Outfit, rank: Rank) -> dict[str, Any]:
+    """Our variables come first, so that the user's own may refer to them and may replace them."""
+    own = container.get("env") or ()
     taken = {variable.get("name") for variable in own}
-    ours = [{"name": name, "value": value} for name, value in environment.items() if name not in taken]
-    return {**container, "env": [*ours, *own]}
+    personal = outfit.framework.environment(outfit.job, rank, container.get("name", ""))
+    ours = [{"name": name, "value": value} for name, value in personal.items() if name not in taken]
+    fitted = {**container, "env": [*ours, *outfit.variables_beside(taken), *own]}
+    if outfit.files:
+        mount = {"name": VOLUME, "mountPath": FOLDER, "readOnly": True}
+        fitted["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    return fitted
 
 
 def _owner_reference(job: Job) -> dict[str, Any]:

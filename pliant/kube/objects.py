@@ -160,6 +160,12 @@ class Service(_Part, frozen=True):
     spec: ServiceSpec = ServiceSpec()
 
 
+class ConfigMap(_Part, frozen=True):
+    """A ConfigMap, whose content is for others to read."""
+
+    metadata: ObjectMeta
+
+
 class Taint(_Part, frozen=True):
     """A mark on a node that keeps pods away."""
 

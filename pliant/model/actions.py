@@ -28,6 +28,14 @@ class CreateService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateConfigMap:
+    """Lay out what members read from files, before there are members."""
+
+    name: str
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePod:
     """Take away exactly this pod, and no later one of the same name."""
 
@@ -60,7 +68,7 @@ class EmitEvent:
     is_warning: bool = False
 
 
-Action = CreatePod | CreateService | DeletePod | DeleteService | DeleteJob | EmitEvent
+Action = CreatePod | CreateService | CreateConfigMap | DeletePod | DeleteService | DeleteJob | EmitEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

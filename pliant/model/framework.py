@@ -19,11 +19,17 @@ class Rank:
 
 
 class Framework(Protocol):
-    """Knows the environment contract of one training framework."""
+    """Knows the environment contract of one training framework.
+
+    What is the same for all members is asked for once, however many there are; only that may be long.
+    """
 
     @property
     def name(self) -> str:
         """The word users write to choose it."""
 
+    def shared(self, job: Job) -> Mapping[str, str]:
+        """The variables that every container of the job gets alike, beside those in its template."""
+
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """The variables a container of this rank gets, beside those in its template."""
+        """The variables that tell a container of this rank from others."""

@@ -33,6 +33,11 @@ def member_address(job: JobKey, group: str, index: int) -> str:
     return f"{member_name(job, group, index)}.{job.namespace}"
 
 
+def environment_name(job: JobKey, content: str) -> str:
+    """The name of what holds an environment, told from others by its content: `<job>-env-<content>`."""
+    return f"{job.name}-env-{content}"
+
+
 def job_labels(job: Job) -> dict[str, str]:
     """Labels on everything a job owns; the job's own labels come along where they are free."""
     ours = {

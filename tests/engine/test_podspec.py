@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pliant.engine.outfit import outfit_of
 from pliant.engine.podspec import pod_manifest, service_manifest
 from pliant.model.framework import Rank
 from pliant.model.job import Group, Job, Port, RestartPolicy, RestartRule
@@ -13,7 +14,8 @@ from tests.builders import PlainFramework, make_group, make_job
 
 def pod_of(template: dict[str, Any], rule: RestartRule | None = None, **job: Any) -> dict[str, Any]:
     group = replace(make_group(restart=rule), template=template)
-    return pod_manifest(replace(make_job(group), **job), Rank(group=group, index=1, attempt=2), PlainFramework())
+    outfit = outfit_of(replace(make_job(group), **job), PlainFramework())
+    return pod_manifest(outfit, Rank(group=group, index=1, attempt=2))
 
 
 def one_container(**fields: Any) -> dict[str, Any]:
@@ -75,6 +77,14 @@ def test_scheduler_and_priority_of_the_job_fill_in_what_the_template_leaves_open
     assert (spec["schedulerName"], spec["priorityClassName"]) == ("gang", "high")
     own = {"spec": {"schedulerName": "mine", "containers": [{"name": "main"}]}}
     assert pod_of(own, scheduler="gang")["spec"]["schedulerName"] == "mine"
+
+
+def test_pods_in_the_network_of_their_node_still_ask_the_clusters_name_server() -> None:
+    hosted: dict[str, Any] = {"spec": {"hostNetwork": True, "containers": [{"name": "main"}]}}
+    assert pod_of(hosted)["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+    hosted["spec"]["dnsPolicy"] = "Default"
+    assert pod_of(hosted)["spec"]["dnsPolicy"] == "Default"
+    assert "dnsPolicy" not in pod_of(one_container())["spec"]
 
 
 def service_of(group: Group, job: Job | None = None) -> dict[str, Any]:

@@ -22,7 +22,7 @@ JOB = AITrainingJob().parse(
 )
 
 
-def test_a_member_learns_who_it_is_and_where_everybody_is() -> None:
+def test_a_member_learns_who_it_is() -> None:
     assert Generic().environment(JOB, Rank(group=JOB.groups[0], index=1, attempt=3), "aitj-main") == {
         "TRAININGJOB_NAME": "demo",
         "TRAININGJOB_NAMESPACE": "team",
@@ -32,6 +32,11 @@ def test_a_member_learns_who_it_is_and_where_everybody_is() -> None:
         "TRAININGJOB_REPLICA_RESTARTCOUNT": "3",
         "TRAININGJOB_SERVICE": "demo-pserver-1.team",
         "TRAININGJOB_PORTS": "4444,5555",
+    }
+
+
+def test_all_members_learn_where_everybody_is() -> None:
+    assert Generic().shared(JOB) == {
         "PSERVER_INSTANCES": "demo-pserver-0.team,demo-pserver-1.team",
         "PSERVER_INSTANCES_NUM": "2",
         "PSERVER_PORTS": "4444,5555",

@@ -12,9 +12,16 @@ ROOT = Path(__file__).resolve().parents[2]
 REWRITES = "PLIANT_REWRITE_GOLDEN"
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes everything where it stands, also what several places share."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 def yaml_text(document: Any) -> str:
     """YAML in the one layout that golden files have."""
-    return yaml.safe_dump(document, sort_keys=False, width=115, allow_unicode=True)
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=115, allow_unicode=True)
 
 
 def check_golden(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pliant.embedded.schema import Schema
+from pliant.engine.outfit import outfit_of
 from pliant.engine.podspec import pod_manifest, service_manifest
 from pliant.frameworks import framework_for
 from pliant.frontends import FRONTENDS
@@ -55,8 +56,10 @@ def understood(job: Job) -> dict[str, Any]:
 def _group(job: Job, group: Group) -> dict[str, Any]:
     fields = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
     rank = Rank(group=group, index=0, attempt=0)
-    pod = pod_manifest(job, rank, framework_for(job.framework))
-    facts = {name: _plain(value) for name, value in fields.items() if name not in ("template", "restart", "fingerprint")}
+    pod = pod_manifest(outfit_of(job, framework_for(job.framework)), rank)
+    facts = {
+        name: _plain(value) for name, value in fields.items() if name not in ("template", "restart", "fingerprint")
+    }
     rule = {field.name: _plain(getattr(group.restart, field.name)) for field in dataclasses.fields(group.restart)}
     return {**facts, "restart": rule, "pod": pod, "service": service_manifest(job, rank)}
 
