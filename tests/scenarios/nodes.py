@@ -57,7 +57,10 @@ class PaperNodes:
     def __init__(self, scene: Scene, number: int, gpus: int) -> None:
         self.mark = uuid.uuid4().hex[:8]
         self.names = [f"paper-{self.mark}-{index}" for index in range(number)]
+        self.scripts: dict[str, list[Behaviour]] = {}
+        """What the members of a job do at each attempt, the last for all that follow; the others' run."""
         self.kubelet = PaperKubelet(scene.client, scene.namespace)
+        self.kubelet.behaviour = self._scripted
         self._scene = scene
         self._client: KubeClient = scene.client
         self._gpus = gpus
@@ -79,7 +82,7 @@ class PaperNodes:
 
     @property
     def behaviour(self) -> Script:
-        """What becomes of a pod when it comes here; they all run unless a test says otherwise."""
+        """What becomes of a pod when it comes here; they do as scripted unless a test says otherwise."""
         return self.kubelet.behaviour
 
     @behaviour.setter
@@ -173,6 +176,11 @@ class PaperNodes:
             for name in self.names:
                 with suppress(NotFound):
                     await self._client.delete(NODES, None, name)
+
+    def _scripted(self, pod: Object) -> Behaviour:
+        labels = pod["metadata"].get("labels") or {}
+        script = self.scripts.get(labels.get("TrainingJobName", ""))
+        return script[min(attempt(pod), len(script) - 1)] if script else Runs()
 
     async def _tell(self, name: str, condition: Object) -> None:
         await self._write(name, {"conditions": [condition]})

@@ -34,7 +34,9 @@ _OVER = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Comes up and stays."""
+    """Comes up some seconds later, and stays."""
+
+    after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ class PaperKubelet:
         match behaviour:
             case Stuck(reason, message):
                 await self._report(pod, "Pending", {"waiting": {"reason": reason, "message": message}})
-            case Runs():
+            case Runs(after):
+                await asyncio.sleep(after)
                 await self._report(pod, "Running", {"running": {"startedAt": _now()}})
             case Ends(code, after):
                 await self._report(pod, "Running", {"running": {"startedAt": _now()}})

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from pliant.kube.codec import EventType
 from tests.scenarios.laws import Object
+from tests.scenarios.nodes import PaperNodes
 from tests.scenarios.scene import Scene
 
 T = TypeVar("T")
+Story = Callable[[Scene, PaperNodes, str], Coroutine[Any, Any, None]]
+"""What happens to a job of this name, which is the story's own."""
 
 PATIENCE = 60.0
 """Seconds for a whole table."""
@@ -28,6 +32,18 @@ async def expect_all(scene: Scene, wanted: Mapping[str, T], seen: Callable[[], M
     rows = seen()
     wrong = [row for row in {**wanted, **rows} if rows.get(row) != wanted.get(row)]
     assert not wrong, "\n".join(f"{row}: saw {rows.get(row)}, wanted {wanted.get(row)}" for row in wrong)
+
+
+async def side_by_side(scene: Scene, nodes: PaperNodes, *stories: Story) -> None:
+    """Play stories that mostly wait in one namespace, each about a job of its own; tell of all that go wrong."""
+    names = [f"s{number}" for number in range(len(stories))]
+    plays = (story(scene, nodes, name) for story, name in zip(stories, names, strict=True))
+    ends = await asyncio.gather(*plays, return_exceptions=True)
+    wrong = [(story, end) for story, end in zip(stories, ends, strict=True) if end is not None]
+    for story, end in wrong:
+        end.add_note(f"in the story of {story.__name__.replace('_', ' ')}")
+    if wrong:
+        raise BaseExceptionGroup("stories that went wrong", [end for _, end in wrong])
 
 
 def attempts_of_all(scene: Scene) -> dict[str, list[str]]:
