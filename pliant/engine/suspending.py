@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.departure import departures
+from pliant.engine.rollup import summary
 from pliant.model.actions import Action, DeleteService
 from pliant.model.job import Job
 from pliant.model.observed import Seen
@@ -35,12 +36,14 @@ def resumed(case: Case) -> Turn | None:
     """Begin again, if that is asked for; templates may have changed meanwhile."""
     if case.job.is_suspended or case.state.phase is not Phase.SUSPENDED:
         return None
+    # Counts from before the suspension would say that everybody runs.
+    present = summary(case)
     groups = {
         # What could not be created before has had time to be mended.
-        group.name: replace(case.state.group(group.name), template=group.fingerprint, stuck_from=None)
+        group.name: replace(present.group(group.name), template=group.fingerprint, stuck_from=None)
         for group in case.job.groups
     }
-    state = replace(case.state, phase=Phase.PENDING, message="resumed", groups=groups, waiting_from=case.now)
+    state = replace(present, phase=Phase.PENDING, message="resumed", groups=groups, waiting_from=case.now)
     return turned(state, case.now, "Resumed", "resumed", is_warning=False)
 
 
