@@ -1,128 +1,102 @@
-"""What holds for any job, any cluster, any order of events and any moment of being cut off."""
+"""What holds for any job, any cluster, any order of events and any moment of being cut off.
+
+Each property sends jobs through another kind of trouble; `laws.py` says what is held against every decision on the
+way, and against the world once it has come to rest.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from itertools import pairwise
-from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.engine.decide import decide
-from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod
-from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, RestartScope
-from pliant.model.labels import REPLICA
-from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.state import LEGAL_MOVES
-from tests.builders import NOON, PlainFramework, make_group, make_job, restarting
-from tests.engine.world import Ending, World
-
-rules = st.one_of(
-    st.none(),
-    st.builds(restarting, scope=st.sampled_from(RestartScope), limit=st.integers(0, 3)),
+from pliant.model.job import Job
+from pliant.model.observed import PodPhase
+from pliant.model.state import Phase
+from tests.builders import NOON
+from tests.engine.lives import (
+    MISCHIEF,
+    History,
+    codes,
+    codes_of_some_that_run_on,
+    come_to_rest,
+    histories,
+    jobs,
+    live,
+    mend,
+    restarting_jobs,
+    world_of,
 )
-policies = st.sampled_from(EndPolicy)
+from tests.engine.world import World
+
+any_jobs = st.one_of(jobs(), restarting_jobs())
+obstacles = st.sets(st.integers(0, 4), max_size=3)
 
 
-@st.composite
-def groups(draw: st.DrawFn, name: str) -> Group:
-    return make_group(
-        name, draw(st.integers(0, 3)), complete=draw(policies), fail=draw(policies), restart=draw(rules)
-    )
+def has_ended(world: World) -> bool:
+    """Whether a job whose members all end has ended too."""
+    has_members = any(world.memory.group(group.name).size for group in world.job.groups)
+    return world.is_gone or world.memory.phase.is_final or not has_members
 
 
-@st.composite
-def jobs(draw: st.DrawFn) -> Job:
-    members = [draw(groups(name)) for name in ("ps", "worker")[: draw(st.integers(1, 2))]]
-    ends = st.sampled_from((EndPolicy.ANY, EndPolicy.ALL))
-    return make_job(*members, complete=draw(ends), fail=draw(ends), clean=draw(st.sampled_from(CleanPolicy)))
+@given(jobs(), codes, histories(longest=50))
+def test_a_job_comes_to_its_end_though_cut_off_after_any_write(job: Job, script: list[int], days: History) -> None:
+    assert has_ended(come_to_rest(live(world_of(job, script), days)))
 
 
-@st.composite
-def restarting_jobs(draw: st.DrawFn) -> Job:
-    """Jobs that are likely to be in the middle of a restart."""
-    rule = st.builds(restarting, scope=st.sampled_from(RestartScope), limit=st.integers(1, 3))
-    names = ("ps", "worker")[: draw(st.integers(1, 2))]
-    return make_job(*(make_group(name, draw(st.integers(1, 3)), restart=draw(rule)) for name in names))
+@given(restarting_jobs(), codes_of_some_that_run_on, histories("remove", longest=50))
+def test_restarts_keep_the_laws(job: Job, script: list[int], days: History) -> None:
+    come_to_rest(live(world_of(job, script), days))
 
 
-codes = st.lists(st.sampled_from((0, 0, 1, 137)), min_size=4, max_size=12)
-codes_of_some_that_run_on = st.lists(st.sampled_from((-1, -1, 0, 1)), min_size=3, max_size=12)
-History = list[tuple[str, int | None]]
-cuts = st.one_of(st.none(), st.integers(0, 5))
-step = st.one_of(
-    st.tuples(st.just("all step"), cuts),
-    st.tuples(st.just("step"), st.integers(0, 5)),
-    st.tuples(st.just("decide"), cuts),
-    st.tuples(st.just("wait"), st.integers(0, 3)),
+@given(jobs(), codes, histories("node", "device", "evict", "remove", "wait long"))
+def test_nodes_that_fail_and_recover_keep_the_laws(job: Job, script: list[int], days: History) -> None:
+    world = come_to_rest(live(world_of(job, script), days))
+    assert has_ended(come_to_rest(mend(world)))
+
+
+@given(
+    st.one_of(jobs(), restarting_jobs()), codes_of_some_that_run_on, histories("scale", "edit", "bound", "remove")
 )
-steps = st.lists(step, max_size=60)
-many_steps = st.lists(step, min_size=25, max_size=60)
-Check = Callable[[World, Decision], None]
+def test_resizes_keep_the_laws(job: Job, script: list[int], days: History) -> None:
+    come_to_rest(live(world_of(job, script), days))
 
 
-def scripted(script: list[int]) -> Ending:
-    """Exit codes that depend on who ends and at which attempt, never on chance."""
-
-    def ending(pod: ObservedPod) -> int:
-        place = pod.index + (7 if pod.group == "ps" else 0)
-        return script[(place + pod.attempt * 3) % len(script)]
-
-    return ending
+@given(any_jobs, codes, histories("suspend", "resume", "resume", "edit", "node"))
+def test_suspensions_keep_the_laws(job: Job, script: list[int], days: History) -> None:
+    world = come_to_rest(live(world_of(job, script), days))
+    assert not world.job.is_suspended or world.memory.phase is Phase.SUSPENDED or world.memory.phase.is_final
+    assert has_ended(come_to_rest(mend(world)))
 
 
-def nothing(world: World, decision: Decision) -> None:
-    """No check along the way."""
+@given(jobs(has_limits=True), codes_of_some_that_run_on, histories("limit", "wait long", "suspend", "resume"))
+def test_limits_in_time_keep_the_laws(job: Job, script: list[int], days: History) -> None:
+    world = come_to_rest(live(world_of(job, script), days))
+    world.resume()
+    come_to_rest(world)
+    assert world.is_gone or world.memory.phase is Phase.SUSPENDED, "the limits end every job, and then it goes"
 
 
-def live(world: World, history: History, check: Check = nothing) -> World:
-    """Let a world go through some history, in which every decision may be cut off after any write."""
-    for what, number in history:
-        names = sorted(world.pods)
-        if what == "wait":
-            world.pass_time(timedelta(seconds=number or 0))
-            continue
-        if what == "step" and names:
-            world.step(names[(number or 0) % len(names)])
-        if what == "all step":
-            for name in names:
-                world.step(name)
-        decision = world.decide()
-        check(world, decision)
-        if what != "step":
-            world.perform(decision, cut_after=number)
-    return world
+@given(jobs(), codes, obstacles, st.booleans(), histories("wait long", "wait", "suspend", "resume"))
+def test_containers_that_cannot_be_created_keep_the_laws(
+    job: Job, script: list[int], hindrances: set[int], is_strict: bool, days: History
+) -> None:
+    world = come_to_rest(live(world_of(job, script, hindrances, is_strict=is_strict), days))
+    assert has_ended(come_to_rest(mend(world)))
 
 
-def played(job: Job, script: list[int], history: History, check: Check = nothing) -> World:
-    return live(World(job, scripted(script)), history, check)
+@given(jobs(has_limits=True), codes, histories("order", "clean", "wait long", "node", "suspend", "resume"))
+def test_ends_of_every_kind_keep_the_laws(job: Job, script: list[int], days: History) -> None:
+    come_to_rest(live(world_of(job, script), days))
 
 
-@given(jobs(), codes, steps)
-def test_a_job_comes_to_rest_though_cut_off_after_any_write(job: Job, script: list[int], history: History) -> None:
-    world = played(job, script, history)
-    world.settle()
-    decision = world.decide()
-    assert decision.intent is None
-    assert not decision.actions
-    assert not decision.statuses
-
-
-@given(jobs(), codes, steps)
-def test_every_member_ends_so_every_job_with_members_ends(job: Job, script: list[int], history: History) -> None:
-    world = played(job, script, history)
-    world.settle()
-    assert world.job.state is not None
-    assert world.job.state.phase.is_final or not any(group.size for group in job.groups)
-
-
-@given(st.one_of(jobs(), restarting_jobs()), codes, many_steps)
-def test_no_member_is_made_twice_at_the_same_attempt(job: Job, script: list[int], history: History) -> None:
-    world = played(job, script, history)
-    world.settle()
-    assert len(world.created) == len(set(world.created))
+@given(jobs(), codes_of_some_that_run_on, obstacles, st.booleans(), histories(*MISCHIEF))
+def test_all_troubles_together_keep_the_laws(
+    job: Job, script: list[int], hindrances: set[int], is_strict: bool, days: History
+) -> None:
+    world = come_to_rest(live(world_of(job, script, hindrances, is_strict=is_strict), days))
+    come_to_rest(mend(world))
 
 
 @given(jobs(), st.sets(st.integers(0, 2)))
@@ -131,119 +105,24 @@ def test_a_member_that_ended_is_not_made_again_though_its_pod_is_lost(job: Job, 
     world.settle()
     for name in [name for name, pod in world.pods.items() if pod.phase is PodPhase.SUCCEEDED]:
         del world.pods[name]
-    world.settle()
-    assert len(world.created) == len(set(world.created))
+    come_to_rest(world)
 
 
-@given(jobs(), codes, steps)
-def test_phases_move_only_along_legal_ways(job: Job, script: list[int], history: History) -> None:
-    world = played(job, script, history)
-    world.settle()
-    assert_legal(world)
-
-
-def assert_legal(world: World) -> None:
-    for before, after in pairwise(world.phases):
-        assert after in LEGAL_MOVES[before], (before, after)
-
-
-@given(jobs(), codes, steps)
-def test_a_restart_budget_is_never_overspent_by_the_group_that_triggers(
-    job: Job, script: list[int], history: History
-) -> None:
-    world = played(job, script, history)
-    world.settle()
-    assert world.job.state is not None
-    limits = [group.restart.limit for group in job.groups if group.restart.limit is not None]
-    for group in job.groups:
-        spent = world.job.state.group(group.name).spent
-        # A wide restart is paid for by every group, but triggered only within the trigger's own limit.
-        assert spent <= sum(limits)
-        if len(job.groups) == 1 and group.restart.limit is not None:
-            assert spent <= group.restart.limit
-
-
-@given(jobs(), codes, steps)
-def test_a_finished_job_creates_nothing(job: Job, script: list[int], history: History) -> None:
-    world = played(job, script, history)
-    world.settle()
-    world.pods.clear()
-    world.services.clear()
-    assert world.job.state is not None
-    if world.job.state.phase.is_final:
-        decision = world.decide()
-        assert decision.actions == ()
-        assert not decision.statuses
-
-
-@given(jobs(), codes, steps, st.randoms(use_true_random=False))
-def test_the_order_of_pods_is_irrelevant(job: Job, script: list[int], history: History, lots: Any) -> None:
-    world = played(job, script, history)
-
-    def shuffled(pods: list[ObservedPod]) -> list[ObservedPod]:
-        lots.shuffle(pods)
-        return pods
-
-    other = decide(world.job, world.seen(shuffled), PlainFramework(), world.now)
-    assert other == world.decide()
-
-
-@given(restarting_jobs(), codes_of_some_that_run_on, many_steps)
-def test_what_is_leaving_is_left_alone(job: Job, script: list[int], history: History) -> None:
-    def check(world: World, decision: Decision) -> None:
-        leaving = {pod.name for pod in world.pods.values() if pod.is_leaving}
-        touched = {action.name for action in decision.actions if isinstance(action, DeletePod | CreatePod)}
-        assert not leaving & touched
-
-    played(job, script, history, check)
-
-
-@given(restarting_jobs(), codes_of_some_that_run_on, many_steps)
-def test_generations_never_meet(job: Job, script: list[int], history: History) -> None:
-    def check(world: World, decision: Decision) -> None:
-        state = world.job.state
-        newcomers = [action for action in decision.actions if isinstance(action, CreatePod)]
-        if state is None or not newcomers:
-            return
-        groups = {action.manifest["metadata"]["labels"][REPLICA] for action in newcomers}
-        for pod in world.pods.values():
-            memory = state.group(pod.group)
-            assert pod.attempt >= memory.job_floor
-            assert pod.group not in groups or pod.attempt >= memory.group_floor
-
-    played(job, script, history, check)
-
-
-@given(jobs(), steps, st.lists(st.integers(0, 5), max_size=6))
-def test_pods_deleted_by_hand_come_back_and_cost_nothing(job: Job, history: History, victims: list[int]) -> None:
-    world = World(job, lambda pod: -1)
-    for victim in victims:
-        live(world, history)
-        if world.pods:
-            world.remove_by_hand(sorted(world.pods)[victim % len(world.pods)])
-    world.settle()
+@given(jobs(), histories("remove", "evict"))
+def test_members_taken_away_come_back_and_cost_nothing(job: Job, days: History) -> None:
+    world = come_to_rest(live(World(job, lambda pod: -1), days))
     assert len(world.pods) == sum(group.size for group in job.groups)
-    assert world.job.state is not None
-    assert world.job.state.verdict is None
-    assert all(memory.spent == 0 for memory in world.job.state.groups.values())
-    assert_legal(world)
+    assert world.memory.verdict is None
+    assert all(memory.spent == 0 for memory in world.memory.groups.values())
 
 
-@given(jobs(), codes, steps)
-def test_members_are_announced_before_they_start(job: Job, script: list[int], history: History) -> None:
-    world = played(job, script, history)
-    actions = world.decide().actions
-    kinds = [type(action) for action in actions if isinstance(action, CreatePod | CreateService)]
-    assert kinds == sorted(kinds, key=lambda kind: kind is CreatePod)
-
-
-@given(jobs(), codes)
-@settings(max_examples=30)
-def test_a_job_brought_up_costs_two_status_writes_and_then_none(job: Job, script: list[int]) -> None:
+@given(jobs(), st.booleans())
+def test_a_job_brought_up_costs_two_status_writes_and_then_none(job: Job, is_suspended: bool) -> None:
     world = World(job, lambda pod: -1, now=NOON)
+    if is_suspended:
+        world.suspend()
     world.settle()
-    settled = world.status_writes
-    assert settled <= 4
+    assert world.status_writes <= 4
     world.pass_time(timedelta(hours=1))
-    assert world.decide().statuses == {}
-    assert world.decide().actions == ()
+    assert not world.decide().statuses
+    assert not world.decide().actions

@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any, assert_never
 
 from pliant.engine.decide import decide
 from pliant.model.actions import (
     Action,
+    CreateConfigMap,
     CreatePod,
     CreateService,
     Decision,
+    DeleteJob,
     DeletePod,
     DeleteService,
     EmitEvent,
 )
-from pliant.model.job import Job
-from pliant.model.labels import ATTEMPT, INDEX, REPLICA
-from pliant.model.observed import Exit, ObservedPod, ObservedService, PodPhase, Seen
-from pliant.model.state import Phase
+from pliant.model.job import Group, Job
+from pliant.model.labels import ATTEMPT, INDEX, REPLICA, member_name
+from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck
+from pliant.model.rules import Rules
+from pliant.model.state import EngineState, Phase, Requester
 from tests.builders import NOON, PlainFramework
 
 Ending = Callable[[ObservedPod], int]
-"""The exit code a pod ends with."""
+"""The exit code a pod ends with; below zero it runs for ever."""
+Obstacle = Callable[[ObservedPod], bool]
+"""Whether the containers of a pod cannot be created."""
+Check = Callable[["World", Decision], None]
+"""Holds a decision, before it is carried out, against the world."""
+NODES = ("n0", "n1", "n2")
+OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+BRIEF = Rules(creating_duration=timedelta(seconds=20), creating_restart=timedelta(seconds=70))
 
 
 @dataclass
@@ -32,42 +43,70 @@ class World:
 
     job: Job
     ending: Ending
+    obstacle: Obstacle = lambda pod: False
+    rules: Rules = BRIEF
     now: datetime = NOON
     pods: dict[str, ObservedPod] = field(default_factory=dict)
     services: dict[str, ObservedService] = field(default_factory=dict)
+    faults: dict[str, NodeFault] = field(default_factory=dict)
+    """What is wrong with nodes; a fault that is not deadly concerns workers only, who have the devices."""
     phases: list[Phase] = field(default_factory=list)
     created: list[tuple[str, int]] = field(default_factory=list)
-    """Every pod ever made: its name and attempt."""
+    """Every pod ever made: its name and attempt; those of members retired since are struck off."""
+    events: list[EmitEvent] = field(default_factory=list)
+    is_gone: bool = False
+    """Whether the job itself was taken away."""
     status_writes: int = 0
     serial: int = 0
 
-    def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Seen:
-        return Seen(pods=tuple(order([*self.pods.values()])), services=dict(self.services))
+    @property
+    def memory(self) -> EngineState:
+        """What the engine remembers."""
+        assert self.job.state is not None
+        return self.job.state
 
-    def decide(self) -> Decision:
-        return decide(self.job, self.seen(), PlainFramework(), self.now)
+    def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Seen:
+        pods = [replace(pod, fault=self.fault_under(pod)) for pod in self.pods.values()]
+        return Seen(pods=tuple(order(pods)), services=dict(self.services), rules=self.rules)
+
+    def fault_under(self, pod: ObservedPod) -> NodeFault | None:
+        """What is wrong with the node of a pod, as far as it concerns this pod."""
+        fault = self.faults.get(pod.node)
+        return fault if fault is not None and (fault.is_dead or pod.group == "worker") else None
+
+    def decide(self, later: timedelta = timedelta(0)) -> Decision:
+        return decide(self.job, self.seen(), PlainFramework(), self.now + later)
 
     def perform(self, decision: Decision, *, cut_after: int | None = None) -> None:
         """Carry out a decision as the shell does, or only its first writes when cut off."""
         writes: list[Callable[[], None]] = []
         if decision.intent is not None:
             intent = decision.intent
-            writes.append(lambda: self._store(replace(self.job, state=intent.state)))
-        else:
-            writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
-            writes += [
-                lambda status=status: self._store(replace(self.job, state=status.state))  # type: ignore[misc]
-                for status in decision.statuses.values()
-            ]
+            writes.append(lambda: self._store(intent.state))
+        writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
+        writes += [
+            lambda status=status: self._store(status.state)  # type: ignore[misc]
+            for status in decision.statuses.values()
+        ]
         for write in writes[:cut_after]:
             write()
 
-    def _store(self, job: Job) -> None:
-        assert job.state is not None
-        self.job = job
+    def _store(self, state: EngineState) -> None:
+        self._note_retired(self.job.state, state)
+        self.job = replace(self.job, state=state)
         self.status_writes += 1
-        if not self.phases or self.phases[-1] is not job.state.phase:
-            self.phases.append(job.state.phase)
+        if not self.phases or self.phases[-1] is not state.phase:
+            self.phases.append(state.phase)
+
+    def _note_retired(self, before: EngineState | None, after: EngineState) -> None:
+        for group in self.job.groups:
+            old = before.group(group.name).size if before else None
+            for index in range(after.group(group.name).size or 0, old or 0):
+                self._strike_off(member_name(self.job.key, group.name, index))
+
+    def _strike_off(self, name: str) -> None:
+        """Whoever fills a place that was given up is a new member, whose attempts are counted afresh."""
+        self.created = [made for made in self.created if made[0] != name]
 
     def _do(self, action: Action) -> None:
         match action:
@@ -78,15 +117,23 @@ class World:
             case CreateService(name=name):
                 self.serial += 1
                 self.services.setdefault(name, ObservedService(name=name, uid=f"svc-{self.serial}"))
-            case DeletePod(name=name, uid=uid):
-                pod = self.pods.get(name)
-                if pod is not None and pod.uid == uid:
-                    self.pods[name] = replace(pod, is_leaving=True)
+            case CreateConfigMap():
+                pass  # nobody here reads files
+            case DeletePod(name=name, uid=uid, is_forced=is_forced):
+                if name in self.pods and self.pods[name].uid == uid:
+                    if action.because == "the job no longer has this member":
+                        self._strike_off(name)
+                    self._let_go(self.pods[name], at_once=is_forced)
             case DeleteService(name=name, uid=uid):
                 if name in self.services and self.services[name].uid == uid:
                     del self.services[name]
+            case DeleteJob():
+                self.is_gone = True
+                self.job = replace(self.job, is_deleting=True)
             case EmitEvent():
-                pass
+                self.events.append(action)
+            case _:
+                assert_never(action)
 
     def _admit(self, name: str, group: str, index: int, attempt: int) -> None:
         self.serial += 1
@@ -95,19 +142,41 @@ class World:
         )
         self.created.append((name, attempt))
 
+    def _let_go(self, pod: ObservedPod, *, at_once: bool = False) -> None:
+        """Who has no node, or has ended, goes at once, as on a real server."""
+        if at_once or not pod.node or pod.phase in OVER:
+            del self.pods[pod.name]
+        else:
+            self.pods[pod.name] = replace(pod, is_leaving=True)
+
+    # What pods do.
+
     def step(self, name: str) -> None:
-        """Let one pod take its next step: scheduled, running, ended, gone."""
+        """Let one pod take its next step: scheduled, running, ended, gone. On a dead node none is taken."""
         pod = self.pods.get(name)
-        if pod is None:
+        if pod is None or ((fault := self.faults.get(pod.node)) is not None and fault.is_dead):
             return
         if pod.is_leaving:
             self._leave(pod)
         elif pod.phase is PodPhase.PENDING:
-            self.pods[name] = replace(pod, phase=PodPhase.SCHEDULED, node="node-0")
+            self._schedule(pod)
         elif pod.phase is PodPhase.SCHEDULED:
-            self.pods[name] = replace(pod, phase=PodPhase.RUNNING)
+            self._start(pod)
         elif pod.phase is PodPhase.RUNNING:
             self._end(pod)
+
+    def _schedule(self, pod: ObservedPod) -> None:
+        alive = [node for node in NODES if node not in self.faults or not self.faults[node].is_dead]
+        if alive:
+            node = alive[(pod.index + pod.attempt) % len(alive)]
+            self.pods[pod.name] = replace(pod, phase=PodPhase.SCHEDULED, node=node)
+
+    def _start(self, pod: ObservedPod) -> None:
+        if not self.obstacle(pod):
+            self.pods[pod.name] = replace(pod, phase=PodPhase.RUNNING, stuck=None, trouble="")
+        elif pod.stuck is None:
+            stuck = Stuck(container="trainer", reason="ErrImagePull", since=self.now)
+            self.pods[pod.name] = replace(pod, stuck=stuck, trouble="ErrImagePull")
 
     def _leave(self, pod: ObservedPod) -> None:
         """A running member told to go ends badly first, as processes do on SIGTERM; then its pod is gone."""
@@ -117,10 +186,6 @@ class World:
         else:
             del self.pods[pod.name]
 
-    def remove_by_hand(self, name: str) -> None:
-        """Somebody deletes a pod, as `kubectl delete pod` does."""
-        self.pods[name] = replace(self.pods[name], is_leaving=True)
-
     def _end(self, pod: ObservedPod) -> None:
         code = self.ending(pod)
         if code < 0:
@@ -129,19 +194,70 @@ class World:
         end = Exit(code=code, container="trainer")
         self.pods[pod.name] = replace(pod, phase=phase, exit=end, finished_at=self.now)
 
+    # What people and the cluster do.
+
+    def edit(self, **changes: Any) -> None:
+        """Somebody edits the job."""
+        self.job = replace(self.job, **changes)
+
+    def suspend(self) -> None:
+        self.edit(is_suspended=True)
+
+    def resume(self) -> None:
+        self.edit(is_suspended=False)
+
+    def edit_group(self, name: str, **changes: Any) -> None:
+        groups = [replace(each, **changes) if each.name == name else each for each in self.job.groups]
+        self.edit(groups=tuple(groups))
+
+    def resize(self, name: str, *, spec: int | None = None, scale: int | None = None) -> None:
+        """Somebody asks for a size, in one of two ways."""
+        asked = {Requester.SPEC: spec, Requester.SCALE: scale}
+        new = {who: size for who, size in asked.items() if size is not None}
+        self.edit_group(name, requests={**self.group(name).requests, **new})
+
+    def group(self, name: str) -> Group:
+        group = self.job.group(name)
+        assert group is not None
+        return group
+
+    def remove_by_hand(self, name: str) -> None:
+        """Somebody deletes a pod, as `kubectl delete pod` does; who did not see it go makes it again as it was."""
+        pod = self.pods[name]
+        self._let_go(pod)
+        if (name, pod.attempt) in self.created:
+            self.created.remove((name, pod.attempt))
+
+    def evict(self, name: str) -> None:
+        """The node ends a pod for reasons of its own."""
+        pod = replace(self.pods[name], phase=PodPhase.FAILED, disruption="was evicted", finished_at=self.now)
+        self.pods[name] = pod
+
+    def break_node(self, node: str, *, is_dead: bool) -> None:
+        what = "is not ready" if is_dead else "has a device fault"
+        self.faults.setdefault(node, NodeFault(what=what, since=self.now, is_dead=is_dead))
+
     def pass_time(self, span: timedelta) -> None:
         self.now += span
 
-    def settle(self, rounds: int = 400) -> None:
+    def settle(self, rounds: int = 400, until: Phase | None = None, check: Check | None = None) -> None:
         """Decide and step until nothing changes any more."""
         for _ in range(rounds):
             decision = self.decide()
-            before = (self.job.state, dict(self.pods), dict(self.services))
+            if check is not None:
+                check(self, decision)
+            before = (self.job.state, dict(self.pods), dict(self.services), self.is_gone)
             self.perform(decision)
+            if until is not None and self.job.state is not None and self.job.state.phase is until:
+                return
             for name in sorted(self.pods):
                 self.step(name)
-            if before == (self.job.state, self.pods, self.services):
+            if before == (self.job.state, self.pods, self.services, self.is_gone):
                 if decision.look_again is None:
                     return
                 self.pass_time(decision.look_again)
         raise AssertionError(f"does not settle: {self.job.state}")
+
+    def settle_until(self, phase: Phase) -> None:
+        """Decide and step until the job is in a phase."""
+        self.settle(until=phase)

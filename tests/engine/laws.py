@@ -1,0 +1,247 @@
+"""What holds at every moment of every job, whatever is decided and wherever it is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from pliant.engine.decide import decide
+from pliant.engine.limits import time_left
+from pliant.engine.sizing import wanted_size, with_requests
+from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent
+from pliant.model.job import CleanPolicy, RestartScope
+from pliant.model.labels import INDEX, REPLICA, member_name
+from pliant.model.state import LEGAL_MOVES, EngineState, Phase
+from tests.builders import NOON, PlainFramework
+from tests.engine.world import World
+
+FOR_EVER = timedelta(days=1000)
+AN_INSTANT = timedelta(microseconds=1)
+
+
+def only_those_on_dead_nodes_are_hurried(world: World, decision: Decision) -> None:
+    """What is leaving is left alone, unless nobody is there to see it off."""
+    for action in decision.actions:
+        if isinstance(action, DeletePod):
+            pod = world.pods[action.name]
+            fault = world.fault_under(pod)
+            is_dead = fault is not None and fault.is_dead and world.now >= fault.since + world.rules.node_grace
+            assert action.is_forced is is_dead
+            assert is_dead or not pod.is_leaving
+
+
+def nobody_is_made_where_somebody_is(world: World, decision: Decision) -> None:
+    """Never two pods for one place."""
+    made = [pod.name for pod in _newcomers(decision)]
+    assert len(made) == len(set(made))
+    assert not set(made) & set(world.pods)
+
+
+def nobody_is_made_who_is_done(world: World, decision: Decision) -> None:
+    """Whoever has ended does not train again unless restarted."""
+    for group, index in _places(decision):
+        assert world.job.state is None or index not in world.job.state.group(group).finished
+
+
+def generations_never_meet(world: World, decision: Decision) -> None:
+    """Members of a new attempt of the group or the job come when all of the old one have gone."""
+    groups = {group for group, _ in _places(decision)}
+    if world.job.state is None or not groups:
+        return
+    for pod in world.pods.values():
+        memory = world.job.state.group(pod.group)
+        assert pod.attempt >= memory.job_floor
+        assert pod.group not in groups or pod.attempt >= memory.group_floor
+
+
+def what_has_ended_makes_nothing(world: World, decision: Decision) -> None:
+    """A job whose end is decided creates nothing, and its end never changes."""
+    state = world.job.state
+    if state is None or (state.verdict is None and not state.phase.is_final):
+        return
+    assert not any(isinstance(action, CreatePod | CreateService) for action in decision.actions)
+    assert decision.intent is None
+    for after in _after(decision):
+        assert after.verdict == state.verdict
+        assert after.phase is state.phase or not state.phase.is_final
+
+
+def what_is_suspended_makes_nothing(world: World, decision: Decision) -> None:
+    """As soon as a job is to be suspended, nothing is created for it."""
+    if world.job.is_suspended:
+        assert not any(isinstance(action, CreatePod | CreateService) for action in decision.actions)
+
+
+def sizes_stay_within_bounds(world: World, decision: Decision) -> None:
+    """Nobody is made beyond the size acted upon, which is the one wanted last and within its bounds."""
+    memories = with_requests(world.job, world.job.state or EngineState(phase=Phase.PENDING, started_at=NOON), NOON)
+    for name, index in _places(decision):
+        group, size = world.group(name), memories.group(name).size
+        assert size is not None
+        assert index < size
+        assert group.least <= size
+        assert group.most is None or size <= group.most
+
+
+def budgets_are_kept(world: World, decision: Decision) -> None:
+    """A restart is charged only while the group that triggers it has something left to pay with."""
+    before, after = world.job.state, next(_after(decision), None)
+    if before is None or after is None or after.restarts == before.restarts:
+        return
+    limit = world.group(after.restarted_group).restart.limit
+    assert limit is None or after.group(after.restarted_group).spent <= limit
+    if any(group.restart.scope is RestartScope.ALL for group in world.job.groups[1:]):
+        return  # then others may have been made to pay
+    first = world.job.groups[0]
+    assert first.restart.limit is None or after.group(first.name).spent <= first.restart.limit
+
+
+def disruptions_are_free(world: World, decision: Decision) -> None:
+    """Whoever was taken away by others is replaced without a charge and without a change of phase."""
+    before, after = world.job.state, next(_after(decision), None)
+    if before is None or after is None or decision.intent is None or after.timeline[-1].what != "Disrupted":
+        return
+    assert after.phase is before.phase
+    assert after.restarts == before.restarts
+    assert all(after.group(name).spent == memory.spent for name, memory in before.groups.items())
+
+
+def phases_move_legally(world: World, decision: Decision) -> None:
+    """A phase leads only where it may lead."""
+    before = world.job.state
+    for after in _after(decision):
+        assert before is None or after.phase is before.phase or after.phase in LEGAL_MOVES[before.phase]
+
+
+def members_are_announced_before_they_start(world: World, decision: Decision) -> None:
+    """Services come before pods, so that peers find each other."""
+    kinds = [type(action) for action in decision.actions if isinstance(action, CreatePod | CreateService)]
+    assert kinds == sorted(kinds, key=lambda kind: kind is CreatePod)
+    names = {action.name for action in decision.actions if isinstance(action, CreateService)}
+    assert all(pod.name in names or pod.name in world.services for pod in _newcomers(decision))
+
+
+def intents_stand_alone(world: World, decision: Decision) -> None:
+    """Beside an intent there is nothing but the event that tells of it."""
+    if decision.intent is not None:
+        (event,) = decision.actions
+        assert isinstance(event, EmitEvent)
+        assert decision.intent.state.timeline[-1].what == event.reason
+        assert not decision.statuses
+
+
+def nothing_learned_is_lost(world: World, decision: Decision) -> None:
+    """Attempts and charges only grow, the clock never runs back, and the story stays short."""
+    before = world.job.state
+    for after in _after(decision):
+        assert len(after.timeline) <= 24
+        if before is None:
+            continue
+        assert after.restarts >= before.restarts
+        assert after.clock_spent >= before.clock_spent
+        for name in before.groups.keys() & after.groups.keys():
+            assert after.group(name).attempt >= before.group(name).attempt
+            assert after.group(name).spent >= before.group(name).spent
+
+
+def time_is_kept(world: World, decision: Decision) -> None:
+    """No limit in time is ever passed over: when it is reached, the end is decided at the first look."""
+    state = world.job.state
+    if state is None or decision.intent is not None or state.verdict is not None or state.phase.is_final:
+        return
+    left = time_left(world.job, state, world.now)
+    assert left is None or left > timedelta(0) or world.job.is_deleting
+    if left is not None:
+        assert decision.look_again is not None
+        assert decision.look_again <= left
+
+
+def no_wake_up_is_lost(world: World, decision: Decision) -> None:
+    """When there is nothing to do, there is nothing to do until it is time to look again."""
+    if _is_busy(decision):
+        return  # what is written calls for the next look
+    assert decision.look_again is None or decision.look_again > timedelta(0)
+    later = FOR_EVER if decision.look_again is None else decision.look_again - AN_INSTANT
+    assert not _is_busy(world.decide(later)), f"there would have been something to do within {later}"
+
+
+def the_order_of_pods_is_irrelevant(world: World, decision: Decision) -> None:
+    """Caches tell pods in any order."""
+    backwards = world.seen(lambda pods: pods[::-1])
+    assert decide(world.job, backwards, PlainFramework(), world.now) == decision
+
+
+LAWS = (
+    only_those_on_dead_nodes_are_hurried,
+    nobody_is_made_where_somebody_is,
+    nobody_is_made_who_is_done,
+    generations_never_meet,
+    what_has_ended_makes_nothing,
+    what_is_suspended_makes_nothing,
+    sizes_stay_within_bounds,
+    budgets_are_kept,
+    disruptions_are_free,
+    phases_move_legally,
+    members_are_announced_before_they_start,
+    intents_stand_alone,
+    nothing_learned_is_lost,
+    time_is_kept,
+    no_wake_up_is_lost,
+    the_order_of_pods_is_irrelevant,
+)
+
+
+def check(world: World, decision: Decision) -> None:
+    """Hold a decision, before it is carried out, against every law."""
+    for law in LAWS:
+        law(world, decision)
+
+
+def check_at_rest(world: World) -> None:
+    """What holds when nothing happens any more."""
+    assert not _is_busy(world.decide())
+    assert len(world.created) == len(set(world.created)), "made twice at the same attempt"
+    if world.is_gone:
+        return
+    state = world.memory
+    is_kept = world.job.clean is CleanPolicy.NONE and not (state.verdict is not None and state.verdict.must_clear)
+    if state.phase is Phase.SUSPENDED or (state.phase.is_final and not is_kept):
+        assert world.pods == {}
+        assert world.services == {}
+    elif not state.phase.is_final:
+        _check_places(world, state)
+
+
+def _check_places(world: World, state: EngineState) -> None:
+    """Every place is taken by whoever is wanted there, and nobody else is left."""
+    wanted: set[str] = set()
+    for group in world.job.groups:
+        memory = state.group(group.name)
+        assert memory.size == wanted_size(group, with_requests(world.job, state, world.now).group(group.name))
+        for index in range(memory.size):
+            name = member_name(world.job.key, group.name, index)
+            wanted.add(name)
+            assert name in world.pods or index in memory.finished, f"nobody at {name}"
+            assert name not in world.pods or world.pods[name].attempt >= memory.wanted_attempt(index)
+    assert set(world.pods) <= wanted
+    assert set(world.services) == wanted
+
+
+def _is_busy(decision: Decision) -> bool:
+    return bool(decision.intent or decision.statuses or decision.actions)
+
+
+def _after(decision: Decision) -> Iterator[EngineState]:
+    if decision.intent is not None:
+        yield decision.intent.state
+    yield from (status.state for status in decision.statuses.values())
+
+
+def _newcomers(decision: Decision) -> list[CreatePod]:
+    return [action for action in decision.actions if isinstance(action, CreatePod)]
+
+
+def _places(decision: Decision) -> Iterator[tuple[str, int]]:
+    for pod in _newcomers(decision):
+        labels = pod.manifest["metadata"]["labels"]
+        yield labels[REPLICA], int(labels[INDEX])

@@ -1,0 +1,59 @@
+"""Asking the engine about one job at one moment, and reading its answer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from pliant.engine.decide import decide
+from pliant.model.actions import Decision, EmitEvent
+from pliant.model.job import Job
+from pliant.model.observed import Seen
+from pliant.model.state import EngineState, GroupState, Phase, Verdict
+from tests.builders import NOON, PlainFramework
+
+RUNNING = EngineState(
+    phase=Phase.RUNNING, message="every member runs", started_at=NOON, running_at=NOON, clock_from=NOON
+)
+
+
+def remembering(phase: Phase = Phase.RUNNING, **changes: Any) -> EngineState:
+    """What is remembered of a job in some phase."""
+    return replace(RUNNING, phase=phase, **changes)
+
+
+def of_workers(phase: Phase = Phase.RUNNING, **changes: Any) -> EngineState:
+    """What is remembered of a job of which the workers matter."""
+    return remembering(phase, groups={"worker": GroupState(**changes)})
+
+
+def decided(job: Job, seen: Seen | None = None, now: datetime = NOON) -> Decision:
+    return decide(job, seen or Seen(), PlainFramework(), now)
+
+
+def names(decision: Decision, kind: type) -> list[str]:
+    return [action.name for action in decision.actions if isinstance(action, kind)]  # type: ignore[union-attr]
+
+
+def intent_of(decision: Decision) -> EngineState:
+    assert decision.intent is not None, decision
+    return decision.intent.state
+
+
+def verdict_of(decision: Decision) -> Verdict:
+    verdict = intent_of(decision).verdict
+    assert verdict is not None
+    return verdict
+
+
+def status_of(decision: Decision) -> EngineState:
+    (status,) = decision.statuses.values()
+    return status.state
+
+
+def event_of(decision: Decision) -> EmitEvent:
+    (event,) = decision.actions
+    assert isinstance(event, EmitEvent)
+    return event

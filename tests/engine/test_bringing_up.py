@@ -1,0 +1,90 @@
+"""How a job comes up, and what is told meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pliant.model.actions import CreatePod, CreateService, Decision
+from pliant.model.observed import PodPhase
+from pliant.model.state import Phase
+from tests.builders import NOON, make_group, make_job, make_pod, seeing
+from tests.engine.rulings import RUNNING, decided, names, remembering, status_of
+from tests.engine.world import World
+
+
+def test_a_new_job_gets_its_services_its_pods_and_a_first_status() -> None:
+    decision = decided(make_job(make_group("ps", 1), make_group("worker", 2)))
+    members = ["demo-ps-0", "demo-worker-0", "demo-worker-1"]
+    assert names(decision, CreateService) == members
+    assert names(decision, CreatePod) == members
+    assert status_of(decision).phase is Phase.PENDING
+    assert status_of(decision).counts["worker"].pending == 2
+
+
+def test_pods_that_are_there_already_are_taken_over() -> None:
+    decision = decided(make_job(), seeing(make_pod(0), make_pod(1)))
+    assert decision.actions == ()
+    assert status_of(decision).phase is Phase.RUNNING
+
+
+def test_only_what_is_missing_is_created() -> None:
+    decision = decided(make_job(state=RUNNING), seeing(make_pod(0)))
+    assert names(decision, CreatePod) == ["demo-worker-1"]
+    assert names(decision, CreateService) == ["demo-worker-1"]
+
+
+def test_a_deleted_job_is_left_to_its_owner_references() -> None:
+    assert decided(make_job(is_deleting=True), seeing(make_pod(0))) == Decision()
+
+
+@pytest.mark.parametrize(
+    ("phases", "phase"),
+    [
+        ((PodPhase.PENDING, PodPhase.RUNNING), Phase.PENDING),
+        ((PodPhase.SCHEDULED, PodPhase.RUNNING), Phase.CREATING),
+        ((PodPhase.RUNNING, PodPhase.RUNNING), Phase.RUNNING),
+        ((PodPhase.SUCCEEDED, PodPhase.RUNNING), Phase.RUNNING),
+    ],
+)
+def test_the_slowest_member_makes_the_phase(phases: tuple[PodPhase, ...], phase: Phase) -> None:
+    decision = decided(make_job(), seeing(*(make_pod(i, p) for i, p in enumerate(phases))))
+    assert status_of(decision).phase is phase
+
+
+def test_a_change_of_counts_waits_until_it_settles() -> None:
+    state = remembering(Phase.PENDING, written_at=NOON)
+    decision = decided(
+        make_job(state=state), seeing(make_pod(0, PodPhase.SCHEDULED), make_pod(1, PodPhase.PENDING))
+    )
+    assert not decision.statuses
+    assert decision.look_again == timedelta(seconds=1)
+
+
+def test_the_message_tells_who_still_runs_when_others_have_ended() -> None:
+    assert (
+        status_of(decided(make_job(), seeing(make_pod(0), make_pod(1, PodPhase.SUCCEEDED)))).message
+        == "1 member running, 1 ended"
+    )
+
+
+def test_what_keeps_a_pod_from_starting_is_told_in_the_message() -> None:
+    stuck = make_pod(0, PodPhase.SCHEDULED, trouble="CreateContainerError: no command")
+    assert (
+        status_of(decided(make_job(), seeing(stuck, make_pod(1)))).message
+        == "worker-0: CreateContainerError: no command"
+    )
+
+
+def test_a_refused_creation_is_told_in_the_message() -> None:
+    seen = replace(seeing(), refusals={"demo-worker-0": "exceeded quota"})
+    assert status_of(decided(make_job(), seen)).message == "cannot create demo-worker-0: exceeded quota"
+
+
+def test_a_job_without_members_rests() -> None:
+    world = World(make_job(make_group(size=0)), lambda pod: 0)
+    world.settle()
+    assert world.job.state is not None
+    assert world.job.state.message == "the job has no members"

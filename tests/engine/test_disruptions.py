@@ -1,0 +1,73 @@
+"""Members taken away through no fault of their own: replaced, and charged to nobody."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pliant.model.actions import CreatePod, DeletePod
+from pliant.model.job import EndPolicy, RestartPolicy, RestartScope
+from pliant.model.observed import ObservedPod, PodPhase
+from pliant.model.state import Cause, Outcome, Phase
+from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
+from tests.engine.rulings import RUNNING, decided, event_of, intent_of, names, of_workers, remembering
+
+LEAVING = make_pod(1, is_leaving=True)
+EVICTED = make_pod(1, PodPhase.FAILED, disruption="was evicted: The node was low on memory.")
+WAYS = [
+    (LEAVING, "worker-1 was deleted; replaced at no charge"),
+    (EVICTED, "worker-1 was evicted: The node was low on memory.; replaced at no charge"),
+]
+
+
+@pytest.mark.parametrize(("pod", "words"), WAYS)
+@pytest.mark.parametrize("policy", [None, *RestartPolicy], ids=str)
+def test_whatever_the_policy_a_member_taken_away_is_replaced_at_no_charge(
+    policy: RestartPolicy | None, pod: ObservedPod, words: str
+) -> None:
+    rule = restarting(RestartScope.ALL, limit=0, policy=policy) if policy else None
+    decision = decided(make_job(make_group(restart=rule), state=RUNNING), seeing(make_pod(0), pod))
+    state = intent_of(decision)
+    memory = state.group("worker")
+    assert (memory.restarts, memory.spent, state.restarts) == ({Cause.DISRUPTION: 1}, 0, 0)
+    assert memory.index_floors == {1: 1}
+    assert (event_of(decision).reason, event_of(decision).message) == ("Disrupted", words)
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.RESTARTING])
+def test_the_phase_stays_as_it_is(phase: Phase) -> None:
+    assert intent_of(decided(make_job(state=remembering(phase)), seeing(make_pod(0), EVICTED))).phase is phase
+
+
+def test_an_evicted_pod_makes_room_first() -> None:
+    job = make_job(state=of_workers(attempt=1, size=2, index_floors={1: 1}))
+    decision = decided(job, seeing(make_pod(0), EVICTED))
+    assert (names(decision, DeletePod), names(decision, CreatePod)) == (["demo-worker-1"], [])
+    assert names(decided(job, seeing(make_pod(0))), CreatePod) == ["demo-worker-1"]
+
+
+@pytest.mark.parametrize(("streak", "seconds"), [(1, 0), (2, 1), (3, 2), (4, 4), (20, 300)])
+def test_members_taken_away_again_and_again_wait_longer_each_time(streak: int, seconds: int) -> None:
+    state = of_workers(attempt=streak, size=2, index_floors={1: streak}, restarted_at=NOON, streak=streak)
+    decision = decided(make_job(state=state), seeing(make_pod(0)))
+    assert bool(names(decision, CreatePod)) is (seconds == 0)
+    assert decision.look_again == (timedelta(seconds=seconds) if seconds else None)
+    later = decided(make_job(state=state), seeing(make_pod(0)), NOON + timedelta(seconds=seconds))
+    assert names(later, CreatePod) == ["demo-worker-1"]
+
+
+def test_one_failure_among_disruptions_is_charged_alone() -> None:
+    group = make_group(size=3, restart=restarting(limit=1))
+    failed = make_pod(2, PodPhase.FAILED, code=1)
+    state = intent_of(decided(make_job(group, state=RUNNING), seeing(make_pod(0), LEAVING, failed)))
+    assert state.group("worker").restarts == {Cause.APP: 1, Cause.DISRUPTION: 1}
+    assert (state.phase, state.restarts) == (Phase.RESTARTING, 1)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_taking_away_one_who_has_ended_changes_nothing(outcome: Outcome) -> None:
+    job = make_job(make_group(fail=EndPolicy.ALL), state=of_workers(size=2, finished={1: outcome}))
+    gone = decided(job, seeing(make_pod(0), LEAVING))
+    assert gone.intent is None
+    assert names(gone, CreatePod) == []

@@ -1,0 +1,48 @@
+"""What happens to a job that has ended."""
+
+from __future__ import annotations
+
+from pliant.model.actions import DeletePod, DeleteService
+from pliant.model.job import CleanPolicy
+from pliant.model.state import Phase, Verdict
+from tests.builders import NOON, make_group, make_job, make_pod, seeing
+from tests.engine.rulings import decided, names, remembering, status_of
+from tests.engine.world import World
+
+
+def test_an_ended_job_clears_away_its_pods_and_services_and_then_says_so() -> None:
+    job = make_job(make_group(size=1))
+    world = World(job, lambda pod: 0)
+    world.settle()
+    assert world.phases == [Phase.PENDING, Phase.RUNNING, Phase.TERMINATING, Phase.SUCCEED]
+    assert world.pods == {}
+    assert world.services == {}
+    assert world.job.state is not None
+    assert world.job.state.ended_at is not None
+
+
+def test_a_job_may_keep_its_pods_at_the_end() -> None:
+    world = World(make_job(make_group(size=1), clean=CleanPolicy.NONE), lambda pod: 0)
+    world.settle()
+    assert world.phases[-1] is Phase.SUCCEED
+    assert set(world.pods) == {"demo-worker-0"}
+
+
+def test_what_turns_up_after_the_end_is_cleared_away() -> None:
+    over = remembering(Phase.SUCCEED)
+    decision = decided(make_job(state=over), seeing(make_pod(0)))
+    assert names(decision, DeletePod) == ["demo-worker-0"]
+    assert names(decision, DeleteService) == ["demo-worker-0"]
+
+
+def test_pods_that_are_to_be_kept_after_all_do_not_hold_up_the_end() -> None:
+    verdict = Verdict(phase=Phase.SUCCEED, message="done", at=NOON)
+    job = make_job(state=remembering(Phase.TERMINATING, verdict=verdict), clean=CleanPolicy.NONE)
+    decision = decided(job, seeing(make_pod(0)))
+    assert decision.actions == ()
+    assert status_of(decision).phase is Phase.SUCCEED
+
+
+def test_pods_that_were_kept_go_when_they_are_no_longer_wanted() -> None:
+    job = make_job(state=remembering(Phase.SUCCEED, ended_at=NOON), clean=CleanPolicy.ALL)
+    assert names(decided(job, seeing(make_pod(0))), DeletePod) == ["demo-worker-0"]

@@ -1,0 +1,166 @@
+"""How many members a job has: who asks, who wins, and who leaves."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace as replace_memory
+
+from pliant.model.actions import CreatePod, DeletePod, DeleteService
+from pliant.model.job import Group
+from pliant.model.observed import PodPhase
+from pliant.model.state import Cause, EngineState, GroupState, Outcome, Phase, Request, Requester, Verdict
+from tests.builders import NOON, make_group, make_job, make_pod, seeing
+from tests.engine.rulings import (
+    RUNNING,
+    decided,
+    event_of,
+    intent_of,
+    names,
+    of_workers,
+    remembering,
+    status_of,
+)
+
+
+def test_shrinking_retires_the_highest_index_first_and_its_service_after_it() -> None:
+    pods = [make_pod(i) for i in range(4)]
+    decision = decided(make_job(make_group(size=2), state=RUNNING), seeing(*pods))
+    assert names(decision, DeletePod) == ["demo-worker-3", "demo-worker-2"]
+    later = decided(
+        make_job(make_group(size=2), state=RUNNING), seeing(*pods[:2], services=[pod.name for pod in pods])
+    )
+    assert names(later, DeleteService) == ["demo-worker-2", "demo-worker-3"]
+
+
+def test_growing_stays_running_and_creates_the_missing_members() -> None:
+    decision = decided(make_job(make_group(size=3), state=RUNNING), seeing(make_pod(0), make_pod(1)))
+    assert names(decision, CreatePod) == ["demo-worker-2"]
+    assert all(status.state.phase is Phase.RUNNING for status in decision.statuses.values())
+
+
+def test_a_retired_member_that_fails_is_no_failure() -> None:
+    retired = make_pod(2, PodPhase.FAILED, code=1)
+    decision = decided(make_job(state=RUNNING), seeing(make_pod(0), make_pod(1), retired))
+    assert decision.intent is None
+
+
+def asking(spec: int | None = None, scale: int | None = None, *, least: int = 0, most: int | None = None) -> Group:
+    """Workers of a size that people ask for in two ways."""
+    every = {Requester.SPEC: spec, Requester.SCALE: scale}
+    requests = {who: size for who, size in every.items() if size is not None}
+    return make_group(size=spec or 1, least=least, most=most, requests=requests, is_elastic=True)
+
+
+def seen_after(*edits: Group) -> EngineState:
+    """The memory of a job with two workers after its author's edits, a second apart."""
+    pods = seeing(make_pod(0), make_pod(1))
+    state = of_workers(size=2, requests={Requester.SPEC: Request(size=2, at=NOON)})
+    for number, group in enumerate(edits, 1):
+        decision = decided(make_job(group, state=state), pods, NOON + timedelta(seconds=number))
+        state = intent_of(decision) if decision.intent else status_of(decision)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("edits", "size"),
+    [
+        ([asking(3)], 3),
+        ([asking(2, 5)], 5),
+        ([asking(2, 5), asking(3, 5)], 3),
+        ([asking(3), asking(3, 5)], 5),
+        ([asking(2, 5), asking(3, 5), asking(3, 4)], 4),
+        ([asking(4, 5)], 5),
+        ([asking(2, 5), asking(2)], 2),
+        ([asking(2, 9, most=4)], 4),
+        ([asking(2, 0, least=1)], 1),
+        ([asking(2, 9, most=2), asking(1, 9, most=2)], 1),
+        ([asking(2, 9, most=4), asking(2, 9, most=6)], 6),
+        ([asking(2, least=3)], 3),
+    ],
+    ids=[
+        "replicas edited",
+        "scaled",
+        "scaled, then edited",
+        "edited, then scaled",
+        "scaled, edited, scaled",
+        "both at once: scaling wins",
+        "scaling taken back",
+        "scaled beyond the most",
+        "scaled below the least",
+        "scaled in vain, then edited",
+        "the most raised afterwards",
+        "the least raised above the size",
+    ],
+)
+def test_the_later_edit_wins_within_the_bounds(edits: list[Group], size: int) -> None:
+    assert seen_after(*edits).group("worker").size == size
+
+
+def test_a_request_is_written_at_once_so_that_the_next_one_is_known_to_be_later() -> None:
+    state = of_workers(size=2, requests={Requester.SPEC: Request(size=2, at=NOON)})
+    busy = replace_memory(state, written_at=NOON)
+    decision = decided(make_job(asking(2, 9, most=2), state=busy), seeing(make_pod(0), make_pod(1)))
+    assert status_of(decision).group("worker").requests[Requester.SCALE] == Request(size=9, at=NOON)
+
+
+def test_a_resize_is_remembered_and_told_before_it_is_acted_upon() -> None:
+    state = of_workers(size=2, requests={Requester.SPEC: Request(size=2, at=NOON)})
+    decision = decided(make_job(asking(2, 3), state=state), seeing(make_pod(0), make_pod(1)))
+    assert intent_of(decision).phase is Phase.RUNNING
+    assert intent_of(decision).timeline[-1].what == "Resized"
+    event = event_of(decision)
+    assert (event.reason, event.message, event.is_warning) == (
+        "Resized",
+        "resizing worker from 2 to 3 (scaled)",
+        False,
+    )
+
+
+def test_who_has_to_leave_is_forgotten() -> None:
+    state = of_workers(
+        size=3,
+        attempt=4,
+        requests={Requester.SPEC: Request(size=3, at=NOON)},
+        index_floors={0: 2, 2: 4},
+        finished={1: Outcome.SUCCEEDED, 2: Outcome.FAILED},
+    )
+    memory = intent_of(decided(make_job(asking(2), state=state))).group("worker")
+    assert (memory.index_floors, memory.finished, memory.attempt) == ({0: 2}, {1: Outcome.SUCCEEDED}, 4)
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.CREATING, Phase.RESTARTING, Phase.SUSPENDED])
+def test_a_job_may_be_resized_in_any_phase_and_stays_in_it(phase: Phase) -> None:
+    state = remembering(phase, groups={"worker": GroupState(size=2)})
+    job = make_job(asking(3), state=state, is_suspended=phase is Phase.SUSPENDED)
+    assert (intent_of(decided(job)).phase, intent_of(decided(job)).group("worker").size) == (phase, 3)
+
+
+@pytest.mark.parametrize("phase", [Phase.TERMINATING, Phase.SUCCEED])
+def test_a_job_that_has_ended_is_not_resized(phase: Phase) -> None:
+    verdict = Verdict(phase=Phase.SUCCEED, message="", at=NOON)
+    state = remembering(phase, groups={"worker": GroupState(size=2)}, verdict=verdict)
+    decision = decided(make_job(asking(3), state=state))
+    assert decision.intent is None
+    assert decision.actions == ()
+
+
+def test_several_groups_are_resized_in_one_step() -> None:
+    state = remembering(groups={"ps": GroupState(size=1), "worker": GroupState(size=2)})
+    servers = make_group("ps", 2, requests={Requester.SPEC: 2})
+    decision = decided(make_job(servers, asking(1), state=state))
+    assert event_of(decision).message == "resizing ps from 1 to 2, worker from 2 to 1 (replicas was edited)"
+
+
+def test_a_member_that_returns_while_its_old_pod_leaves_waits_for_it_and_costs_nothing() -> None:
+    pods = seeing(make_pod(0), make_pod(1), make_pod(2, is_leaving=True))
+    state = intent_of(decided(make_job(asking(3), state=of_workers(size=3)), pods))
+    assert state.group("worker").restarts == {Cause.DISRUPTION: 1}
+    assert names(decided(make_job(asking(3), state=state), pods), CreatePod) == []
+
+
+def test_retired_members_of_an_older_generation_hold_up_the_next_one() -> None:
+    job = make_job(asking(1), state=of_workers(size=1, attempt=1, job_floor=1))
+    assert names(decided(job, seeing(make_pod(2, is_leaving=True))), CreatePod) == []
+    assert names(decided(job, seeing(make_pod(2, attempt=1, is_leaving=True))), CreatePod) == ["demo-worker-0"]

@@ -1,0 +1,145 @@
+"""Limits in time: until a job runs, while it runs, and how long it is kept."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pliant.model.actions import Decision, DeleteJob
+from pliant.model.job import CleanPolicy
+from pliant.model.observed import PodPhase
+from pliant.model.state import EngineState, Phase, Verdict
+from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
+from tests.engine.rulings import RUNNING, decided, event_of, intent_of, remembering, verdict_of
+
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+UP = seeing(make_pod(0), make_pod(1))
+
+
+def after(
+    span: timedelta, limit: timedelta | None = HOUR, state: EngineState = RUNNING, **fields: Any
+) -> Decision:
+    return decided(make_job(state=state, time_limit=limit, **fields), UP, NOON + span)
+
+
+def test_a_job_that_has_run_for_too_long_is_over_and_keeps_nothing() -> None:
+    decision = after(HOUR, clean=CleanPolicy.NONE)
+    assert verdict_of(decision) == Verdict(
+        phase=Phase.TIMEOUT, message="ran for 1:00:00 (timeLimit)", at=NOON + HOUR, must_clear=True
+    )
+    assert intent_of(decision).phase is Phase.TERMINATING
+    assert (event_of(decision).reason, event_of(decision).is_warning) == ("Timeout", True)
+
+
+@pytest.mark.parametrize(
+    ("ran", "limit", "left"),
+    [
+        (59 * MINUTE, HOUR, MINUTE),
+        (MINUTE, HOUR, 59 * MINUTE),
+        (HOUR, 2 * HOUR, HOUR),
+        (100 * HOUR, None, None),
+        (MINUTE, MINUTE, timedelta(0)),
+        (HOUR, MINUTE, timedelta(0)),
+    ],
+    ids=["nearly", "just begun", "raised in time", "no limit", "reached", "lowered below what has run"],
+)
+def test_the_limit_in_force_is_the_one_of_the_moment(
+    ran: timedelta, limit: timedelta | None, left: timedelta | None
+) -> None:
+    decision = after(ran, limit)
+    if left == timedelta(0):
+        assert verdict_of(decision).phase is Phase.TIMEOUT
+    else:
+        assert decision.intent is None
+        assert decision.look_again == left
+
+
+def test_time_before_a_suspension_counts_and_time_in_it_does_not() -> None:
+    again = remembering(clock_spent=40 * 60, clock_from=NOON)
+    assert after(19 * MINUTE, state=again).look_again == MINUTE
+    assert verdict_of(after(20 * MINUTE, state=again)).phase is Phase.TIMEOUT
+    asleep = remembering(Phase.SUSPENDED, clock_spent=59 * 60, clock_from=None)
+    decision = decided(make_job(state=asleep, time_limit=HOUR, is_suspended=True), now=NOON + 100 * HOUR)
+    assert decision.intent is None
+    assert decision.look_again is None
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.RESTARTING])
+def test_restarts_do_not_stop_the_clock(phase: Phase) -> None:
+    assert verdict_of(after(HOUR, state=remembering(phase))).phase is Phase.TIMEOUT
+
+
+def test_the_clock_starts_when_all_members_first_run() -> None:
+    waiting = EngineState(phase=Phase.CREATING, started_at=NOON)
+    decision = decided(make_job(state=waiting, time_limit=MINUTE), seeing(make_pod(0)), NOON + HOUR)
+    assert decision.intent is None
+    (status,) = decided(make_job(state=waiting, time_limit=MINUTE), UP, NOON + HOUR).statuses.values()
+    assert status.state.clock_from == NOON + HOUR
+
+
+@pytest.mark.parametrize("reason", ["completed", "failed", "restarted"])
+def test_what_is_due_besides_comes_first(reason: str) -> None:
+    """Time is the last thing to be asked about."""
+    end = PodPhase.SUCCEEDED if reason == "completed" else PodPhase.FAILED
+    code = None if reason == "completed" else 1
+    group = make_group(restart=restarting() if reason == "restarted" else None)
+    seen = seeing(*(make_pod(i, end, code=code) for i in range(2)))
+    state = intent_of(decided(make_job(group, state=RUNNING, time_limit=HOUR), seen, NOON + HOUR))
+    assert (state.verdict.phase if state.verdict else state.phase) is {
+        "completed": Phase.SUCCEED,
+        "failed": Phase.FAILED,
+        "restarted": Phase.RESTARTING,
+    }[reason]
+
+
+COMING_UP = EngineState(phase=Phase.PENDING, started_at=NOON)
+
+
+@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.CREATING, Phase.RESTARTING])
+def test_a_job_that_never_came_up_is_over_in_time(phase: Phase) -> None:
+    state = remembering(phase, clock_from=None, running_at=None)
+    job = make_job(state=state, start_limit=MINUTE)
+    assert decided(job, seeing(make_pod(0)), NOON + MINUTE / 2).look_again == MINUTE / 2
+    verdict = verdict_of(decided(job, seeing(make_pod(0)), NOON + MINUTE))
+    assert (verdict.phase, verdict.must_clear) == (Phase.TIMEOUT, True)
+    assert verdict.message == "not all members ran within 0:01:00 (startLimit)"
+
+
+def test_the_limit_for_coming_up_is_known_from_the_first_look() -> None:
+    assert decided(make_job(start_limit=MINUTE)).look_again == MINUTE
+
+
+def test_a_job_that_ran_once_has_come_up() -> None:
+    job = make_job(state=remembering(Phase.RESTARTING), start_limit=MINUTE)
+    assert decided(job, seeing(make_pod(0)), NOON + HOUR).intent is None
+
+
+def test_the_limit_for_coming_up_begins_anew_on_resuming() -> None:
+    state = remembering(Phase.PENDING, clock_from=None, waiting_from=NOON + HOUR)
+    job = make_job(state=state, start_limit=MINUTE)
+    assert decided(job, seeing(make_pod(0)), NOON + HOUR).look_again == MINUTE
+    assert verdict_of(decided(job, seeing(make_pod(0)), NOON + HOUR + MINUTE)).phase is Phase.TIMEOUT
+
+
+@pytest.mark.parametrize("phase", [Phase.SUCCEED, Phase.FAILED, Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL])
+def test_a_job_that_has_ended_is_kept_for_as_long_as_it_says(phase: Phase) -> None:
+    job = make_job(state=remembering(phase, ended_at=NOON), time_to_live=MINUTE)
+    assert decided(job, now=NOON + MINUTE / 3).look_again == 2 * MINUTE / 3
+    assert decided(job, now=NOON + MINUTE) == Decision(actions=(DeleteJob(),))
+
+
+def test_a_job_without_a_time_to_live_is_kept_for_ever() -> None:
+    assert decided(make_job(state=remembering(Phase.SUCCEED, ended_at=NOON)), now=NOON + 9999 * HOUR) == Decision()
+
+
+def test_a_time_to_live_of_nothing_takes_the_job_away_at_once() -> None:
+    job = make_job(state=remembering(Phase.SUCCEED, ended_at=NOON), time_to_live=timedelta(0))
+    assert decided(job).actions == (DeleteJob(),)
+
+
+def test_a_job_under_way_has_no_time_to_live() -> None:
+    job = make_job(state=RUNNING, time_to_live=timedelta(0))
+    assert decided(job, UP, NOON + HOUR).actions == ()
