@@ -182,7 +182,25 @@ def _template(name: str) -> dict[str, Any]:
     metadata = schema["properties"]["metadata"]["properties"]
     kept = ("annotations", "creationTimestamp", "finalizers", "generateName", "labels", "name", "namespace")
     schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in kept}
+    _drop_defaults(schema)
     return schema
+
+
+def _drop_defaults(schema: dict[str, Any]) -> None:
+    """Leave templates as they are written: one that a server fills in looks edited, to kubectl and to us.
+
+    A list keyed by what may now be absent is no map any more.
+    """
+    schema.pop("default", None)
+    for nested in (
+        schema.get("items"),
+        schema.get("additionalProperties"),
+        *schema.get("properties", {}).values(),
+    ):
+        if nested is not None:
+            _drop_defaults(nested)
+    if not set(schema.get("x-kubernetes-list-map-keys", ())) <= set(schema.get("items", {}).get("required", ())):
+        del schema["x-kubernetes-list-type"], schema["x-kubernetes-list-map-keys"]
 
 
 def _column(column: Column) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -10,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from pliant.errors import Invalid, ServerError
+from pliant.errors import Invalid, NotFound, ServerError
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
+from pliant.kube.informer import Informer
 from pliant.kube.merge import merge_patch
 from pliant.kube.resources import CRDS
 from pliant.runtime.clock import SystemClock
@@ -30,21 +32,27 @@ UNDER_WAY = "while the job is under way: set spec.suspend first"
 Object = dict[str, Any]
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def known(real_kubeconfig: Path) -> None:
     """The server knows our kinds."""
     kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds"))
-    kubectl(real_kubeconfig, "wait", "--for=condition=Established", "--timeout=30s", "crd", *_names())
 
 
 def _names() -> list[str]:
     return [f"{each.plural}.{each.group}" for each in FRONTENDS.values()]
 
 
-@pytest.fixture
-async def client(real_kubeconfig: Path) -> AsyncIterator[KubeClient]:
+@pytest.fixture(autouse=True)
+async def client(real_kubeconfig: Path, known: None) -> AsyncIterator[KubeClient]:
+    """A client of a server that answers for our kinds, which is a moment after it has learnt of them."""
     transport = transport_for(real_kubeconfig, None, SystemClock().now)
-    yield KubeClient(transport)
+    client = KubeClient(transport)
+    informer = Informer(client, JOBS, dict)
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(informer.run())
+        await informer.wait_synced()
+        following.cancel()
+    yield client
     await transport.aclose()
 
 
@@ -78,7 +86,22 @@ def test_jobs_are_found_by_their_short_name_and_their_category_and_stay_out_of_a
     assert "aitrainingjobs" not in kubectl(real_kubeconfig, "api-resources", "--categories=all", "-o", "name")
 
 
-def test_fields_explain_themselves(real_kubeconfig: Path) -> None:
+async def _explained(client: KubeClient) -> None:
+    """Return once the server's own description tells of our kinds; no watch tells when it does."""
+    async with asyncio.timeout(30):
+        while b"/apis/elasticdeeplearning.ai/v1/" not in await _description(client):  # noqa: ASYNC110
+            await asyncio.sleep(0.2)
+
+
+async def _description(client: KubeClient) -> bytes:
+    try:
+        return await client.raw("/openapi/v3/apis/elasticdeeplearning.ai/v1")
+    except NotFound:
+        return b""
+
+
+async def test_fields_explain_themselves(client: KubeClient, real_kubeconfig: Path) -> None:
+    await _explained(client)
     told = " ".join(kubectl(real_kubeconfig, "explain", "aitj.spec.suspend").split())
     assert "FIELD: suspend <boolean>" in told
     assert "its pods are deleted, its clock stands" in told
