@@ -57,8 +57,9 @@ class Stuck:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """Comes up, and is thrown out by its node."""
+    """Comes up, and is ended by its node for reasons of the node's own."""
 
+    reason: str = "Evicted"
     message: str = "The node was low on resource: memory."
 
 
@@ -144,9 +145,9 @@ class PaperKubelet:
                 await self._report(pod, "Running", {"running": {"startedAt": _now()}})
                 await asyncio.sleep(after)
                 await self._report(pod, "Failed" if code else "Succeeded", {"terminated": _end(code)})
-            case Evicted(message):
+            case Evicted(reason, message):
                 await self._report(pod, "Running", {"running": {"startedAt": _now()}})
-                await self._report(pod, "Failed", {"terminated": _end(137)}, reason="Evicted", message=message)
+                await self._report(pod, "Failed", {"terminated": _end(137)}, reason=reason, message=message)
             case other:
                 assert_never(other)
 

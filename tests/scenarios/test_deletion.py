@@ -10,6 +10,7 @@ import pytest
 from pliant.kube.resources import PODS
 from tests.scenarios.host import processes_marked
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_rank
+from tests.scenarios.nodes import paper_nodes
 from tests.scenarios.scene import JOBS, Scene
 
 STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
@@ -47,6 +48,10 @@ MOMENTS: dict[str, tuple[Manifest, dict[str, Any], Callable[[Scene], bool]]] = {
     "while a restart takes old pods away": (restarting(), {}, is_in("Restarting")),
     "while it waits to come back": (group("exit 3", restartPolicy="OnFailure"), {}, waits_to_come_back),
     "while it is being cleared away": (group(per_rank(STUBBORN, "exit 3"), 2), {}, is_in("Terminating")),
+    "while it is suspended": (group(FOREVER, 2), {"suspend": True}, is_in("Suspended")),
+    "while its time is up and it will not listen": (group(STUBBORN, 2), {"timeLimit": 1}, is_in("Terminating")),
+    "when its time was up": (group(FOREVER, 2), {"timeLimit": 1}, is_in("Timeout")),
+    "when it never started in time": (nowhere(), {"startLimit": 1}, is_in("Timeout")),
     "when it has succeeded": (group("exit 0"), {}, is_in("Succeed")),
     "when it has failed": (group("exit 1"), {}, is_in("Failed")),
     "when it has ended and keeps its pods": (group("exit 0", 2), {"cleanPodPolicy": "None"}, is_in("Succeed")),
@@ -62,6 +67,32 @@ async def test_nothing_is_left_of_a_job_deleted(
     await scene.delete("t")
     await scene.until_gone()
     assert processes_marked(scene.namespace) == {}
+
+
+async def test_a_job_deleted_while_it_is_sent_home_leaves_nothing(scene: Scene) -> None:
+    await scene.submit(job("t", {"worker": group(STUBBORN, 2)}))
+    await scene.until_phase("t", "Running")
+    await scene.edit("t", {"spec": {"suspend": True}})
+    await scene.until_phase("t", "Suspended")
+    await scene.delete("t")
+    await scene.until_gone()
+    assert processes_marked(scene.namespace) == {}
+
+
+async def test_a_job_deleted_with_a_dead_node_leaves_nothing(scene: Scene) -> None:
+    async with paper_nodes(scene) as nodes:
+        await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 2))}))
+        await scene.until_phase("t", "Running")
+        nodes.kubelet.abandon(nodes.names[0])
+        await scene.delete("t")
+        await scene.until(lambda: is_every_pod_leaving(scene), "pods that nobody lets go")
+        await nodes.not_ready(nodes.names[0])
+        await scene.until_gone()
+
+
+def is_every_pod_leaving(scene: Scene) -> bool:
+    pods = scene.pods.values()
+    return len(pods) == 2 and all("deletionTimestamp" in pod["metadata"] for pod in pods)
 
 
 async def test_a_job_deleted_in_the_foreground_goes_last(scene: Scene) -> None:
