@@ -209,9 +209,10 @@ class Scene:
 
     async def _caught_up(self) -> None:
         """See all that happened to pods so far: watches of two kinds tell what they saw in no order."""
+        # Those seen before the list is asked for: others may come meanwhile.
+        known = {pod["metadata"]["uid"] for pod in self.pods.values()}
         listing = await self.client.list(PODS, self.namespace)
-        there = {pod["metadata"]["uid"] for pod in listing.items}
-        gone = {pod["metadata"]["uid"] for pod in self.pods.values()} - there
+        gone = known - {pod["metadata"]["uid"] for pod in listing.items}
         await self.until(
             lambda: gone.isdisjoint(pod["metadata"]["uid"] for pod in self.pods.values()),
             "news of pods that are gone",
