@@ -24,7 +24,7 @@ WORDS = {
 
 
 def a_job(nodes: PaperNodes, name: str, policy: str = "Never", **rules: Any) -> Manifest:
-    named = {"restartPolicy": policy} if policy else {}
+    named: dict[str, Any] = {"restartPolicy": policy} if policy else {}
     return job(name, {"worker": nodes.place(group(FOREVER, 2, **named, **{"restartLimit": 0, **rules}))})
 
 
@@ -78,7 +78,7 @@ async def test_a_member_evicted_again_and_again_comes_back_later_each_time(scene
 async def test_a_program_that_fails_is_charged_although_others_were_evicted(scene: Scene) -> None:
     async with paper_nodes(scene) as nodes:
         nodes.scripts["t"] = [Evicted(), Ends(3), Ends(4)]
-        rules = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1}
+        rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, **rules))}))
         status = await scene.until_phase("t", "Failed")
         assert status["message"] == "worker-0 exited with code 4 and worker has spent its 1 restart"

@@ -54,7 +54,8 @@ class Row:
 
     def manifest(self, nodes: PaperNodes, **fields: Any) -> Manifest:
         """The job."""
-        first = group(FOREVER, 2, **{self.word: self.policy})
+        rules: dict[str, Any] = {self.word: self.policy}
+        first = group(FOREVER, 2, **rules)
         groups = {"first": nodes.place(first), "second": nodes.place(group(FOREVER))}
         return job(self.name, groups, **{self.word: self.job_policy}, **fields)
 

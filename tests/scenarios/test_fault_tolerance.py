@@ -11,7 +11,7 @@ from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import expect_rows, place_of
 
-BOUNDS = {"minReplicas": 2, "maxReplicas": 6}
+BOUNDS: dict[str, Any] = {"minReplicas": 2, "maxReplicas": 6}
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ async def test_who_may_be_lost(scene: Scene) -> None:
     def seen(name: str) -> tuple[str, int, int]:
         counts = (scene.status(name).get("replicaStatuses") or {}).get("worker") or {}
         is_over = scene.phase(name) != "Running"
-        return scene.phase(name), *(0 if is_over else counts.get(word, 0) for word in ("failed", "succeeded"))
+        return scene.phase(name), 0 if is_over else counts["failed"], 0 if is_over else counts["succeeded"]
 
     async with paper_nodes(scene) as nodes:
         nodes.behaviour = behaviour
@@ -72,7 +72,7 @@ async def test_who_may_be_lost(scene: Scene) -> None:
 async def test_a_member_that_may_be_restarted_is_not_given_up(scene: Scene) -> None:
     async with paper_nodes(scene) as nodes:
         nodes.behaviour = lambda pod: Ends(1) if place_of(pod)[1] == "worker-2" else Runs()
-        rules = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1, **BOUNDS}
+        rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1, **BOUNDS}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 3, **rules))}, faultTolerant=True))
         await scene.until(
             lambda: scene.status("t").get("message", "").startswith("goes on although"), "it given up"

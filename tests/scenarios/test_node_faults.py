@@ -191,7 +191,7 @@ async def test_pods_already_leaving_do_not_hold_a_job_up_on_a_dead_node(scene: S
         dead, good = nodes.names
         nodes.behaviour = behaviour
         seated = nodes.seat(lambda pod: dead if place_of(pod)[1] == "worker-1" and attempt(pod) == 0 else good)
-        rules = {"restartPolicy": "OnFailure", "restartScope": "All", "restartLimit": 1}
+        rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "All", "restartLimit": 1}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 2, **rules))}, **seated))
         # Its kubelet hangs: nobody confirms that the pod has stopped. Only then the node is known to be dead.
         await scene.until(lambda: nodes.of("t-worker-1") == dead, "a pod there")

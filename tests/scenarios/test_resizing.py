@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -50,6 +51,10 @@ def wanted(name: str, size: int) -> tuple[set[str], set[str]]:
     return names, names
 
 
+def has_members(scene: Scene, name: str, names: tuple[set[str], set[str]]) -> bool:
+    return members(scene, name) == names
+
+
 async def test_a_job_takes_on_a_size_whatever_it_does(scene: Scene) -> None:
     rows = {"-".join(each): each for each in product(MOMENTS, WAYS, SIZES)}
     async with paper_nodes(scene, 2) as nodes:
@@ -94,7 +99,8 @@ async def test_the_later_word_counts_in_either_order(scene: Scene) -> None:
             scene.excuse(f"t-worker-{index}")
         for way, size in [("scale", 4), ("edit", 3), ("scale", 5), ("edit", 1), ("edit", 6), ("scale", 2)]:
             await resize(scene, "t", way, size)
-            await scene.until(lambda size=size: members(scene, "t") == wanted("t", size), f"{way} to {size}")
+            names = wanted("t", size)
+            await scene.until(partial(has_members, scene, "t", names), f"{way} to {size}")
         await scene.until(lambda: scene.status("t").get("ready") == "2/2", "two running")
         assert scene.attempts("t-worker-0") == ["0"]
         assert scene.status("t")["RestartCount"] == {"worker": 0}
