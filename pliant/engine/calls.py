@@ -68,11 +68,12 @@ def stuck_for_good(case: Case) -> list[Place]:
 
 def _failures(job: Job, roster: Roster) -> Iterator[Call]:
     for place in roster.failed():
-        if place.pod is not None and _is_restartable(job, place):
+        if place.pod is not None and is_restartable(job, place):
             yield Call(place=place, cause=place.cause, scope=place.rank.group.restart.scope)
 
 
-def _is_restartable(job: Job, place: Place) -> bool:
+def is_restartable(job: Job, place: Place) -> bool:
+    """Whether a member ended in a way that its group restarts on, as long as there is a budget."""
     end = place.pod.exit if place.pod else None
     is_listed = end is not None and end.code in job.restart_exit_codes
     match place.rank.group.restart.policy:

@@ -13,7 +13,7 @@ from pliant.engine.ending import clearing, completed, failed, may_be_kept, order
 from pliant.engine.limits import life_left, time_left
 from pliant.engine.membership import staffing
 from pliant.engine.restarting import restarted
-from pliant.engine.rollup import has_changed, is_pressing, settles_in, summary
+from pliant.engine.rollup import at_the_end, has_changed, is_pressing, settles_in, summary
 from pliant.engine.roster import call_the_roll
 from pliant.engine.sizing import resized, sized, with_requests
 from pliant.engine.suspending import evacuation, resumed, suspended
@@ -68,7 +68,8 @@ def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: da
     """Clear away what is left; the end is announced once nothing is."""
     if (seen.pods or seen.services) and not may_be_kept(job, state):
         return Decision(actions=clearing(job, seen, state, now), look_again=patience_left(seen, now))
-    ended = replace(state, phase=verdict.phase, ended_at=now)
+    counts = at_the_end(state) if not seen.pods else state.counts
+    ended = replace(state, phase=verdict.phase, ended_at=now, counts=counts)
     return Decision(statuses={job.key: _status(ended, now)})
 
 

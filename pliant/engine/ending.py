@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from pliant.engine.calls import stuck_for_good
+from pliant.engine.calls import is_restartable, stuck_for_good
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.departure import departures
 from pliant.engine.limits import overrun
@@ -84,7 +84,7 @@ def _sentenced(case: Case, verdict: Verdict) -> Turn:
 
 def _failure(case: Case) -> Verdict | None:
     places = _by_time(case.roster.failed())
-    causes = [_cause(place, case.state) for place in places]
+    causes = [_cause(place, case) for place in places]
     if failure_reached(case.job, case.roster):
         by_node = _by_time(deciding(case.job, case.roster))[0].cause is Cause.NODE
         phase = Phase.NODE_FAIL if by_node else Phase.FAILED
@@ -105,11 +105,11 @@ def _creation_failure(case: Case) -> Verdict | None:
     return Verdict(phase=Phase.FAILED, message=message, at=case.now)
 
 
-def _cause(place: Place, state: EngineState) -> str:
+def _cause(place: Place, case: Case) -> str:
     """What happened, and why it was not mended."""
-    group = place.rank.group
-    if group.restart.limit is not None and state.group(group.name).spent >= group.restart.limit > 0:
-        return f"{failure_of(place)} and {group.name} has spent its {counted(group.restart.limit, 'restart')}"
+    limit = place.rank.group.restart.limit
+    if limit and is_restartable(case.job, place):
+        return f"{failure_of(place)} and {place.rank.group.name} has spent its {counted(limit, 'restart')}"
     return failure_of(place)
 
 

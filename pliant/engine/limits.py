@@ -15,7 +15,7 @@ def overrun(job: Job, state: EngineState, now: datetime) -> Verdict | None:
     if left is None or left > timedelta(0):
         return None
     if state.clock_from is None:
-        message = f"not all members ran within {job.start_limit} (startLimit)"
+        message = f"not all members ran within {job.start_limit} (startLimit): {state.message}"
     else:
         message = f"ran for {job.time_limit} (timeLimit)"
     return Verdict(phase=Phase.TIMEOUT, message=message, at=now, must_clear=True)

@@ -58,7 +58,7 @@ def _charged(job: Job, state: EngineState, call: Call, now: datetime) -> EngineS
     if call.is_free:
         return replace(state, groups=groups)
     avoided = state.avoided
-    if call.cause is Cause.NODE and call.place.pod is not None:
+    if call.cause is not Cause.APP and call.place.pod is not None:
         node = call.place.pod.node
         avoided = (*(each for each in avoided if each != node), node)[-MOST_AVOIDED:]
     return replace(state, groups=groups, restarted_group=group.name, avoided=avoided)

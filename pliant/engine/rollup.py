@@ -35,6 +35,14 @@ def summary(case: Case) -> EngineState:
     return current
 
 
+def at_the_end(state: EngineState) -> dict[str, GroupCounts]:
+    """The counts of a job that holds nothing any more: only ends are left to count."""
+    return {
+        name: replace(counts, pending=0, scheduled=0, active=0, restarting=0)
+        for name, counts in state.counts.items()
+    }
+
+
 def is_pressing(before: EngineState | None, after: EngineState) -> bool:
     """Whether a change must be told at once rather than when things have settled."""
     if before is None or _requests(before) != _requests(after):
@@ -77,7 +85,7 @@ def _message(case: Case, phase: Phase) -> str:
     places = case.roster.places
     wanted = [place for place in places if not place.standing.is_up]
     told = [f"cannot create {name}: {why}" for name, why in sorted(case.seen.refusals.items())]
-    told += troubles(wanted)
+    told += troubles(wanted) + _worries(case.roster)
     if told:
         return listing(told)
     if phase is Phase.RESTARTING:
@@ -86,6 +94,12 @@ def _message(case: Case, phase: Phase) -> str:
         return _message_of_those_up(case.roster)
     waiting = listing([place.title for place in wanted])
     return f"{counted(len(wanted), 'member')} of {len(places)} not up yet: {waiting}"
+
+
+def _worries(roster: Roster) -> list[str]:
+    """Nodes at fault under members that are not given up yet."""
+    shaky = [place.pod for place in roster.places if place.pod is not None and place.standing is Standing.RUNNING]
+    return list(dict.fromkeys(f"node {pod.node} {pod.fault.what}" for pod in shaky if pod.fault is not None))
 
 
 def _message_of_those_up(roster: Roster) -> str:

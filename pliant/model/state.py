@@ -161,7 +161,7 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     clock_spent: float = 0.0
     """Seconds that ran off before."""
     avoided: tuple[str, ...] = ()
-    """Nodes on which members were lost, the latest last; new pods keep off them where they can."""
+    """Nodes where members were lost or not created, the latest last; new pods keep off them where they can."""
     ended_at: Time | None = None
     written_at: Time | None = None
     verdict: Verdict | None = None

@@ -105,7 +105,7 @@ def test_a_job_that_never_came_up_is_over_in_time(phase: Phase) -> None:
     assert decided(job, seeing(make_pod(0)), NOON + MINUTE / 2).look_again == MINUTE / 2
     verdict = verdict_of(decided(job, seeing(make_pod(0)), NOON + MINUTE))
     assert (verdict.phase, verdict.must_clear) == (Phase.TIMEOUT, True)
-    assert verdict.message == "not all members ran within 0:01:00 (startLimit)"
+    assert verdict.message.startswith("not all members ran within 0:01:00 (startLimit): ")
 
 
 def test_the_limit_for_coming_up_is_known_from_the_first_look() -> None:
