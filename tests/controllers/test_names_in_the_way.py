@@ -18,11 +18,11 @@ from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, EVENTS, PODS, SERVICES, Resource
+from pliant.kube.resources import CONFIG_MAPS, CRDS, EVENTS, PODS, SERVICES, Resource
 from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
-CONTAINER = {"name": "main", "image": "train"}
+CONTAINER: dict[str, Any] = {"name": "main", "image": "train"}
 INTRUDERS: dict[Resource, dict[str, Any]] = {
     PODS: {
         "apiVersion": "v1",
@@ -55,8 +55,8 @@ async def operated() -> AsyncIterator[KubeClient]:
                 await running
 
 
-async def submit(client: KubeClient) -> None:
-    spec = {"replicaSpecs": {"w": {"replicas": 2, "template": {"spec": {"containers": [CONTAINER]}}}}}
+async def submit(client: KubeClient, container: dict[str, Any] = CONTAINER) -> None:
+    spec = {"replicaSpecs": {"w": {"replicas": 2, "template": {"spec": {"containers": [container]}}}}}
     meta = {"name": "demo", "namespace": "default"}
     await client.create(
         JOBS, "default", {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": meta, "spec": spec}
@@ -96,3 +96,27 @@ async def test_no_member_starts_without_its_name() -> None:
         await client.create(SERVICES, "default", INTRUDERS[SERVICES])
         await submit(client)
         assert await names(client, PODS) == ["demo-w-1"]
+
+
+@on_virtual_time
+async def test_no_member_starts_without_the_files_it_reads() -> None:
+    async with operated() as client:
+        ports = [{"containerPort": number} for number in range(10_000, 11_500)]
+        await submit(client, {**CONTAINER, "ports": ports})
+        [files] = await names(client, CONFIG_MAPS)
+        assert await names(client, PODS) == ["demo-w-0", "demo-w-1"]
+
+        await client.delete(CONFIG_MAPS, "default", files)
+        await client.create(
+            CONFIG_MAPS, "default", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": files}}
+        )
+        await client.delete(PODS, "default", "demo-w-0", grace=0)
+        await passing(timedelta(seconds=5))
+        assert await names(client, PODS) == ["demo-w-1"]
+        status = (await client.get(JOBS, "default", "demo"))["status"]
+        assert f"cannot create {files}: a ConfigMap of that name exists" in status["message"]
+
+        await client.delete(CONFIG_MAPS, "default", files)
+        await passing(timedelta(minutes=5))
+        assert await names(client, PODS) == ["demo-w-0", "demo-w-1"]
+        assert await names(client, CONFIG_MAPS) == [files]
