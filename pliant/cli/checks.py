@@ -123,6 +123,7 @@ def _value_problem(manifest: Manifest, field: str, message: str) -> Problem:
         said = f"`{word}` must be of type {kind[1]}, this is of type {kind[2]}"
         return manifest.problem(said, field, _TYPE_FIXES.get((kind[1], kind[2]), ""))
     said = re.sub(r"^(?:Invalid|Unsupported) value: (.*?): ", r"\1 is not allowed: ", said)
+    said = said.replace('supported values: "", ', "supported values: ")  # who means nothing writes nothing
     return manifest.problem(said, field, _value_fix(message))
 
 
