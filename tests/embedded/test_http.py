@@ -149,6 +149,21 @@ async def test_a_watcher_that_leaves_is_forgotten(door: Door) -> None:
     assert door.at.front._streams == set()
 
 
+async def test_a_reader_that_leaves_in_the_middle_is_no_error(
+    door: Door, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = KubeClient(door.transport)
+    for number in range(60):
+        await client.create(CONFIG_MAPS, "default", config(f"c{number:02}", data={"x": "y" * 900_000}))
+    let_in = {"Authorization": f"Bearer {TOKEN}"}
+    # More than the buffers on the way hold, so that the server has to wait for its reader.
+    async with door.session.get(f"{door.at.url}/api/v1/configmaps", headers=let_in) as answer:
+        await eventually(lambda: len(door.at.front._streams) == 1)
+        answer.close()
+    await eventually(lambda: not door.at.front._streams)
+    assert [record.getMessage() for record in caplog.records if record.name == "aiohttp.server"] == []
+
+
 async def eventually(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not holds():  # noqa: ASYNC110 - the other side of a socket sets no event here

@@ -123,7 +123,7 @@ class HttpFront:
                 self._streams.add(sending)
                 sending.add_done_callback(self._streams.discard)
             await response.write_eof()  # also when a shutdown ended the stream: its reader sees a clean end
-        except* ConnectionResetError:
+        except* ConnectionError:
             pass  # the reader left: nobody is there to be told
         return response
 
