@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,11 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
+from pliant.engine.outfit import LONGEST
 from pliant.errors import InvalidSpec
 from pliant.frameworks import framework_for
+from pliant.frameworks.generic import Generic
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.model.job import Job
 from pliant.model.observed import Seen
+from pliant.model.state import EngineState, Phase
 from tests.builders import NOON
 from tests.frontends.raw import raw_group, raw_job
 
@@ -23,16 +28,34 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-SPEC_FIELDS = AITrainingJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-GROUP_FIELDS = SPEC_FIELDS["properties"]["replicaSpecs"]["additionalProperties"]["properties"]
-POD_FIELDS = GROUP_FIELDS["template"]["properties"]["spec"]["properties"]
-CONTAINER_FIELDS = POD_FIELDS["containers"]["items"]["properties"]
-STATUS_FIELDS = AITrainingJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+SCHEMA = AITrainingJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+SPEC_FIELDS = sorted(SCHEMA["spec"]["properties"])
+GROUP_FIELDS = sorted(SCHEMA["spec"]["properties"]["replicaSpecs"]["additionalProperties"]["properties"])
+STATUS_FIELDS = sorted(SCHEMA["status"]["properties"])
+# Of pods and containers only what pods are made from: all else is for the API server to judge.
+POD_FIELDS = ["containers", "initContainers", "volumes", "affinity", "hostNetwork", "dnsPolicy", "restartPolicy"]
+CONTAINER_FIELDS = ["name", "env", "ports", "volumeMounts"]
+AFFINITY = ["nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"]
 
 
-def some(fields: Any, *, fixed: dict[str, Any] | None = None) -> st.SearchStrategy[dict[str, Any]]:
+class LongWinded(Generic):
+    """Tells so much that it takes a file."""
+
+    def shared(self, job: Job) -> Mapping[str, str]:
+        return {"ALL": "x" * (LONGEST + 1)}
+
+
+def nested(*fields: str) -> st.SearchStrategy[Any]:
+    """Anything, at any depth along these fields."""
+    if not fields:
+        return ANYTHING
+    return ANYTHING | nested(*fields[1:]).map(lambda inner: {fields[0]: inner})
+
+
+def some(fields: list[str], fixed: dict[str, Any] | None = None) -> st.SearchStrategy[dict[str, Any]]:
     """A few fields that exist, with anything in them, beside those that make sense."""
-    wild = st.dictionaries(st.sampled_from(sorted(fields)), ANYTHING, max_size=2)
+    listed = st.lists(ANYTHING | st.fixed_dictionaries({"name": ANYTHING}), min_size=1, max_size=2)
+    wild = st.dictionaries(st.sampled_from(fields), ANYTHING | listed | nested(*AFFINITY), min_size=1, max_size=2)
     return wild.map(lambda chosen: {**(fixed or {}), **chosen})
 
 
@@ -40,33 +63,32 @@ def some(fields: Any, *, fixed: dict[str, Any] | None = None) -> st.SearchStrate
 def nearly_jobs(draw: st.DrawFn) -> dict[str, Any]:
     """Jobs in which one level, any of them, holds nonsense."""
     level = draw(st.sampled_from(["spec", "group", "template", "pod", "container"]))
-    container = {"name": "main", "image": "x"}
+    here: Any = {"name": "main", "image": "x"}
     if level == "container":
-        container = draw(some(CONTAINER_FIELDS, fixed=container))
-    pod: Any = {"containers": [container]}
+        here = draw(some(CONTAINER_FIELDS, here))
+    here = {"containers": [here]}
     if level == "pod":
-        pod = draw(some(POD_FIELDS, fixed=pod))
-    template: Any = {"spec": pod}
+        here = draw(some(POD_FIELDS, here))
+    here = {"spec": here}
     if level == "template":
-        template = draw(some(["metadata", "spec"], fixed=template))
-    group: Any = {"template": template}
+        here = draw(some(["metadata", "spec"], here) | nested("metadata", "labels").map(lambda it: {**here, **it}))
+    here = {"template": here}
     if level == "group":
-        group = draw(some(GROUP_FIELDS, fixed=group))
-    spec: Any = {"replicaSpecs": {"worker": group}}
-    if level == "spec":
-        spec = draw(some(SPEC_FIELDS["properties"], fixed=spec))
-    return {**raw_job(), "spec": spec}
+        here = draw(some(GROUP_FIELDS, here))
+    here = {"replicaSpecs": {"worker": here}}
+    return {**raw_job(), "spec": draw(some(SPEC_FIELDS, here)) if level == "spec" else here}
 
 
-def judged(raw: dict[str, Any]) -> Job | None:
-    """The job, and a first decision about it; None if it was refused by the name of a field."""
-    frontend = AITrainingJob()
+def judged(raw: dict[str, Any]) -> None:
+    """Parse an object, unless it is refused by the name of a field, and decide about it in several moods."""
     try:
-        job = frontend.parse(raw)
+        job = AITrainingJob().parse(raw)
     except InvalidSpec:
-        return None
-    decide(job, Seen(), framework_for(job.framework), NOON + timedelta(seconds=5))
-    return job
+        return
+    later = NOON + timedelta(seconds=5)
+    decide(job, Seen(), framework_for(job.framework), later)
+    memory = EngineState(phase=Phase.PENDING, started_at=NOON, avoided=("a-bad-node",))
+    decide(replace(job, state=memory), Seen(), LongWinded(), later)
 
 
 @given(ANYTHING)
@@ -81,11 +103,12 @@ def test_any_spec_is_read_or_refused(spec: Any) -> None:
 
 
 @given(nearly_jobs())
+@example(raw_job({"worker": raw_group({"name": "main", "volumeMounts": 5})}))
 def test_any_field_of_a_spec_is_read_or_refused(raw: dict[str, Any]) -> None:
     judged(raw)
 
 
-@given(ANYTHING | some(STATUS_FIELDS["properties"], fixed={"phase": "Running"}))
+@given(ANYTHING | some(STATUS_FIELDS, {"phase": "Running"}))
 @example("done")
 @example(["done"])
 @example({"phase": 5, "conditions": 7})
