@@ -71,7 +71,7 @@ def nearly_jobs(draw: st.DrawFn) -> dict[str, Any]:
         here = draw(some(POD_FIELDS, here))
     here = {"spec": here}
     if level == "template":
-        here = draw(some(["metadata", "spec"], here) | nested("metadata", "labels").map(lambda it: {**here, **it}))
+        here = draw(some(["metadata", "spec"], here) | st.builds(dict, st.just(here), metadata=nested("labels")))
     here = {"template": here}
     if level == "group":
         here = draw(some(GROUP_FIELDS, here))
