@@ -8,6 +8,7 @@ from datetime import timedelta
 from pliant.engine.decide import decide
 from pliant.engine.limits import time_left
 from pliant.engine.sizing import wanted_size, with_requests
+from pliant.engine.suspending import seconds_run
 from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent
 from pliant.model.job import CleanPolicy, RestartScope
 from pliant.model.labels import INDEX, REPLICA, member_name
@@ -38,9 +39,10 @@ def nobody_is_made_where_somebody_is(world: World, decision: Decision) -> None:
 
 
 def nobody_is_made_who_is_done(world: World, decision: Decision) -> None:
-    """Whoever has ended does not train again unless restarted."""
+    """Whoever has done their work does it again only if restarted since."""
     for group, index in _places(decision):
-        assert world.job.state is None or index not in world.job.state.group(group).finished
+        name = member_name(world.job.key, group, index)
+        assert name not in world.done or world.done[name] < world.restarts_of(group)
 
 
 def generations_never_meet(world: World, decision: Decision) -> None:
@@ -131,17 +133,24 @@ def intents_stand_alone(world: World, decision: Decision) -> None:
 
 
 def nothing_learned_is_lost(world: World, decision: Decision) -> None:
-    """Attempts and charges only grow, the clock never runs back, and the story stays short."""
+    """Attempts and charges only grow, and the story stays short."""
     before = world.job.state
     for after in _after(decision):
         assert len(after.timeline) <= 24
         if before is None:
             continue
         assert after.restarts >= before.restarts
-        assert after.clock_spent >= before.clock_spent
         for name in before.groups.keys() & after.groups.keys():
             assert after.group(name).attempt >= before.group(name).attempt
             assert after.group(name).spent >= before.group(name).spent
+
+
+def the_clock_runs_true(world: World, decision: Decision) -> None:
+    """What has run off stays the same whatever is decided, and nothing runs off while suspended."""
+    for after in _after(decision):
+        before = world.job.state
+        assert before is None or seconds_run(after, world.now) == seconds_run(before, world.now)
+        assert after.phase is not Phase.SUSPENDED or after.clock_from is None
 
 
 def time_is_kept(world: World, decision: Decision) -> None:
@@ -185,6 +194,7 @@ LAWS = (
     members_are_announced_before_they_start,
     intents_stand_alone,
     nothing_learned_is_lost,
+    the_clock_runs_true,
     time_is_kept,
     no_wake_up_is_lost,
     the_order_of_pods_is_irrelevant,
@@ -204,6 +214,7 @@ def check_at_rest(world: World) -> None:
     if world.is_gone:
         return
     state = world.memory
+    assert state.phase is not Phase.TERMINATING, "an end that never comes"
     is_kept = world.job.clean is CleanPolicy.NONE and not (state.verdict is not None and state.verdict.must_clear)
     if state.phase is Phase.SUSPENDED or (state.phase.is_final and not is_kept):
         assert world.pods == {}
@@ -222,7 +233,9 @@ def _check_places(world: World, state: EngineState) -> None:
             name = member_name(world.job.key, group.name, index)
             wanted.add(name)
             assert name in world.pods or index in memory.finished, f"nobody at {name}"
-            assert name not in world.pods or world.pods[name].attempt >= memory.wanted_attempt(index)
+            pod = world.pods.get(name)
+            assert pod is None or pod.attempt >= memory.wanted_attempt(index)
+            assert pod is None or index in memory.finished or not (pod.is_leaving or pod.disruption)
     assert set(world.pods) <= wanted
     assert set(world.services) == wanted
 

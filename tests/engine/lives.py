@@ -52,16 +52,16 @@ def groups(draw: st.DrawFn, name: str, rule: st.SearchStrategy[RestartRule], lea
 def jobs(draw: st.DrawFn, *, has_limits: bool = False) -> Job:
     """Any job; one with limits in time has all of them."""
     names = ("worker", "ps")[: draw(st.integers(1, 2))]
-    limits = {"time_limit": spans, "start_limit": spans, "time_to_live": spans} if has_limits else {}
-    return make_job(
+    limits = ("time_limit", "start_limit", "time_to_live") if has_limits else ()
+    job = make_job(
         *(draw(groups(name, rules)) for name in names),
         complete=draw(ends),
         fail=draw(ends),
         clean=draw(st.sampled_from(CleanPolicy)),
         exit_codes=(137,),
         is_fault_tolerant=draw(st.booleans()),
-        **{name: draw(span) for name, span in limits.items()},
     )
+    return replace(job, **{name: draw(spans) for name in limits})
 
 
 @st.composite

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,7 @@ DEVICE = NodeFault(what="has a device fault (GPUUnhealthy)", since=NOON - GRACE,
 ON_NODE_FAIL = restarting(policy=RestartPolicy.ON_NODE_FAIL)
 
 
-def on_node(
-    index: int, fault: NodeFault | None, phase: PodPhase = PodPhase.RUNNING, **fields: object
-) -> ObservedPod:
+def on_node(index: int, fault: NodeFault | None, phase: PodPhase = PodPhase.RUNNING, **fields: Any) -> ObservedPod:
     return make_pod(index, phase, fault=fault, node="n1", **fields)
 
 

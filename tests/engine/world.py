@@ -53,6 +53,8 @@ class World:
     phases: list[Phase] = field(default_factory=list)
     created: list[tuple[str, int]] = field(default_factory=list)
     """Every pod ever made: its name and attempt; those of members retired since are struck off."""
+    done: dict[str, int] = field(default_factory=dict)
+    """Members that have done their work, and how many restarts their group had seen by then."""
     events: list[EmitEvent] = field(default_factory=list)
     is_gone: bool = False
     """Whether the job itself was taken away."""
@@ -107,6 +109,7 @@ class World:
     def _strike_off(self, name: str) -> None:
         """Whoever fills a place that was given up is a new member, whose attempts are counted afresh."""
         self.created = [made for made in self.created if made[0] != name]
+        self.done.pop(name, None)
 
     def _do(self, action: Action) -> None:
         match action:
@@ -193,6 +196,13 @@ class World:
         phase = PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
         end = Exit(code=code, container="trainer")
         self.pods[pod.name] = replace(pod, phase=phase, exit=end, finished_at=self.now)
+        is_wanted = self.job.state is None or pod.attempt >= self.memory.group(pod.group).wanted_attempt(pod.index)
+        if code == 0 and is_wanted:
+            self.done[pod.name] = self.restarts_of(pod.group)
+
+    def restarts_of(self, group: str) -> int:
+        """Restarts of a group so far, charged or free."""
+        return sum(self.memory.group(group).restarts.values()) if self.job.state else 0
 
     # What people and the cluster do.
 

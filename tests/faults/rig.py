@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -22,13 +23,16 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
 from pliant.kube.transport import Reply, Request, Transport
 from pliant.model.labels import ATTEMPT
+from pliant.model.rules import Rules
 from tests import virtual_time
 from tests.faults.seam import Faulty, Mortal, Straggling
-from tests.faults.stand_in_node import Script, StandInNode
+from tests.faults.stand_in_node import Script, StandInNodes
 
 JOBS = Resource(AITrainingJob.group, AITrainingJob.version, AITrainingJob.plural, AITrainingJob.kind)
 LONG_ENOUGH = 150.0
 """Virtual seconds after which every scenario has come to rest, crashes included."""
+
+BRIEF = Rules(node_grace=timedelta(seconds=2), creating_duration=timedelta(seconds=3))
 
 UserActs = Callable[[KubeClient], Coroutine[Any, Any, None]]
 
@@ -40,6 +44,7 @@ class Scenario:
     spec: dict[str, Any]
     script: Script
     user: UserActs | None = None
+    rules: Rules = BRIEF
 
 
 @dataclass(kw_only=True)
@@ -107,12 +112,12 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
         client = KubeClient(DirectTransport(api))
         await client.create(CRDS, None, AITrainingJob().crd())
         await client.create(JOBS, "default", _manifest(scenario.spec))
-        stand_in = StandInNode(client, scenario.script)
+        stand_in = StandInNodes(client, scenario.script)
         await stand_in.register()
         node = asyncio.create_task(stand_in.run())
         user = asyncio.create_task(scenario.user(client)) if scenario.user else None
         mortal = mortal_over(ledger)
-        operators = asyncio.create_task(_operators(mortal, ledger, clock))
+        operators = asyncio.create_task(_operators(mortal, ledger, clock, scenario.rules))
         await asyncio.sleep(LONG_ENOUGH)
         if user is not None:
             await user
@@ -124,13 +129,13 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
         return Run(end=end, writes=mortal.writes, made=ledger.made, late_writes=ledger.late_writes)
 
 
-async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.VirtualClock) -> None:
+async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.VirtualClock, rules: Rules) -> None:
     """The first operator until it dies, then a second one for good."""
     async with asyncio.TaskGroup() as tasks:
-        first = tasks.create_task(Operator(KubeClient(mortal), clock).run())
+        first = tasks.create_task(Operator(KubeClient(mortal), clock, rules=rules).run())
         await mortal.died.wait()
         first.cancel()
-        await Operator(KubeClient(ledger), clock).run()
+        await Operator(KubeClient(ledger), clock, rules=rules).run()
 
 
 def _manifest(spec: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +161,10 @@ async def _end(client: KubeClient) -> End:
     )
 
 
+WHENEVER = ("restartedAt", "streak", "streakFrom", "stuckFrom")
+"""What is remembered about times, and what follows from them."""
+
+
 def _essence(status: dict[str, Any]) -> dict[str, Any]:
     """A status without what legitimately differs between two runs: the times."""
     memory = status.get("pliant") or {}
@@ -163,7 +172,7 @@ def _essence(status: dict[str, Any]) -> dict[str, Any]:
     return {
         **{key: status.get(key) for key in kept},
         "groups": {
-            name: {key: _timeless(value) for key, value in group.items() if key not in ("restartedAt", "streak", "streakFrom")}
+            name: {key: _timeless(value) for key, value in group.items() if key not in WHENEVER}
             for name, group in (memory.get("groups") or {}).items()
         },
         "story": [moment["what"] for moment in memory.get("timeline") or ()],

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
+from datetime import timedelta
 from typing import Any
 
-from pliant.kube.client import KubeClient
-from pliant.kube.resources import PODS
-from tests.faults.rig import JOBS, Scenario
-from tests.faults.stand_in_node import FOR_EVER, Script
+from pliant.model.rules import Rules
+from tests.faults.acts import (
+    annotate,
+    break_gpu,
+    delete_job,
+    delete_pod,
+    edit_to,
+    evict,
+    in_turn,
+    lose_node,
+    scale_to,
+    suspend,
+)
+from tests.faults.rig import BRIEF, Scenario
+from tests.faults.stand_in_node import FOR_EVER, Script, Stuck
 
 
 def group(size: int = 2, **fields: Any) -> dict[str, Any]:
@@ -28,29 +39,13 @@ def fails_at_first(index_of_bad: int, code: int = 1, good: int = 0) -> Script:
     return lambda name, index, attempt: code if index == index_of_bad and attempt == 0 else good
 
 
+def asking_for_gpus(fields: dict[str, Any]) -> dict[str, Any]:
+    fields["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    return fields
+
+
 def servers_run_on(workers: Script) -> Script:
     return lambda name, index, attempt: FOR_EVER if name == "ps" else workers(name, index, attempt)
-
-
-async def scale_to(client: KubeClient, size: int, after: float) -> None:
-    await asyncio.sleep(after)
-    await client.patch(JOBS, "default", "demo", {"spec": {"replicas": size}}, subresource="scale")
-
-
-async def edit_to(client: KubeClient, size: int, after: float) -> None:
-    await asyncio.sleep(after)
-    change = {"spec": {"replicaSpecs": {"worker": {"replicas": size}}}}
-    await client.patch(JOBS, "default", "demo", change)
-
-
-async def delete_job(client: KubeClient, after: float) -> None:
-    await asyncio.sleep(after)
-    await client.delete(JOBS, "default", "demo")
-
-
-async def delete_pod(client: KubeClient, name: str, after: float) -> None:
-    await asyncio.sleep(after)
-    await client.delete(PODS, "default", name)
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -119,5 +114,105 @@ SCENARIOS: dict[str, Scenario] = {
         spec={"replicaSpecs": {"worker": group()}},
         script=all_end_with(FOR_EVER),
         user=lambda client: delete_pod(client, "demo-worker-1", after=20.0),
+    ),
+    "a node is lost and its member restarted": Scenario(
+        spec={"replicaSpecs": {"worker": restarting("Pod", policy="OnNodeFail")}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: lose_node(client, "node-1", after=12.0),
+    ),
+    "a node is lost and everybody restarted": Scenario(
+        spec={"replicaSpecs": {"ps": group(1), "worker": restarting("All", policy="Always")}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: lose_node(client, "node-1", after=12.0),
+    ),
+    "a node is lost and the job with it": Scenario(
+        spec={"replicaSpecs": {"worker": group(3)}, "cleanPodPolicy": "None"},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: lose_node(client, "node-2", after=12.0),
+    ),
+    "a GPU breaks": Scenario(
+        spec={"replicaSpecs": {"worker": asking_for_gpus(restarting("Replica", policy="OnNodeFail"))}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: break_gpu(client, "node-0", after=12.0),
+    ),
+    "nodes or listed exit codes restart": Scenario(
+        spec={
+            "replicaSpecs": {"worker": restarting("Pod", limit=3, policy="OnNodeFailWithExitCode")},
+            "restartingExitCode": "137",
+        },
+        script=fails_at_first(0, code=137, good=FOR_EVER),
+        # By then both members are there.
+        user=lambda client: lose_node(client, "node-1", after=12.0),
+    ),
+    "a container cannot be created at first": Scenario(
+        spec={"replicaSpecs": {"worker": group()}},
+        script=lambda name, index, attempt: Stuck() if index == 1 and attempt == 0 else 0,
+    ),
+    "a container can never be created": Scenario(
+        spec={"replicaSpecs": {"worker": restarting("All")}},
+        script=lambda name, index, attempt: Stuck("CreateContainerError") if index == 1 else FOR_EVER,
+        rules=Rules(creating_duration=BRIEF.creating_duration, creating_fails=True),
+    ),
+    "a member is evicted": Scenario(
+        spec={"replicaSpecs": {"worker": restarting("All", limit=0)}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: evict(client, "demo-worker-1", after=12.0),
+    ),
+    "a member is lost for good and the others go on": Scenario(
+        spec={"replicaSpecs": {"worker": group(3, minReplicas=1, maxReplicas=3)}, "faultTolerant": True},
+        script=lambda name, index, attempt: (0, FOR_EVER, 1)[index],
+        user=lambda client: lose_node(client, "node-1", after=12.0),
+    ),
+    "time is up": Scenario(
+        spec={"replicaSpecs": {"worker": group()}, "timeLimit": 10, "cleanPodPolicy": "None"},
+        script=all_end_with(FOR_EVER),
+    ),
+    "it never comes up": Scenario(
+        spec={"replicaSpecs": {"worker": group()}, "startLimit": 10},
+        script=lambda name, index, attempt: Stuck() if index == 1 else FOR_EVER,
+        rules=Rules(creating_duration=timedelta(hours=1)),
+    ),
+    "suspended and resumed": Scenario(
+        spec={"replicaSpecs": {"ps": group(1, completePolicy="None"), "worker": group()}},
+        script=servers_run_on(lambda name, index, attempt: 0 if index == 0 or attempt else FOR_EVER),
+        user=lambda client: in_turn(suspend(client, True, after=12.0), suspend(client, False, after=8.0)),
+    ),
+    "suspended from the start": Scenario(
+        spec={"replicaSpecs": {"worker": group()}, "suspend": True},
+        script=all_end_with(0),
+        user=lambda client: suspend(client, False, after=12.0),
+    ),
+    "resumed while the last ones leave": Scenario(
+        spec={"replicaSpecs": {"worker": group()}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: in_turn(suspend(client, True, after=12.0), suspend(client, False, after=0.25)),
+    ),
+    "ended by an annotation": Scenario(
+        spec={"replicaSpecs": {"worker": group()}, "cleanPodPolicy": "None"},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: annotate(client, "example.com/Failed", "enough", after=12.0),
+    ),
+    "preempted while restarting": Scenario(
+        spec={"replicaSpecs": {"worker": restarting("All")}},
+        script=fails_at_first(0, good=FOR_EVER),
+        user=lambda client: annotate(client, "preempted", "make room", after=2.5),
+    ),
+    "kept for a while and then gone": Scenario(
+        spec={"replicaSpecs": {"worker": group()}, "ttlSecondsAfterFinished": 5}, script=all_end_with(0)
+    ),
+    "scaled, and then edited": Scenario(
+        spec={"replicaSpecs": {"worker": group()}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: in_turn(scale_to(client, 4, after=12.0), edit_to(client, 3, after=8.0)),
+    ),
+    "edited, and then scaled in": Scenario(
+        spec={"replicaSpecs": {"worker": group(2, minReplicas=1, maxReplicas=4)}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: in_turn(edit_to(client, 4, after=12.0), scale_to(client, 0, after=8.0)),
+    ),
+    "scaled in while restarting": Scenario(
+        spec={"replicaSpecs": {"worker": restarting("All", size=3)}},
+        script=fails_at_first(0, good=FOR_EVER),
+        user=lambda client: edit_to(client, 2, after=2.5),
     ),
 }

@@ -1,45 +1,62 @@
-"""A node that runs no processes: pods come up and end as a script says, through the API alone."""
+"""Nodes that run no processes: pods come up and end as a script says, through the API alone."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from pliant.embedded.server.lifecycle import timestamp
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
-from pliant.kube.objects import Pod
+from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import NODES, PODS
 from pliant.model.labels import ATTEMPT, INDEX, REPLICA
+from tests.virtual_time import VirtualClock
 
-NAME = "node-0"
+NAMES = ("node-0", "node-1", "node-2")
 BIRTH = 0.2
 LIFE = 2.0
 GRACE = 0.5
 FOR_EVER = -1
 
-Script = Callable[[str, int, int], int]
-"""Group, index and attempt of a pod to the exit code it ends with."""
+
+@dataclass(frozen=True)
+class Stuck:
+    """A container that cannot be created, and the reason the node gives."""
+
+    reason: str = "ErrImagePull"
 
 
-class StandInNode:
-    """Binds, starts, ends and removes pods on virtual time; what it does depends on nothing but the script."""
+Script = Callable[[str, int, int], int | Stuck]
+"""Group, index and attempt of a pod to the exit code it ends with, or why it cannot start."""
+
+
+class StandInNodes:
+    """Bind, start, end and remove pods on virtual time; what they do depends on nothing but the script."""
 
     def __init__(self, client: KubeClient, script: Script) -> None:
         self._client = client
         self._script = script
         self._pods = Informer(client, PODS, Pod, on_change=self._changed)
+        self._nodes = Informer(client, NODES, Node)
         self._changes: asyncio.Queue[Pod] = asyncio.Queue()
         self._known: set[tuple[str, str]] = set()
 
     async def register(self) -> None:
-        """Make the node known."""
-        await self._client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NAME}})
+        """Make the nodes known."""
+        for name in NAMES:
+            await self._client.create(
+                NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+            )
 
     async def run(self) -> None:
         """Look after every pod until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._nodes.run())
+            await self._nodes.wait_synced()
             tasks.create_task(self._pods.run())
             while True:
                 pod = await self._changes.get()
@@ -52,21 +69,39 @@ class StandInNode:
         if new is not None:
             self._changes.put_nowait(new)
 
+    def _is_up(self, name: str) -> bool:
+        node = self._nodes.store.get("", name)
+        conditions = node.status.conditions if node is not None else ()
+        return not any(each.type == "Ready" and each.status != "True" for each in conditions)
+
+    def _place(self, pod: Pod) -> str:
+        """The first node that works, beginning with another one for each place and attempt."""
+        first = int(pod.metadata.labels[INDEX]) + int(pod.metadata.labels[ATTEMPT])
+        order = [NAMES[(first + number) % len(NAMES)] for number in range(len(NAMES))]
+        return next(name for name in order if self._is_up(name))
+
     async def _live(self, pod: Pod) -> None:
         labels = pod.metadata.labels
-        code = self._script(labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT]))
+        fate = self._script(labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT]))
+        node = self._place(pod)
         try:
-            target = {"target": {"kind": "Node", "name": NAME}}
+            target = {"target": {"kind": "Node", "name": node}}
             await self._client.create(
                 PODS, pod.metadata.namespace, target, subresource="binding", name=pod.metadata.name
             )
             await asyncio.sleep(BIRTH)
+            if isinstance(fate, Stuck):
+                await self._report(
+                    pod, "Pending", {"waiting": {"reason": fate.reason, "message": "no such image"}}
+                )
+                return
             await self._report(pod, "Running", {"running": {"startedAt": "2030-01-01T00:00:00Z"}})
-            if code != FOR_EVER:
+            if fate != FOR_EVER:
                 # Later members end a little later, so that who is first is never left to chance.
                 await asyncio.sleep(LIFE + 0.1 * int(labels[INDEX]))
-                ended = {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}
-                await self._report(pod, "Failed" if code else "Succeeded", {"terminated": ended})
+                ended = {"exitCode": fate, "reason": "Completed" if fate == 0 else "Error"}
+                if self._is_up(node):
+                    await self._report(pod, "Failed" if fate else "Succeeded", {"terminated": ended})
         except (NotFound, Conflict, Invalid):
             return  # it left, or is another by now, whose uid cannot be patched
 
@@ -79,7 +114,7 @@ class StandInNode:
             "restartCount": 0,
             "state": state,
         }
-        status = {"phase": phase, "containerStatuses": [trainer]}
+        status = {"phase": phase, "startTime": timestamp(VirtualClock().now()), "containerStatuses": [trainer]}
         await self._client.patch(
             PODS,
             pod.metadata.namespace,
@@ -90,6 +125,8 @@ class StandInNode:
 
     async def _leave(self, pod: Pod) -> None:
         await asyncio.sleep(GRACE)
+        if not self._is_up(pod.spec.node_name):
+            return  # nobody is there to see it off
         try:
             await self._client.delete(
                 PODS, pod.metadata.namespace, pod.metadata.name, uid=pod.metadata.uid, grace=0
