@@ -18,6 +18,9 @@ class Case:
     """One job at one moment."""
 
     job: Job
+    """With its groups at the sizes that are acted upon."""
+    asked: Job
+    """As its author has it by now."""
     seen: Seen
     state: EngineState
     roster: Roster

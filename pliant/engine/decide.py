@@ -35,8 +35,8 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     if state.verdict is not None:
         return _closing(job, seen, state, state.verdict, now)
 
-    job = sized(job, state)
-    case = Case(job=job, seen=seen, state=state, roster=call_the_roll(job, seen, state, now), now=now)
+    asked, job = job, sized(job, state)
+    case = Case(job=job, asked=asked, seen=seen, state=state, roster=call_the_roll(job, seen, state, now), now=now)
     if (turn := _turn(case)) is not None:
         return _intent(turn, now)
     if state.phase is Phase.SUSPENDED:

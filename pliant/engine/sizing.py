@@ -35,7 +35,7 @@ def resized(case: Case) -> Turn | None:
     """Take on the sizes that are wanted by now; whoever has to leave is forgotten, not counted as failed."""
     changes = [
         (group, memory, wanted)
-        for group in case.job.groups
+        for group in case.asked.groups
         if (memory := case.state.group(group.name)).size != (wanted := wanted_size(group, memory))
     ]
     if not changes:

@@ -145,6 +145,13 @@ def nothing_learned_is_lost(world: World, decision: Decision) -> None:
             assert after.group(name).spent >= before.group(name).spent
 
 
+def nobody_is_remembered_who_is_gone(world: World, decision: Decision) -> None:
+    """What is known of members is forgotten when their places are given up."""
+    for memory in (memory for after in _after(decision) for memory in after.groups.values()):
+        assert memory.size is not None
+        assert all(index < memory.size for index in (*memory.finished, *memory.index_floors))
+
+
 def the_clock_runs_true(world: World, decision: Decision) -> None:
     """What has run off stays the same whatever is decided, and nothing runs off while suspended."""
     for after in _after(decision):
@@ -194,6 +201,7 @@ LAWS = (
     members_are_announced_before_they_start,
     intents_stand_alone,
     nothing_learned_is_lost,
+    nobody_is_remembered_who_is_gone,
     the_clock_runs_true,
     time_is_kept,
     no_wake_up_is_lost,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Order, RestartPolicy, RestartRule, RestartScope
@@ -14,6 +15,9 @@ from pliant.model.state import Phase, Requester
 from tests.builders import make_group, make_job
 from tests.engine.laws import check, check_at_rest
 from tests.engine.world import BRIEF, NODES, OVER, Ending, Obstacle, World
+
+many = settings(max_examples=10 * settings().max_examples)
+"""Ten times as many examples as for other properties: the laws are cheap to try and dear to break."""
 
 History = list[tuple[str, int]]
 DAILY = ("all step", "all step", "all step", "step", "decide", "wait")
@@ -52,16 +56,18 @@ def groups(draw: st.DrawFn, name: str, rule: st.SearchStrategy[RestartRule], lea
 def jobs(draw: st.DrawFn, *, has_limits: bool = False) -> Job:
     """Any job; one with limits in time has all of them."""
     names = ("worker", "ps")[: draw(st.integers(1, 2))]
-    limits = ("time_limit", "start_limit", "time_to_live") if has_limits else ()
-    job = make_job(
+    limits = spans if has_limits else st.none()
+    return make_job(
         *(draw(groups(name, rules)) for name in names),
         complete=draw(ends),
         fail=draw(ends),
         clean=draw(st.sampled_from(CleanPolicy)),
         exit_codes=(137,),
         is_fault_tolerant=draw(st.booleans()),
+        time_limit=draw(limits),
+        start_limit=draw(limits),
+        time_to_live=draw(limits),
     )
-    return replace(job, **{name: draw(spans) for name in limits})
 
 
 @st.composite

@@ -24,6 +24,7 @@ from tests.engine.lives import (
     histories,
     jobs,
     live,
+    many,
     mend,
     restarting_jobs,
     world_of,
@@ -40,22 +41,26 @@ def has_ended(world: World) -> bool:
     return world.is_gone or world.memory.phase.is_final or not has_members
 
 
+@many
 @given(jobs(), codes, histories(longest=50))
 def test_a_job_comes_to_its_end_though_cut_off_after_any_write(job: Job, script: list[int], days: History) -> None:
     assert has_ended(come_to_rest(live(world_of(job, script), days)))
 
 
+@many
 @given(restarting_jobs(), codes_of_some_that_run_on, histories("remove", longest=50))
 def test_restarts_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     come_to_rest(live(world_of(job, script), days))
 
 
+@many
 @given(jobs(), codes, histories("node", "device", "evict", "remove", "wait long"))
 def test_nodes_that_fail_and_recover_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     world = come_to_rest(live(world_of(job, script), days))
     assert has_ended(come_to_rest(mend(world)))
 
 
+@many
 @given(
     st.one_of(jobs(), restarting_jobs()), codes_of_some_that_run_on, histories("scale", "edit", "bound", "remove")
 )
@@ -63,6 +68,7 @@ def test_resizes_keep_the_laws(job: Job, script: list[int], days: History) -> No
     come_to_rest(live(world_of(job, script), days))
 
 
+@many
 @given(any_jobs, codes, histories("suspend", "resume", "resume", "edit", "node"))
 def test_suspensions_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     world = come_to_rest(live(world_of(job, script), days))
@@ -70,6 +76,7 @@ def test_suspensions_keep_the_laws(job: Job, script: list[int], days: History) -
     assert has_ended(come_to_rest(mend(world)))
 
 
+@many
 @given(jobs(has_limits=True), codes_of_some_that_run_on, histories("limit", "wait long", "suspend", "resume"))
 def test_limits_in_time_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     world = come_to_rest(live(world_of(job, script), days))
@@ -78,6 +85,7 @@ def test_limits_in_time_keep_the_laws(job: Job, script: list[int], days: History
     assert world.is_gone or world.memory.phase is Phase.SUSPENDED, "the limits end every job, and then it goes"
 
 
+@many
 @given(jobs(), codes, obstacles, st.booleans(), histories("wait long", "wait", "suspend", "resume"))
 def test_containers_that_cannot_be_created_keep_the_laws(
     job: Job, script: list[int], hindrances: set[int], is_strict: bool, days: History
@@ -86,11 +94,13 @@ def test_containers_that_cannot_be_created_keep_the_laws(
     assert has_ended(come_to_rest(mend(world)))
 
 
+@many
 @given(jobs(has_limits=True), codes, histories("order", "clean", "wait long", "node", "suspend", "resume"))
 def test_ends_of_every_kind_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     come_to_rest(live(world_of(job, script), days))
 
 
+@many
 @given(jobs(), codes_of_some_that_run_on, obstacles, st.booleans(), histories(*MISCHIEF))
 def test_all_troubles_together_keep_the_laws(
     job: Job, script: list[int], hindrances: set[int], is_strict: bool, days: History
@@ -99,6 +109,7 @@ def test_all_troubles_together_keep_the_laws(
     come_to_rest(mend(world))
 
 
+@many
 @given(jobs(), st.sets(st.integers(0, 2)))
 def test_a_member_that_ended_is_not_made_again_though_its_pod_is_lost(job: Job, ended: set[int]) -> None:
     world = World(job, lambda pod: 0 if pod.index in ended else -1)
@@ -108,6 +119,7 @@ def test_a_member_that_ended_is_not_made_again_though_its_pod_is_lost(job: Job, 
     come_to_rest(world)
 
 
+@many
 @given(jobs(), histories("remove", "evict"))
 def test_members_taken_away_come_back_and_cost_nothing(job: Job, days: History) -> None:
     world = come_to_rest(live(World(job, lambda pod: -1), days))
@@ -117,6 +129,7 @@ def test_members_taken_away_come_back_and_cost_nothing(job: Job, days: History) 
     assert Phase.RESTARTING not in world.phases
 
 
+@many
 @given(jobs(), st.booleans())
 def test_a_job_brought_up_costs_two_status_writes_and_then_none(job: Job, is_suspended: bool) -> None:
     world = World(job, lambda pod: -1, now=NOON)

@@ -164,3 +164,10 @@ def test_retired_members_of_an_older_generation_hold_up_the_next_one() -> None:
     job = make_job(asking(1), state=of_workers(size=1, attempt=1, job_floor=1))
     assert names(decided(job, seeing(make_pod(2, is_leaving=True))), CreatePod) == []
     assert names(decided(job, seeing(make_pod(2, attempt=1, is_leaving=True))), CreatePod) == ["demo-worker-0"]
+
+
+def test_a_size_that_nobody_asked_for_follows_the_bounds_both_ways() -> None:
+    """Without `replicas` a group has its least size."""
+    for least in (3, 1):
+        job = make_job(make_group(size=least, least=least), state=of_workers(size=2))
+        assert intent_of(decided(job)).group("worker").size == least
