@@ -11,7 +11,7 @@ from typing import Any
 from pliant.cli.apply import Applier, install_crds
 from pliant.cli.board import Board, Stuck
 from pliant.cli.lines import safe_text
-from pliant.cli.logs import LogStreams
+from pliant.cli.logstreams import LogStreams
 from pliant.cli.manifests import Manifest
 from pliant.cli.style import Style
 from pliant.cli.verdict import Verdict, stuck_verdict, timeout_verdict, verdict

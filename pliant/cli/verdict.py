@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pliant.cli.board import Board, Loss, Stuck, restarts_of
 from pliant.cli.durations import duration_text
-from pliant.cli.logs import LogStreams
+from pliant.cli.logstreams import LogStreams
 from pliant.cli.style import Style
 from pliant.engine.wording import counted, listing, manner_of
 from pliant.model.job import Job

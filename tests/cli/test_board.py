@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from pliant.cli.board import Board
-from pliant.cli.logs import LogStreams
+from pliant.cli.logstreams import LogStreams
 from pliant.cli.style import Style
 from pliant.cli.verdict import stuck_verdict, timeout_verdict, verdict
 from pliant.kube.client import KubeClient
