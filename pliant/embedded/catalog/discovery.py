@@ -10,11 +10,18 @@ from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.catalog.resources import Catalog
 
 _SUBRESOURCE_VERBS: Final = {
+    "attach": ("create", "get"),
     "binding": ("create",),
+    "exec": ("create", "get"),
     "finalize": ("update",),
     "log": ("get",),
 }
-_SUBRESOURCE_KINDS: Final = {"scale": ("autoscaling", "v1", "Scale"), "binding": ("", "v1", "Binding")}
+_SUBRESOURCE_KINDS: Final = {
+    "attach": ("", "v1", "PodAttachOptions"),
+    "binding": ("", "v1", "Binding"),
+    "exec": ("", "v1", "PodExecOptions"),
+    "scale": ("autoscaling", "v1", "Scale"),
+}
 
 
 def versions() -> dict[str, Any]:

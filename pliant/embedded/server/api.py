@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from pliant.embedded.catalog.facts import Facts
 from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server import deletion, pods, reads, scale
+from pliant.embedded.server import deletion, pods, reads, scale, sessions
 from pliant.embedded.server.addresses import SERVICES, Addresses
 from pliant.embedded.server.admission import CRDS, Admission
 from pliant.embedded.server.answers import json_reply, refusal
@@ -18,7 +18,7 @@ from pliant.embedded.server.expiry import EventExpiry
 from pliant.embedded.server.garbage import GarbageCollector
 from pliant.embedded.server.lifecycle import NAMESPACES
 from pliant.embedded.server.logs import LogSource
-from pliant.embedded.server.refusals import not_allowed
+from pliant.embedded.server.refusals import not_allowed, senseless
 from pliant.embedded.server.reviews import review
 from pliant.embedded.server.watches import open_watch
 from pliant.embedded.server.writes import Writer
@@ -28,6 +28,7 @@ from pliant.errors import ApiError
 from pliant.kube.transport import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
+_SPECIAL = frozenset({"log", "binding", "scale", "exec", "attach"})
 FIRST_NAMESPACES = ("default", "kube-public", "kube-system")
 
 
@@ -46,6 +47,8 @@ class ApiServer:
         self.store = store
         self.catalog = catalog
         self.logs = logs
+        self.sessions: sessions.SessionSource | None = None
+        """Who runs commands in pods, once there is a node that can."""
         self._clock = clock
         self._facts = Facts(catalog)
         self._addresses = Addresses()
@@ -97,6 +100,10 @@ class ApiServer:
         except ApiError as error:
             return refusal(error)
 
+    def open_session(self, request: Request, command: Sequence[str]) -> sessions.Opening:
+        """A session in a container, for whoever can carry it; raises `ApiError` where there can be none."""
+        return sessions.opening(self.store.visible, read_path(self.catalog, request), command, self.sessions)
+
     async def _answer(self, request: Request) -> Reply | StreamReply:
         fact = self._facts.answer(request) if request.method == "GET" else None
         if fact is not None:
@@ -107,7 +114,7 @@ class ApiServer:
             if answer is not None:
                 return json_reply(answer, 201)
         call = read_path(self.catalog, request)
-        if call.subresource in ("log", "binding", "scale") or call.kind.kind == "Binding":
+        if call.subresource in _SPECIAL or call.kind.kind == "Binding":
             return await self._special(call)
         return await (self._one(call) if call.name else self._many(call))
 
@@ -147,6 +154,8 @@ class ApiServer:
                 return scale.read_scale(self.store.visible, call)
             case "scale", "PUT" | "PATCH":
                 return await scale.write_scale(self._writer, call)
+            case "exec" | "attach", _:
+                raise senseless("Upgrade request required")
             case _:
                 raise not_allowed()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, socket
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from pliant.embedded.catalog.facts import PUBLIC
+from pliant.embedded.server import streaming
 from pliant.embedded.server.answers import refusal
 from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.bodies import LARGEST_BYTES
@@ -91,6 +92,8 @@ class HttpFront:
         try:
             self._require_trust(incoming)
             request = await _understood(incoming)
+            if streaming.is_session(request.path):
+                return await self._converse(incoming, request)
         except ApiError as error:
             return _response(refusal(error))
         answer = await self._api.handle(request)
@@ -113,19 +116,31 @@ class HttpFront:
         if not hmac.compare_digest(given, self._token):
             raise Unauthorized(401, "Unauthorized", "Unauthorized")
 
+    async def _converse(self, incoming: web.Request, request: Request) -> web.StreamResponse:
+        opening = self._api.open_session(request, incoming.query.getall("command", ()))
+        streaming.require_websocket(incoming)
+        socket = streaming.channels()
+        await socket.prepare(incoming)
+        await self._owned(streaming.converse(socket, opening))
+        return socket
+
     async def _stream(self, incoming: web.Request, answer: StreamReply) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
         response.content_type = answer.content_type
         await response.prepare(incoming)
         try:
-            async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(_send(response.write, answer.chunks))
-                self._streams.add(sending)
-                sending.add_done_callback(self._streams.discard)
+            await self._owned(_send(response.write, answer.chunks))
             await response.write_eof()  # also when a shutdown ended the stream: its reader sees a clean end
         except* ConnectionError:
             pass  # the reader left: nobody is there to be told
         return response
+
+    async def _owned(self, work: Coroutine[None, None, None]) -> None:
+        """Do work that never ends by itself; a stop ends it."""
+        async with asyncio.TaskGroup() as tasks:
+            doing = tasks.create_task(work)
+            self._streams.add(doing)
+            doing.add_done_callback(self._streams.discard)
 
 
 async def _send(write: Callable[[bytes], Awaitable[None]], chunks: AsyncIterator[bytes]) -> None:

@@ -66,7 +66,7 @@ def read_log(shelves: Shelves, call: Call, source: LogSource | None) -> StreamRe
         since_seconds=call.number("sinceSeconds"),
         limit_bytes=call.number("limitBytes"),
     )
-    container = _container(pod, call.text("container"))
+    container = container_of(pod, call.text("container"))
     _require_run(pod, container, previous=options.previous)
     return StreamReply(status=200, chunks=source.read(pod, container, options), content_type="text/plain")
 
@@ -78,7 +78,8 @@ def _note_scheduled(pod: Object, at: str) -> None:
     status["conditions"] = [*others, scheduled]
 
 
-def _container(pod: Object, asked: str) -> str:
+def container_of(pod: Object, asked: str) -> str:
+    """The container a request is about: the one it names, or the one it can only mean."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     ordinary = [container["name"] for container in spec["containers"]]
     known = [*ordinary, *(container["name"] for container in spec.get("initContainers") or ())]

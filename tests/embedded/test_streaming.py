@@ -1,0 +1,187 @@
+"""Sessions carry input, output, sizes and endings between kubectl's channels and a node."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from pliant.embedded.server.sessions import STDERR, STDOUT, CannotStart, Wishes
+from pliant.kube.resources import PODS
+from tests.embedded.serving import TOKEN, Reachable, pod, reachable, serving
+
+PATH = "/api/v1/namespaces/default/pods/a"
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+RUNNING = {"running": {"startedAt": "2030-01-01T00:00:00Z"}}
+
+
+class Shout:
+    """Answers every line in capitals, complains of empty ones, and ends with the number of lines."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, asyncio.Queue[bytes]] = {each: asyncio.Queue() for each in (STDOUT, STDERR)}
+        self._lines = 0
+        self._over = asyncio.Event()
+
+    async def read(self, stream: int) -> bytes:
+        return await self._streams[stream].get()
+
+    async def write(self, data: bytes) -> None:
+        self._lines += 1
+        self._streams[STDOUT if data.strip() else STDERR].put_nowait(data.upper() if data.strip() else b"empty\n")
+
+    def close_input(self) -> None:
+        for stream in self._streams.values():
+            stream.put_nowait(b"")
+        self._over.set()
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._streams[STDOUT].put_nowait(f"{columns}x{rows}\n".encode())
+
+    async def ended(self) -> int:
+        await self._over.wait()
+        return self._lines
+
+
+class Shouters:
+    """A node on which only `shout` is installed."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Wishes]] = []
+        self.open_sessions = 0
+        self.emptied = asyncio.Event()
+
+    @asynccontextmanager
+    async def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Shout]:
+        self.asked.append((container, wishes))
+        if wishes.command[:1] != ("shout",):
+            raise CannotStart(f'exec: "{wishes.command[0]}": executable file not found in $PATH')
+        self.open_sessions += 1
+        try:
+            yield Shout()
+        finally:
+            self.open_sessions -= 1
+            self.emptied.set()
+
+
+class Talk:
+    """A server with a running pod, and how to reach it."""
+
+    def __init__(self, at: Reachable, http: aiohttp.ClientSession, node: Shouters) -> None:
+        self._at = at
+        self._tls = ssl.create_default_context(cadata=at.authority.decode())
+        self.http = http
+        self.node = node
+
+    def connect(self, query: str, protocol: str = V5, part: str = "exec") -> Any:
+        return self.http.ws_connect(f"{self._at.url}{PATH}/{part}?{query}", protocols=(protocol,), ssl=self._tls)
+
+    async def refused(self, query: str, method: str = "GET", part: str = "exec") -> dict[str, Any]:
+        headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+        url = f"{self._at.url}{PATH}/{part}?{query}"
+        async with self.http.request(method, url, headers=headers, ssl=self._tls) as answer:
+            status: dict[str, Any] = await answer.json()
+            assert status["code"] == answer.status
+            return status
+
+
+@pytest.fixture
+async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
+    node = Shouters()
+    async with serving() as served:
+        served.api.sessions = node
+        await served.client.create(PODS, "default", pod())
+        bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n"}}
+        await served.client.create(PODS, "default", bind, subresource="binding", name="a")
+        main = {"name": "main", "state": RUNNING, "ready": True, "restartCount": 0, "image": "", "imageID": ""}
+        status = {"status": {"containerStatuses": [main]}}
+        await served.client.patch(PODS, "default", "a", status, subresource="status")
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with reachable(served.api, tmp_path) as at, aiohttp.ClientSession(headers=headers) as http:
+            yield Talk(at, http, node)
+
+
+async def said(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
+    """All that a server says on each channel until it hangs up."""
+    heard: dict[int, bytes] = {}
+    async with asyncio.timeout(5):
+        async for message in socket:
+            heard[message.data[0]] = heard.get(message.data[0], b"") + message.data[1:]
+    return heard
+
+
+async def test_a_command_hears_its_input_and_tells_output_and_exit_code(talk: Talk) -> None:
+    async with talk.connect("command=shout&command=-x&stdin=true&stdout=true&stderr=true") as socket:
+        assert socket.protocol == V5
+        await socket.send_bytes(b"\x00hello\n")
+        await socket.send_bytes(b"\x00\n")
+        await socket.send_bytes(b"\xff\x00")
+        heard = await said(socket)
+    assert (heard[1], heard[2]) == (b"HELLO\n", b"empty\n")
+    outcome = msgspec.json.decode(heard[3])
+    assert (outcome["status"], outcome["reason"]) == ("Failure", "NonZeroExitCode")
+    assert outcome["details"]["causes"] == [{"reason": "ExitCode", "message": "2"}]
+    wishes = Wishes(command=("shout", "-x"), stdin=True, stdout=True, stderr=True)
+    assert talk.node.asked == [("main", wishes)]
+
+
+async def test_a_command_without_input_finds_it_closed(talk: Talk) -> None:
+    async with talk.connect("command=shout&stdout=1", V4) as socket:
+        assert socket.protocol == V4
+        assert msgspec.json.decode((await said(socket))[3])["status"] == "Success"
+
+
+async def test_a_terminal_is_told_its_size(talk: Talk) -> None:
+    async with talk.connect("command=shout&stdin=1&stdout=1&stderr=1&tty=1") as socket:
+        await socket.send_bytes(b'\x04{"Width":120,"Height":40}')
+        await socket.send_bytes(b"\x04nonsense")
+        await socket.send_bytes(b"\xff\x00")
+        assert (await said(socket))[1] == b"120x40\n"
+    assert not talk.node.asked[0][1].stderr, "a terminal has one output"
+
+
+async def test_a_command_that_cannot_start_says_why(talk: Talk) -> None:
+    async with talk.connect("command=whisper&stdout=1") as socket:
+        outcome = msgspec.json.decode((await said(socket))[3])
+    assert outcome["reason"] == "InternalError"
+    assert 'exec: "whisper": executable file not found in $PATH' in outcome["message"]
+
+
+async def test_a_user_who_hangs_up_ends_the_session(talk: Talk) -> None:
+    async with talk.connect("command=shout&stdin=1&stdout=1") as socket:
+        await socket.receive_bytes()
+        assert talk.node.open_sessions == 1
+    async with asyncio.timeout(5):
+        await talk.node.emptied.wait()
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "words"),
+    [
+        ("stdout=1", 400, "command: say what to run"),
+        ("command=shout", 400, "at least 1 of stdin, stdout, stderr"),
+        ("command=shout&stdout=1&container=x", 400, "container x is not valid for pod a"),
+        ("command=shout&stdout=perhaps", 400, "invalid syntax"),
+        ("command=shout&stdout=1", 400, "use kubectl 1.31 or later"),
+    ],
+)
+async def test_senseless_sessions_are_refused_before_they_begin(
+    talk: Talk, query: str, code: int, words: str
+) -> None:
+    for method in ("GET", "POST"):
+        status = await talk.refused(query, method)
+        assert status["code"] == code
+        assert words in status["message"]
+
+
+async def test_unknown_channels_are_refused(talk: Talk) -> None:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
+        await talk.connect("command=shout&stdout=1", "v1.nonsense")
+    assert refusal.value.status == 400
