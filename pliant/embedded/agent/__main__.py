@@ -1,4 +1,4 @@
-"""Start the node agent: `python -m pliant.embedded.agent SOCKET PARENT SCRATCH PORT`."""
+"""Start the node agent: `python -m pliant.embedded.agent SOCKET HANDOVER PARENT SCRATCH PORT`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pliant.embedded.agent.service import Service
 
 def main(arguments: list[str]) -> None:
     """Enter private namespaces, hand the bridge listener to the parent, and serve it until it is gone."""
-    descriptor, parent, scratch, port = arguments
-    channel = socket.socket(fileno=int(descriptor))
+    descriptor, second, parent, scratch, port = arguments
+    channel, handover = socket.socket(fileno=int(descriptor)), socket.socket(fileno=int(second))
     try:
         enter(int(parent))
         network = _furnish(scratch)
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
-    Service(channel, network, f"{scratch}/root").run()
+    Service(channel, handover, network, f"{scratch}/root").run()
 
 
 def _furnish(scratch: str) -> Network:

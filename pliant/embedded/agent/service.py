@@ -1,4 +1,4 @@
-"""Answer the parent's requests, and tell it when containers end."""
+"""Answer the parent's requests, and tell it when containers and sessions end."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from contextlib import suppress
 from typing import Any
 
 from pliant.embedded.agent.container import spawn
+from pliant.embedded.agent.process import END_ALL, Program
 from pliant.embedded.agent.sandbox import Network, Sandbox
+from pliant.embedded.agent.session import open_session
 
 Message = dict[str, Any]
 
 
 class _Run:
-    """One container that was started and has not been reaped."""
+    """One container or session that was started and has not been reaped."""
 
-    def __init__(self, pod: str, name: str, process: int, asked: int) -> None:
+    def __init__(self, pod: str, name: str, process: int, asked: int, program: Program | None = None) -> None:
         self.pod = pod
         self.name = name
         self.process = process
         self.asked = asked
+        self.program = program
+        """What a container runs; its sessions get the same variables and folder."""
         self.is_answered = False
         self.is_started = False
         self.heard = b""
@@ -42,10 +46,13 @@ class _Pod:
 
 
 class Service:
-    """The agent's only loop: one socket to the parent, one pipe from each container."""
+    """The agent's only loop: a socket to the parent, one for descriptors from it, a pipe from each container."""
 
-    def __init__(self, parent: socket.socket, network: Network, stage: str) -> None:
+    def __init__(self, parent: socket.socket, handover: socket.socket, network: Network, stage: str) -> None:
         self._parent = parent
+        self._handover = handover
+        self._handed: dict[int, list[int]] = {}
+        """Descriptors that have arrived before the request that they belong to."""
         self._network = network
         self._stage = stage
         self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
@@ -56,6 +63,7 @@ class Service:
         self._requests: dict[str, Callable[[Message], Message | None]] = {
             "make": self._make,
             "start": self._start,
+            "execute": self._execute,
             "signal": self._signal,
             "remove": self._remove,
         }
@@ -106,16 +114,45 @@ class Service:
                 each["source"] = f"{pod.sandbox.memory}/{each['memory']}"
                 os.makedirs(each["source"], exist_ok=True)
         process, reports = spawn(request["command"], pod.sandbox.namespaces, self._stage, self._own_pids)
-        self._runs[reports] = _Run(request["pod"], name, process, request["id"])
-        pod.runs[name] = reports
-        self._selector.register(reports, selectors.EVENT_READ)
+        program = Program(argv=[], env=request["command"]["env"], folder=request["command"]["folder"])
+        self._note_run(_Run(request["pod"], name, process, request["id"], program), reports)
         return None
 
+    def _execute(self, request: Message) -> Message | None:
+        streams = self._descriptors(request["id"])
+        container = self._found(request["pod"], request["run"])
+        if container is None or container.program is None or not container.is_started:
+            for each in streams:
+                os.close(each)
+            return {"error": "the container does not run"}
+        program = Program(**{**container.program, "argv": request["argv"]})
+        process, reports = open_session(program, container.process, streams, has_terminal=request["terminal"])
+        self._note_run(_Run(request["pod"], request["session"], process, request["id"]), reports)
+        return None
+
+    def _descriptors(self, number: int) -> list[int]:
+        """What came along with a request; it was sent before the request was."""
+        while number not in self._handed:
+            told, descriptors, _, _ = socket.recv_fds(self._handover, 64, 3)
+            self._handed[int(told)] = descriptors
+        return self._handed.pop(number)
+
+    def _note_run(self, run: _Run, reports: int) -> None:
+        self._runs[reports] = run
+        self._pods[run.pod].runs[run.name] = reports
+        self._selector.register(reports, selectors.EVENT_READ)
+
+    def _found(self, pod: str, name: str) -> _Run | None:
+        held = self._pods.get(pod)
+        reports = held.runs.get(name) if held else None
+        return self._runs[reports] if reports is not None else None
+
     def _signal(self, request: Message) -> Message:
-        pod = self._pods.get(request["pod"])
-        reports = pod.runs.get(request["run"]) if pod else None
-        if reports is not None:
-            os.kill(self._runs[reports].process, request["signal"])
+        run = self._found(request["pod"], request["run"])
+        if run is not None:
+            is_watcher = run.program is None
+            number = END_ALL if is_watcher and request["signal"] == signal.SIGKILL else request["signal"]
+            os.kill(run.process, number)
         return {}
 
     def _remove(self, request: Message) -> Message | None:

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import signal
 import socket
-import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
+from pliant.embedded.node.agentprocess import PATIENCE, AgentLost, Greeting, Launch, ended, greeting, spawned
 from pliant.errors import NotPossibleHere, PliantError
 
-_PACKAGE = Path(__file__).parents[3]
-_START = (
-    f"import sys; sys.path.insert(0, {str(_PACKAGE)!r}); "
-    "from pliant.embedded.agent.__main__ import main; main(sys.argv[1:])"
-)
-_PATIENCE = 15.0
-"""Seconds within which an agent is ready, or gone after being told to."""
+__all__ = ["AgentLost", "Command", "Ending", "Launch", "Mount", "NodeAgent", "Session", "StartFailed", "Streams"]
+
+_BRIEFLY = 0.01
+"""Seconds until the agent has made room for more descriptors."""
 
 
 class StartFailed(PliantError):
     """A container could not be started; the message says why."""
-
-
-class AgentLost(PliantError):
-    """The node agent ended on its own, and every pod with it."""
 
 
 class Mount(TypedDict):
@@ -64,24 +55,38 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How the agent's process is started."""
+class Streams:
+    """Open descriptors for a session's input, output and errors; they stay the caller's to close."""
 
-    data: Path
-    port: int = 6443
-    """The port on the bridge at which pods reach the API server."""
-    interpreter: str = sys.executable
-    identity: tuple[int, int] | None = None
-    """User and group to become, when the parent is root and the agent must not be."""
+    input: int
+    output: int
+    errors: int
+    terminal: bool = False
+    """They are the inner end of a pseudo-terminal, which is to control the command."""
+
+
+class Session:
+    """A command that was started in a running container."""
+
+    def __init__(self, agent: NodeAgent, pod: str, name: str, ending: asyncio.Future[Ending]) -> None:
+        self.ending = ending
+        self._agent = agent
+        self._pod = pod
+        self._name = name
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the command, or SIGKILL to its whole process group."""
+        self._agent.send_signal(self._pod, self._name, number)
 
 
 class NodeAgent:
     """Runs containers in the agent's namespaces; a container is named by its pod and a run name."""
 
-    def __init__(self, channel: _Channel, listener: socket.socket, address: str, process: int) -> None:
+    def __init__(self, channel: _Channel, handover: socket.socket, hello: Greeting, process: int) -> None:
         self._channel = channel
-        self.listener = listener
-        self.address = address
+        self._handover = handover
+        self.listener = hello.listener
+        self.address = hello.address
         self.process = process
 
     @classmethod
@@ -93,17 +98,20 @@ class NodeAgent:
                 "pods are processes in Linux namespaces: run this on Linux, or in a Linux machine"
             )
         ours, theirs = socket.socketpair()
-        with ours, theirs:
+        handover, its_end = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with ours, theirs, handover, its_end:
             ours.setblocking(False)
-            process = _spawned(launch, theirs)
+            handover.setblocking(False)
+            process = spawned(launch, theirs, its_end)
             theirs.close()
+            its_end.close()
             try:
-                hello, listener = await asyncio.wait_for(_greeting(ours), _PATIENCE)
+                hello = await asyncio.wait_for(greeting(ours), PATIENCE)
                 transport, channel = await asyncio.get_running_loop().create_unix_connection(_Channel, sock=ours)
-                with listener, closing(transport):
-                    yield cls(channel, listener, hello["gateway"], process.pid)
+                with hello.listener, closing(transport):
+                    yield cls(channel, handover, hello, process.pid)
             finally:
-                await _ended(process, ours)
+                await ended(process, ours)
 
     async def make_pod(self, pod: str, hostname: str) -> str:
         """Make a pod's shared namespaces; its address."""
@@ -119,6 +127,32 @@ class NodeAgent:
             self._channel.forget_end(pod, run)
             raise
         return ending
+
+    async def execute(self, pod: str, run: str, argv: Sequence[str], streams: Streams) -> Session:
+        """Start one more command in a running container, with that one's variables and working folder."""
+        number = self._channel.next_number()
+        name = f"{run}/session-{number}"
+        await self._hand_over(number, streams)
+        ending = self._channel.expect_end(pod, name)
+        details = {"pod": pod, "run": run, "session": name, "argv": list(argv), "terminal": streams.terminal}
+        try:
+            await self._channel.ask("execute", number=number, **details)
+        except BaseException:
+            self._channel.forget_end(pod, name)
+            raise
+        return Session(self, pod, name, ending)
+
+    async def _hand_over(self, number: int, streams: Streams) -> None:
+        """Send descriptors ahead of the request that needs them."""
+        descriptors = [streams.input, streams.output, streams.errors]
+        while True:
+            try:
+                socket.send_fds(self._handover, [str(number).encode()], descriptors)
+                return
+            except BlockingIOError:
+                await asyncio.sleep(_BRIEFLY)
+            except OSError as problem:
+                raise AgentLost("the node agent is gone") from problem
 
     def send_signal(self, pod: str, run: str, number: signal.Signals) -> None:
         """Send a signal to a container's command, or SIGKILL to all of it; one that has ended is left in peace."""
@@ -163,18 +197,22 @@ class _Channel(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
 
-    def tell(self, do: str, **details: object) -> int:
+    def next_number(self) -> int:
+        """A number for a question that is about to be asked."""
+        return next(self._numbers)
+
+    def tell(self, do: str, *, number: int | None = None, **details: object) -> int:
         """Ask for something whose answer nobody awaits; the number of the question."""
-        number = next(self._numbers)
+        number = number or next(self._numbers)
         if self._transport is not None:
             self._transport.write(msgspec.json.encode({"id": number, "do": do, **details}) + b"\n")
         return number
 
-    async def ask(self, do: str, **details: object) -> dict[str, Any]:
+    async def ask(self, do: str, *, number: int | None = None, **details: object) -> dict[str, Any]:
         if self.lost.done():
             raise AgentLost("the node agent is gone")
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._questions[self.tell(do, **details)] = answer
+        self._questions[self.tell(do, number=number, **details)] = answer
         return await answer
 
     def expect_end(self, pod: str, run: str) -> asyncio.Future[Ending]:
@@ -196,60 +234,3 @@ class _Channel(asyncio.Protocol):
                 question.set_result(message)
         elif (ending := self._endings.pop((message["pod"], message["ended"]), None)) and not ending.done():
             ending.set_result(Ending(message["code"], message["signal"]))
-
-
-def _spawned(launch: Launch, theirs: socket.socket) -> subprocess.Popen[bytes]:
-    """Start the agent from the thread that calls; when that thread ends, the agent does."""
-    scratch = launch.data / "agent"
-    scratch.mkdir(parents=True, exist_ok=True)
-    identity: dict[str, Any] = {}
-    if launch.identity:
-        user, group = launch.identity
-        identity = {"user": user, "group": group, "extra_groups": []}
-        os.chown(scratch, user, group)
-    handle = str(theirs.fileno())
-    return subprocess.Popen(
-        [launch.interpreter, "-I", "-S", "-c", _START, handle, str(os.getpid()), str(scratch), str(launch.port)],
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the parent, which then ends the agent in good order.
-        **identity,
-    )
-
-
-async def _greeting(ours: socket.socket) -> tuple[dict[str, Any], socket.socket]:
-    """The agent's first words and the listener that comes with them."""
-    await _readable(ours.fileno())
-    heard, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 1)
-    if not heard:
-        raise AgentLost("the node agent ended before it was ready")
-    hello = msgspec.json.decode(heard, type=dict[str, Any])
-    if "forbidden" in hello:
-        raise NotPossibleHere(hello["forbidden"])
-    listener = socket.socket(fileno=descriptors[0])
-    listener.setblocking(False)
-    return hello, listener
-
-
-async def _ended(process: subprocess.Popen[bytes], ours: socket.socket) -> None:
-    """Hang up and wait for the agent to go; one that does not is killed."""
-    if ours.fileno() >= 0:
-        ours.shutdown(socket.SHUT_RDWR)
-    handle = os.pidfd_open(process.pid)
-    try:
-        await asyncio.wait_for(_readable(handle), _PATIENCE)
-    finally:
-        os.close(handle)
-        process.kill()
-        process.wait()
-
-
-async def _readable(descriptor: int) -> None:
-    """Wait until a descriptor has something to tell."""
-    loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-    loop.add_reader(descriptor, told.set)
-    try:
-        await told.wait()
-    finally:
-        loop.remove_reader(descriptor)

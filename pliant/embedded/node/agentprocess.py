@@ -1,0 +1,107 @@
+"""The agent's process as its parent sees it: started with its sockets, heard when it is ready, gone in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pliant.errors import NotPossibleHere, PliantError
+
+_PACKAGE = Path(__file__).parents[3]
+_START = (
+    f"import sys; sys.path.insert(0, {str(_PACKAGE)!r}); "
+    "from pliant.embedded.agent.__main__ import main; main(sys.argv[1:])"
+)
+PATIENCE = 15.0
+"""Seconds within which an agent is ready, or gone after being told to."""
+
+
+class AgentLost(PliantError):
+    """The node agent ended on its own, and every pod with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How the agent's process is started."""
+
+    data: Path
+    port: int = 6443
+    """The port on the bridge at which pods reach the API server."""
+    interpreter: str = sys.executable
+    identity: tuple[int, int] | None = None
+    """User and group to become, when the parent is root and the agent must not be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """What an agent says when it is ready."""
+
+    address: str
+    """Its own on the bridge."""
+    listener: socket.socket
+
+
+def spawned(launch: Launch, *sockets: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the agent from the thread that calls; when that thread ends, the agent does."""
+    scratch = launch.data / "agent"
+    scratch.mkdir(parents=True, exist_ok=True)
+    identity: dict[str, Any] = {}
+    if launch.identity:
+        user, group = launch.identity
+        identity = {"user": user, "group": group, "extra_groups": []}
+        os.chown(scratch, user, group)
+    handles = [each.fileno() for each in sockets]
+    arguments = [*handles, os.getpid(), scratch, launch.port]
+    return subprocess.Popen(
+        [launch.interpreter, "-I", "-S", "-c", _START, *map(str, arguments)],
+        pass_fds=handles,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the parent, which then ends the agent in good order.
+        **identity,
+    )
+
+
+async def greeting(ours: socket.socket) -> Greeting:
+    """The agent's first words and the listener that comes with them."""
+    await _readable(ours.fileno())
+    heard, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 1)
+    if not heard:
+        raise AgentLost("the node agent ended before it was ready")
+    hello = msgspec.json.decode(heard, type=dict[str, Any])
+    if "forbidden" in hello:
+        raise NotPossibleHere(hello["forbidden"])
+    listener = socket.socket(fileno=descriptors[0])
+    listener.setblocking(False)
+    return Greeting(address=hello["gateway"], listener=listener)
+
+
+async def ended(process: subprocess.Popen[bytes], ours: socket.socket) -> None:
+    """Hang up and wait for the agent to go; one that does not is killed."""
+    if ours.fileno() >= 0:
+        ours.shutdown(socket.SHUT_RDWR)
+    handle = os.pidfd_open(process.pid)
+    try:
+        await asyncio.wait_for(_readable(handle), PATIENCE)
+    finally:
+        os.close(handle)
+        process.kill()
+        process.wait()
+
+
+async def _readable(descriptor: int) -> None:
+    """Wait until a descriptor has something to tell."""
+    loop = asyncio.get_running_loop()
+    told = asyncio.Event()
+    loop.add_reader(descriptor, told.set)
+    try:
+        await told.wait()
+    finally:
+        loop.remove_reader(descriptor)
