@@ -69,7 +69,14 @@ def test_the_core_group_is_told_apart(catalog: Catalog) -> None:
     assert [served["version"] for served in answer["items"][0]["versions"]] == ["v1"]
     pods = entry(answer["items"][0]["versions"][0]["resources"], "resource", "pods")
     assert pods["shortNames"] == ["po"]
-    assert {sub["subresource"] for sub in pods["subresources"]} == {"status", "log", "binding", "exec", "attach"}
+    assert {sub["subresource"] for sub in pods["subresources"]} == {
+        "status",
+        "log",
+        "binding",
+        "eviction",
+        "exec",
+        "attach",
+    }
 
 
 def test_versions_are_ranked_as_kubernetes_does() -> None:

@@ -12,6 +12,7 @@ from pliant.embedded.catalog.resources import Catalog
 _SUBRESOURCE_VERBS: Final = {
     "attach": ("create", "get"),
     "binding": ("create",),
+    "eviction": ("create",),
     "exec": ("create", "get"),
     "finalize": ("update",),
     "log": ("get",),
@@ -19,6 +20,7 @@ _SUBRESOURCE_VERBS: Final = {
 _SUBRESOURCE_KINDS: Final = {
     "attach": ("", "v1", "PodAttachOptions"),
     "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
     "exec": ("", "v1", "PodExecOptions"),
     "scale": ("autoscaling", "v1", "Scale"),
 }

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from pliant.embedded.catalog.facts import Facts
 from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server import deletion, pods, reads, scale, sessions
+from pliant.embedded.server import deletion, eviction, pods, reads, scale, sessions
 from pliant.embedded.server.addresses import SERVICES, Addresses
 from pliant.embedded.server.admission import CRDS, Admission
 from pliant.embedded.server.answers import json_reply, refusal
@@ -28,7 +28,7 @@ from pliant.errors import ApiError
 from pliant.kube.transport import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
-_SPECIAL = frozenset({"log", "binding", "scale", "exec", "attach"})
+_SPECIAL = frozenset({"log", "binding", "scale", "exec", "attach", "eviction"})
 FIRST_NAMESPACES = ("default", "kube-public", "kube-system")
 
 
@@ -154,6 +154,8 @@ class ApiServer:
                 return scale.read_scale(self.store.visible, call)
             case "scale", "PUT" | "PATCH":
                 return await scale.write_scale(self._writer, call)
+            case "eviction", "POST":
+                return await eviction.evict(self.store, call, self._clock)
             case "exec" | "attach", _:
                 raise senseless("Upgrade request required")
             case _:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -26,16 +27,16 @@ _POLICIES = frozenset({"", "Background", "Foreground", "Orphan"})
 
 async def delete_one(store: Store, call: Call, clock: Clock) -> Reply:
     """Delete an object, at once or as soon as nothing holds it."""
-    options = read_options(call)
+    options = read_options(call, _stated(call))
 
     def decide(transaction: Transaction) -> Deletion:
         current = transaction.get(call.key)
         if current is None:
             raise absent(call.kind, call.name)
-        _require(call, current, options)
+        require(call, current, options)
         return delete(transaction, current, options, clock.now())
 
-    last, is_gone = await store.write(decide, dry_run=call.is_dry_run)
+    last, is_gone = await store.write(decide, dry_run=options.is_dry_run)
     if is_gone and call.kind.key not in _ANSWERED_WITH_THE_OBJECT:
         return json_reply(success(call.kind, call.name, last.uid))
     return Reply(status=200, body=body_in(call.kind, last))
@@ -43,7 +44,7 @@ async def delete_one(store: Store, call: Call, clock: Clock) -> Reply:
 
 async def delete_collection(store: Store, call: Call, clock: Clock) -> Reply:
     """Delete every object selected; the answer lists them."""
-    options, selection = read_options(call), Selection.of(call)
+    options, selection = read_options(call, _stated(call)), Selection.of(call)
     wanted = [r for r in store.visible.listing(call.kind.key, call.namespace) if selection.admits(r)]
 
     def decide(transaction: Transaction) -> list[Record]:
@@ -54,14 +55,13 @@ async def delete_collection(store: Store, call: Call, clock: Clock) -> Reply:
                 deleted.append(delete(transaction, current, options, clock.now()).record)
         return deleted
 
-    deleted = await store.write(decide, dry_run=call.is_dry_run)
+    deleted = await store.write(decide, dry_run=options.is_dry_run)
     metadata = {"resourceVersion": str(store.visible.version)}
     return Reply(status=200, body=b"".join(list_chunks(call.kind, deleted, metadata)))
 
 
-def read_options(call: Call) -> DeleteOptions:
-    """DeleteOptions from the body, or else from the query."""
-    stated: dict[str, Any] = read_body(call.request) if call.request.body else {}
+def read_options(call: Call, stated: Mapping[str, Any]) -> DeleteOptions:
+    """DeleteOptions as stated in a body, or else in the query."""
     preconditions = stated.get("preconditions") or {}
     grace = stated.get("gracePeriodSeconds")
     if grace is None:
@@ -79,12 +79,14 @@ def read_options(call: Call) -> DeleteOptions:
             propagation=propagation,
             uid=str(preconditions.get("uid") or ""),
             version=str(preconditions.get("resourceVersion") or ""),
+            is_dry_run=_is_dry_run(call, stated),
         )
     except (TypeError, ValueError, msgspec.ValidationError):
         raise senseless(f"gracePeriodSeconds: Invalid value: {grace!r}: must be a whole number") from None
 
 
-def _require(call: Call, current: Record, options: DeleteOptions) -> None:
+def require(call: Call, current: Record, options: DeleteOptions) -> None:
+    """Refuse a deletion of what may not go, or is not what was meant."""
     if call.name in _protected(call):
         raise forbidden(call.kind, call.name, "this namespace may not be deleted")
     if options.uid and options.uid != current.uid:
@@ -94,6 +96,18 @@ def _require(call: Call, current: Record, options: DeleteOptions) -> None:
         why = f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
         why += f"in record ({current.version}). The object might have been modified"
         raise outdated(call.kind, call.name, why)
+
+
+def _stated(call: Call) -> dict[str, Any]:
+    return read_body(call.request) if call.request.body else {}
+
+
+def _is_dry_run(call: Call, stated: Mapping[str, Any]) -> bool:
+    wanted = stated.get("dryRun") or []
+    if wanted not in ([], ["All"]):
+        problem = Problem.of("dryRun", Reason.UNSUPPORTED, wanted, 'supported values: "All"')
+        raise unfit_options("DELETE", problem)
+    return bool(wanted) or call.is_dry_run
 
 
 def _protected(call: Call) -> frozenset[str]:

@@ -27,6 +27,7 @@ class DeleteOptions:
     propagation: str = ""
     uid: str = ""
     version: str = ""
+    is_dry_run: bool = False
 
 
 def timestamp(now: datetime) -> str:

@@ -43,6 +43,14 @@ _METADATA = _Field(
         14: _Field("finalizers", "texts"),
     },
 )
+_DELETE_OPTIONS = {
+    1: _Field("gracePeriodSeconds", "number"),
+    2: _Field("preconditions", {1: _Field("uid", "text"), 2: _Field("resourceVersion", "text")}),
+    4: _Field("propagationPolicy", "text"),
+    5: _Field("dryRun", "texts"),
+}
+_VERSIONS = {"Eviction": ("policy/v1",), "DeleteOptions": ("v1", "policy/v1", "meta.k8s.io/v1")}
+"""The versions in which a kind is sent, where that is not `v1` alone."""
 _KINDS: dict[str, dict[int, _Field]] = {
     "Namespace": {1: _METADATA},
     "ConfigMap": {
@@ -59,12 +67,8 @@ _KINDS: dict[str, dict[int, _Field]] = {
         5: _Field("immutable", "flag"),
     },
     "ServiceAccount": {1: _METADATA, 4: _Field("automountServiceAccountToken", "flag")},
-    "DeleteOptions": {
-        1: _Field("gracePeriodSeconds", "number"),
-        2: _Field("preconditions", {1: _Field("uid", "text"), 2: _Field("resourceVersion", "text")}),
-        4: _Field("propagationPolicy", "text"),
-        5: _Field("dryRun", "texts"),
-    },
+    "DeleteOptions": _DELETE_OPTIONS,
+    "Eviction": {1: _METADATA, 2: _Field("deleteOptions", _DELETE_OPTIONS)},
 }
 
 
@@ -76,7 +80,7 @@ def read_protobuf(body: bytes) -> dict[str, Any]:
         envelope = dict(_fields(body[len(_MAGIC) :]))
         about = {number: _text(value) for number, value in _fields(_bytes(envelope[1]))}
         version, kind = about.get(1, ""), about.get(2, "")
-        if version != "v1" or kind not in _KINDS:
+        if kind not in _KINDS or version not in _VERSIONS.get(kind, ("v1",)):
             raise senseless(
                 f"{kind or 'this kind'} is not read as protobuf here: send JSON, for example by `apply -f`"
             )
