@@ -36,3 +36,12 @@ def duration_text(span: timedelta) -> str:
     if hours:
         return f"{hours}h{minutes:02d}m"
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
+
+
+def age_text(span: timedelta) -> str:
+    """How long ago, to the precision that people care for: `12s`, `5m`, `3h`, `8d`."""
+    seconds = max(int(span.total_seconds()), 0)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.amounts import amount
-from pliant.embedded.scheduler import needs
+from pliant.embedded.room import needs
 from pliant.embedded.views import PodView
 from pliant.kube.objects import Node
 

@@ -1,0 +1,91 @@
+"""Columns that fit the terminal; a pipe gets every character."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from pliant.cli.style import Style
+
+GAP = "   "
+NARROWEST = 12
+"""Characters that a column which is shortened keeps at least."""
+
+PHASE_COLOURS = {
+    "Running": "32",
+    "Succeed": "32",
+    "Succeeded": "32",
+    "Failed": "31",
+    "NodeFail": "31",
+    "Timeout": "31",
+    "Preempted": "31",
+    "Invalid": "31",
+    "Warning": "33",
+    "Pending": "33",
+    "Creating": "33",
+    "Restarting": "33",
+    "Suspended": "36",
+}
+
+
+def width_of(stream: TextIO) -> int:
+    """How many characters fit in a line; 0 where there is no limit."""
+    if not stream.isatty():
+        return 0
+    return shutil.get_terminal_size().columns if os.environ.get("COLUMNS") else _columns(stream)
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        return 0
+
+
+def shortened(text: str, width: int) -> str:
+    """A text of one line in so many characters at most; 0 is no limit."""
+    line = " ".join(text.split())
+    return line if not width or len(line) <= width else f"{line[: max(width - 1, 0)]}…"
+
+
+class Table:
+    """Rows under titles; the last column is shortened when they do not fit."""
+
+    def __init__(self, titles: Sequence[str], style: Style, width: int = 0) -> None:
+        self.titles = titles
+        self._style = style
+        self._width = width
+        self._widths = [len(title) for title in titles]
+
+    def lines(self, rows: Iterable[Sequence[str]]) -> list[str]:
+        """The titles and the rows, aligned."""
+        shown = [list(row) for row in rows]
+        self.fit(shown)
+        return [self.title(), *(self.row(row) for row in shown)]
+
+    def fit(self, rows: Iterable[Sequence[str]]) -> None:
+        """Make room for these rows."""
+        for row in rows:
+            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+
+    def title(self) -> str:
+        """The line above the rows."""
+        return self._style.bold(self._line(self.titles))
+
+    def row(self, cells: Sequence[str]) -> str:
+        """One row; words that are phases have their colour."""
+        return self._line(cells, is_coloured=True)
+
+    def _line(self, cells: Sequence[str], *, is_coloured: bool = False) -> str:
+        *first, last = cells
+        used = sum(self._widths[:-1]) + len(GAP) * len(first)
+        room = max(self._width - used, NARROWEST) if self._width else 0
+        parts = [self._cell(cell, width, is_coloured) for cell, width in zip(first, self._widths, strict=False)]
+        return GAP.join([*parts, shortened(last, room)]).rstrip()
+
+    def _cell(self, cell: str, width: int, is_coloured: bool) -> str:
+        colour = PHASE_COLOURS.get(cell) if is_coloured else None
+        padded = f"{cell:<{width}}"
+        return self._style.paint(colour, padded) if colour else padded
