@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agent.sandbox import GATEWAY
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.evictions import Evictions
+from pliant.embedded.gangs import DIALECTS, groups_of
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import Names
 from pliant.embedded.node.furnishing import Furnishing
@@ -67,6 +68,12 @@ class ClusterConfig:
 
 
 class EmbeddedCluster:
+class Worker(Protocol):
+    """Works until cancelled."""
+
+    async def run(self) -> None: ...
+
+
     """A cluster that is up for as long as its context lasts."""
 
     def __init__(self, transport: Transport, kubeconfig: Path, url: str) -> None:
@@ -124,11 +131,12 @@ async def _control_plane(config: ClusterConfig, services: NodeServices) -> Async
     of_pods = (names.pod_changed, kubelet.pod_changed, scheduler.pod_changed, evictions.pod_changed)
     of_nodes = (scheduler.node_changed, marks.node_changed, evictions.node_changed)
     pods = Informer(client, PODS, PodView, on_change=_all(*of_pods))
-    others = (
+    others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
         Informer(client, NODES, Node, on_change=_all(*of_nodes)),
     )
-    workers = (kubelet, scheduler, marks, evictions, pods, *others)
+    workers: tuple[Worker, ...] = (kubelet, scheduler, scheduler.gangs, marks, evictions, pods, *others)
+        *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     running = [services.agent.wait_lost(), *(each.run() for each in workers)]
     async with _background(running):
         for informer in (pods, *others):

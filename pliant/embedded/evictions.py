@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from datetime import datetime
 from functools import partial
 
 from pliant.embedded.patience import patiently
@@ -17,6 +18,8 @@ from pliant.kube.objects import Node, Taint
 from pliant.kube.resources import PODS
 from pliant.kube.transport import STRATEGIC_PATCH
 from pliant.runtime.clock import Clock
+
+_BECAUSE = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +43,8 @@ class Evictions:
     async def run(self) -> None:
         """Delete pods until cancelled."""
         while True:
-            await self._evict(await self._due.get())
+            pod = await self._due.get()
+            await take_away(self._client, pod, *_BECAUSE, self._clock.now())
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Take in what became of a node; the pods of one that is deleted stay."""
@@ -86,20 +90,21 @@ class Evictions:
         if timer is not None:
             timer.cancel()
 
-    async def _evict(self, pod: PodMeta) -> None:
-        """Say why a pod has to go, then let it go in good order."""
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "DeletionByTaintManager",
-            "message": "Taint manager: deleting due to NoExecute taint",
-            "lastTransitionTime": timestamp(self._clock.now()),
-        }
-        patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-        where = PODS, pod.namespace, pod.name
-        explain = partial(self._client.patch, *where, patch, content_type=STRATEGIC_PATCH, subresource="status")
-        try:
-            await patiently(explain)
-            await patiently(partial(self._client.delete, *where, uid=pod.uid))
-        except (NotFound, Conflict, Invalid) as refusal:
-            log.info("pod not evicted", extra={"pod": f"{pod.namespace}/{pod.name}", "because": str(refusal)})
+
+async def take_away(client: KubeClient, pod: PodMeta, reason: str, message: str, now: datetime) -> None:
+    """Say why a pod has to go, then let it go in good order."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": timestamp(now),
+    }
+    patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+    where = PODS, pod.namespace, pod.name
+    explain = partial(client.patch, *where, patch, content_type=STRATEGIC_PATCH, subresource="status")
+    try:
+        await patiently(explain)
+        await patiently(partial(client.delete, *where, uid=pod.uid))
+    except (NotFound, Conflict, Invalid) as refusal:
+        log.info("pod not taken away", extra={"pod": f"{pod.namespace}/{pod.name}", "because": str(refusal)})

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
-from collections.abc import Mapping
-from fractions import Fraction
+from collections.abc import Coroutine, Iterable, Iterator
 from functools import partial
+from typing import Any
 
-from pliant.embedded.affinity import is_wanted, liking
-from pliant.embedded.amounts import amount
+from pliant.embedded.evictions import take_away
+from pliant.embedded.gangs import SCHEDULERS, GangKey, Gangs, gang_of
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.patience import patiently
+from pliant.embedded.preemption import Way, is_being_made, way_for
+from pliant.embedded.room import Room, Tenant, needs
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.embedded.taints import CORDONED, DISCOURAGES, KEEPS_OUT, untolerated
-from pliant.embedded.views import ContainerView, PodView
+from pliant.embedded.views import PodView
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
@@ -23,27 +23,32 @@ from pliant.kube.resources import PODS
 from pliant.runtime.clock import Clock
 
 NAME = "default-scheduler"
+_NAMES = SCHEDULERS | {NAME}
+_PREEMPTED = ("PreemptionByScheduler", f"{NAME}: preempting to accommodate a higher priority pod")
 
-Amounts = Mapping[str, Fraction]
+_Deed = Coroutine[Any, Any, None]
+_Turn = tuple[int, str, str, str]
 
 log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Binds pods that have no node; one that finds none is looked at again when a node or room appears."""
+    """Binds pods that have no node; one that finds none is looked at again when a node or room appears.
+
+    All decisions of a round are taken in one step, in turn, before any of them is carried out: so a gang has its
+    places at once or not at all, and no two of them wait for each other with half of theirs.
+    """
 
     def __init__(self, client: KubeClient, clock: Clock, events: PodEvents) -> None:
         self._client = client
         self._clock = clock
         self._events = events
-        self._nodes: dict[str, Node] = {}
+        self._room = Room()
         self._waiting: dict[str, PodView] = {}
-        self._bound: dict[str, tuple[str, Amounts]] = {}
-        """Node and needs of every pod that takes up room, by uid; our own bindings at once."""
-        self._used: dict[str, Counter[str]] = defaultdict(Counter)
         self._refused: dict[str, str] = {}
         """What was last told of pods that found no node."""
         self._woken = asyncio.Event()
+        self.gangs = Gangs(client, on_change=self._woken.set)
 
     async def run(self) -> None:
         """Place pods until cancelled."""
@@ -51,29 +56,21 @@ class Scheduler:
             await self._woken.wait()
             self._woken.clear()
             async with asyncio.TaskGroup() as tasks:
-                for pod in sorted(self._waiting.values(), key=_turn):
-                    tasks.create_task(self._place(pod))
+                for deed in self._round():
+                    tasks.create_task(deed)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
         """Take in what became of a node."""
         if new is not None:
-            self._nodes[new.metadata.name] = new
+            self._room.nodes[new.metadata.name] = new
         elif old is not None:
-            self._nodes.pop(old.metadata.name, None)
-        if (
-            old is None
-            or new is None
-            or (old.spec, old.status, old.metadata.labels)
-            != (
-                new.spec,
-                new.status,
-                new.metadata.labels,
-            )
-        ):
+            self._room.nodes.pop(old.metadata.name, None)
+        if old is None or new is None or _offer(old) != _offer(new):
             self._woken.set()
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """Take in what became of a pod."""
+        self.gangs.pod_changed(old, new)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._release(old.metadata.uid)
         if new is None:
@@ -82,40 +79,89 @@ class Scheduler:
         if new.is_finished:
             self._release(uid)
         elif node:
-            self._occupy(uid, node, needs(new))
-        elif (
-            new.spec.scheduler_name == NAME and new.metadata.deletion_timestamp is None and uid not in self._bound
-        ):
+            self._seat(new, node)
+        elif new.metadata.deletion_timestamp is not None:
+            self._release(uid)
+        elif new.spec.scheduler_name in _NAMES and uid not in self._room.tenants:
             if uid not in self._waiting:
                 self._woken.set()
             self._waiting[uid] = new
 
-    def _occupy(self, uid: str, node: str, needed: Amounts) -> None:
-        self._waiting.pop(uid, None)
-        self._refused.pop(uid, None)
-        if uid not in self._bound:
-            self._bound[uid] = node, needed
-            self._used[node].update(needed)
+    def _seat(self, pod: PodView, node: str) -> None:
+        self._waiting.pop(pod.metadata.uid, None)
+        self._refused.pop(pod.metadata.uid, None)
+        self._room.put(pod, node)
 
     def _release(self, uid: str) -> None:
         self._waiting.pop(uid, None)
         self._refused.pop(uid, None)
-        if uid in self._bound:
-            node, needed = self._bound.pop(uid)
-            self._used[node].subtract(needed)
-            if self._waiting:
-                self._woken.set()
+        if self._room.free(uid) and self._waiting:
+            self._woken.set()
 
-    async def _place(self, pod: PodView) -> None:
-        """Bind one pod, or tell why not."""
-        meta, needed = pod.metadata, needs(pod)
-        if meta.uid not in self._waiting:
-            return
-        node, problem = self._choice(pod, needed)
-        if node is None:
-            await self._tell_refused(pod, problem)
-            return
-        self._occupy(meta.uid, node, needed)
+    def _round(self) -> list[_Deed]:
+        """What to do for all that wait, decided in turn."""
+        deeds: list[_Deed] = []
+        for gang, pods in _units(self._waiting.values()):
+            deeds += self._place_gang(gang, pods) if gang else [self._place(pods[0])]
+        return deeds
+
+    def _place(self, pod: PodView) -> _Deed:
+        node, problem = self._room.choice(pod)
+        if node is not None:
+            self._seat(pod, node)
+            return self._bind(pod, node)
+        if not is_being_made(pod, self._room):
+            way = way_for(pod, self._room)
+            if way is not None:
+                self._room.promised[pod.metadata.uid] = Tenant(pod, way.node, needs(pod))
+                return self._clear(pod, way, problem)
+        return self._refuse(pod, problem)
+
+    def _place_gang(self, gang: GangKey, pods: list[PodView]) -> list[_Deed]:
+        """Places for as many of a gang as there are, if that is enough of them."""
+        name, least = f"pod group {gang.namespace}/{gang.name}", self.gangs.least(gang)
+        if least is None:
+            return [self._refuse(pod, f"{name} not found.") for pod in pods]
+        wanted = least - self.gangs.placed(gang)
+        if len(pods) < wanted:
+            return [self._refuse(pod, f"{name} waits until {least} members are there.") for pod in pods]
+        seats, problem = self._seats(pods, wanted)
+        if len(seats) < wanted:
+            why = f"{name}: {len(seats)} of {wanted} members fit, and all must at once: {problem}"
+            return [self._refuse(pod, why) for pod in pods]
+        for uid, node in seats.items():
+            self._seat(self._waiting[uid], node)
+        return [
+            self._bind(pod, seats[pod.metadata.uid]) if pod.metadata.uid in seats else self._refuse(pod, problem)
+            for pod in pods
+        ]
+
+    def _seats(self, pods: list[PodView], wanted: int) -> tuple[dict[str, str], str]:
+        """A node for each pod that fits beside the others, and why one has none: spread out, else packed."""
+        hungriest = sorted(pods, key=lambda pod: -sum(needs(pod).values()))
+        seats, problem = self._tried(pods, packed=False)
+        if len(seats) < wanted:
+            closer, other = self._tried(hungriest, packed=True)
+            if len(closer) > len(seats):
+                return closer, other
+        return seats, problem
+
+    def _tried(self, pods: list[PodView], *, packed: bool) -> tuple[dict[str, str], str]:
+        seats: dict[str, str] = {}
+        problem = ""
+        for pod in pods:
+            node, why = self._room.choice(pod, packed=packed)
+            if node is None:
+                problem = problem or why
+            else:
+                seats[pod.metadata.uid] = node
+                self._room.put(pod, node)
+        for uid in seats:
+            self._room.free(uid)
+        return seats, problem
+
+    async def _bind(self, pod: PodView, node: str) -> None:
+        meta = pod.metadata
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta.name, "uid": meta.uid}}
         body = {**binding, "target": target}
@@ -127,42 +173,15 @@ class Scheduler:
             log.info("pod not bound", extra={"pod": f"{meta.namespace}/{meta.name}", "because": str(refusal)})
             self._release(meta.uid)
 
-    def _choice(self, pod: PodView, needed: Amounts) -> tuple[str | None, str]:
-        """The node for a pod, or why there is none."""
-        problems: Counter[str] = Counter()
-        fitting: list[tuple[int, int, Fraction, str]] = []
-        for name, node in self._nodes.items():
-            lacks = _refusal(pod, node) or self._lacks(needed, node)
-            problems.update(lacks)
-            if not lacks:
-                discouraged = len(untolerated(node.spec.taints, pod.spec.tolerations, DISCOURAGES))
-                fitting.append((discouraged, -liking(pod.spec, node.metadata), self._load(node), name))
-        if fitting:
-            return min(fitting)[-1], ""
-        reasons = ", ".join(f"{count} {problem}" for problem, count in sorted(problems.items()))
-        count = len(self._nodes)
-        return None, f"0/{count} nodes are available: {reasons or 'there are none'}."
+    async def _clear(self, pod: PodView, way: Way, problem: str) -> None:
+        """Ask those in the way to leave."""
+        await self._refuse(pod, problem)
+        for each in way.victims:
+            meta = each.pod.metadata
+            await self._events.warn(meta, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {way.node}")
+            await take_away(self._client, meta, *_PREEMPTED, self._clock.now())
 
-    def _lacks(self, needed: Amounts, node: Node) -> list[str]:
-        """What a node has too little of."""
-        used, has = self._used[node.metadata.name], node.status.allocatable
-        return [
-            "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-            for resource, wanted in needed.items()
-            if wanted and used[resource] + wanted > amount(has.get(resource, "0"))
-        ]
-
-    def _load(self, node: Node) -> Fraction:
-        """How full a node is, by its scarcest resource."""
-        used = self._used[node.metadata.name]
-        shares = (
-            Fraction(used[resource]) / total
-            for resource, has in node.status.allocatable.items()
-            if (total := amount(has))
-        )
-        return max(shares, default=Fraction(0))
-
-    async def _tell_refused(self, pod: PodView, message: str) -> None:
+    async def _refuse(self, pod: PodView, message: str) -> None:
         """Say once that a pod has to wait, and say it again only for another reason."""
         meta = pod.metadata
         if self._refused.get(meta.uid) == message:
@@ -183,38 +202,22 @@ class Scheduler:
         await self._events.warn(meta, "FailedScheduling", message)
 
 
-def _refusal(pod: PodView, node: Node) -> list[str]:
-    """Why a node does not take a pod, or the pod not the node: the first reason, as kube-scheduler tells it."""
-    if node.spec.unschedulable and untolerated([CORDONED], pod.spec.tolerations, KEEPS_OUT):
-        return ["node(s) were unschedulable"]
-    if shunned := untolerated(node.spec.taints, pod.spec.tolerations, KEEPS_OUT):
-        return [f"node(s) had untolerated taint {{{shunned[0].key}: {shunned[0].value}}}"]
-    if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
-        return ["node(s) were not ready"]
-    if not is_wanted(pod.spec, node.metadata):
-        return ["node(s) didn't match Pod's node affinity/selector"]
-    return []
+def _units(waiting: Iterable[PodView]) -> Iterator[tuple[GangKey | None, list[PodView]]]:
+    """Single pods and whole gangs, in turn; a gang's turn is that of its first pod."""
+    units: dict[GangKey | str, list[PodView]] = {}
+    for pod in sorted(waiting, key=_turn):
+        units.setdefault(gang_of(pod) or pod.metadata.uid, []).append(pod)
+    for key, pods in units.items():
+        yield (key if isinstance(key, GangKey) else None), pods
 
 
-def needs(pod: PodView) -> dict[str, Fraction]:
-    """What a pod takes up: the sum of its containers, or the hungriest init container where that is more."""
-    total: Counter[str] = Counter({"pods": Fraction(1)})
-    for container in pod.spec.containers:
-        total.update(_requests(container))
-    result = {resource: Fraction(value) for resource, value in total.items()}
-    for container in pod.spec.init_containers:
-        for resource, value in _requests(container).items():
-            result[resource] = max(result.get(resource, Fraction(0)), value)
-    return result
-
-
-def _requests(container: ContainerView) -> dict[str, Fraction]:
-    asked = {**container.resources.limits, **container.resources.requests}
-    return {resource: amount(value) for resource, value in asked.items()}
-
-
-def _turn(pod: PodView) -> tuple[int, str, str, str]:
+def _turn(pod: PodView) -> _Turn:
     """Pods of higher priority first, then the older ones."""
     meta = pod.metadata
     created = meta.creation_timestamp.isoformat() if meta.creation_timestamp else ""
     return -pod.spec.priority, created, meta.namespace, meta.name
+
+
+def _offer(node: Node) -> tuple[object, ...]:
+    """What of a node matters to those who look for one."""
+    return node.spec, node.status, node.metadata.labels

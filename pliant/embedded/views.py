@@ -104,6 +104,7 @@ class PodSpecView(_Part, frozen=True):
 
     @property
     def node_affinity(self) -> NodeAffinity:
+    preemption_policy: str = "PreemptLowerPriority"
         """Which nodes it insists on, and which it prefers."""
         return self.affinity.node_affinity
 

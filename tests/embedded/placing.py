@@ -8,7 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.cluster import Worker
 from pliant.embedded.evictions import Evictions
+from pliant.embedded.gangs import DIALECTS, groups_of
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.nodemarks import NodeMarks
 from pliant.embedded.scheduler import NAME, Scheduler
@@ -134,7 +136,9 @@ async def placing() -> AsyncIterator[Places]:
 
         pods = Informer(client, PODS, PodView, on_change=pod_changed)
         nodes = Informer(client, NODES, Node, on_change=node_changed)
-        workers = [asyncio.create_task(each.run()) for each in (scheduler, marks, evictions, pods, nodes)]
+        groups = [groups_of(each, client, scheduler.gangs) for each in DIALECTS]
+        running: tuple[Worker, ...] = (scheduler, scheduler.gangs, marks, evictions, pods, nodes, *groups)
+        workers = [asyncio.create_task(each.run()) for each in running]
         try:
             await quiet()
             yield Places(client)

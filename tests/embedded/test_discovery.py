@@ -22,7 +22,9 @@ def entry(resources: list[dict[str, Any]], key: str, name: str) -> dict[str, Any
 
 def test_groups_list_their_versions_best_first(catalog: Catalog) -> None:
     groups = {group["name"]: group for group in discovery.group_list(catalog)["groups"]}
-    assert list(groups) == ["coordination.k8s.io", "events.k8s.io", "apiextensions.k8s.io", "example.org"]
+    built_in, others = list(groups)[:-1], list(groups)[-1:]
+    assert {"coordination.k8s.io", "events.k8s.io", "apiextensions.k8s.io"} <= set(built_in)
+    assert others == ["example.org"]
     assert [version["version"] for version in groups["example.org"]["versions"]] == ["v1", "v1beta1"]
     assert groups["example.org"]["preferredVersion"] == {"groupVersion": "example.org/v1", "version": "v1"}
     alone = discovery.group(catalog, "example.org")

@@ -9,6 +9,7 @@ from pliant.embedded.catalog import builtin_columns as columns
 from pliant.embedded.catalog.builtin_rules import RULES
 from pliant.embedded.catalog.columns import Column
 from pliant.embedded.catalog.forms import EVENTS, Form, renamed_schema
+from pliant.embedded.catalog.gang_kinds import gang_kinds
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.catalog.pod_columns import POD_COLUMNS
 from pliant.embedded.schema import Schema
@@ -74,6 +75,16 @@ def builtin_kinds() -> tuple[Kind, ...]:
             selectable_fields=_EVENT_FORM_FIELDS,
             form=EVENTS,
         ),
+        _builtin(
+            "scheduling.k8s.io",
+            "PriorityClass",
+            "priorityclasses",
+            columns.PRIORITY_CLASS,
+            namespaced=False,
+            short_names=("pc",),
+            has_generation=True,
+        ),
+        *gang_kinds(),
         _builtin(
             "apiextensions.k8s.io",
             "CustomResourceDefinition",

@@ -176,6 +176,17 @@ LEASE: Final = (
     _column("Holder", lambda lease, now: _part(lease, "spec").get("holderIdentity", ""), "Who holds it."),
     AGE,
 )
+PRIORITY_CLASS: Final = (
+    NAME,
+    _column("Value", lambda pc, now: pc.get("value", 0), "How important its pods are.", type="integer"),
+    _column(
+        "Global-Default",
+        lambda pc, now: bool(pc.get("globalDefault")),
+        "Whether it is for all pods that name none.",
+    ),
+    AGE,
+    _column("PreemptionPolicy", lambda pc, now: pc.get("preemptionPolicy", ""), "Whether they make others leave."),
+)
 CRD: Final = (
     NAME,
     Column(

@@ -15,6 +15,7 @@ from pliant.embedded.server.addresses import NETWORK, Addresses
 from pliant.embedded.server.eventrules import event_problems
 from pliant.embedded.server.lifecycle import FOREGROUND, ORPHAN
 from pliant.embedded.server.podrules import complete_pod, pod_problems
+from pliant.embedded.server.priorities import CLASSES, class_problems, complete_class
 from pliant.embedded.storage.records import Object
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
@@ -34,6 +35,7 @@ class Admission:
             "/secrets": _complete_secret,
             "/namespaces": _complete_namespace,
             "/services": self._complete_service,
+            CLASSES: complete_class,
             CRDS: complete_crd,
         }
         self._finding: dict[str, Finds] = {
@@ -42,6 +44,7 @@ class Admission:
             "/configmaps": _kept_data_problems,
             "/events": event_problems,
             "/services": self._service_problems,
+            CLASSES: class_problems,
             CRDS: crd_problems,
         }
 

@@ -14,8 +14,9 @@ from pliant.embedded.server.admission import CRDS, Admission
 from pliant.embedded.server.answers import body_in, warnings
 from pliant.embedded.server.bodies import read_any, read_body
 from pliant.embedded.server.calls import Call
-from pliant.embedded.server.lifecycle import NAMESPACES, keep, timestamp
+from pliant.embedded.server.lifecycle import NAMESPACES, PODS, keep, timestamp
 from pliant.embedded.server.patches import apply_patch
+from pliant.embedded.server.priorities import settle_priority
 from pliant.embedded.server.refusals import (
     absent,
     forbidden,
@@ -115,6 +116,8 @@ class Writer:
             metadata["generation"] = 1
         if kind.has_status:
             obj.pop("status", None)
+        if kind.key == PODS:
+            settle_priority(transaction, kind, obj)
         self._admit(kind, obj, None)
         if assign:
             self._admission.assign(kind, obj)

@@ -1,0 +1,152 @@
+"""Pods of a group start together or not at all, and no two groups keep each other waiting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pliant.embedded.gangs import COSCHEDULING, VOLCANO
+from pliant.kube.resources import NODES, PODS, Resource
+from tests.embedded.placing import GPU, Places, placing
+from tests.embedded.serving import pod
+from tests.virtual_time import on_virtual_time, quiet
+
+DIALECTS = [COSCHEDULING, VOLCANO]
+
+
+async def group(places: Places, name: str, least: int, dialect: Resource = COSCHEDULING) -> None:
+    """Make a PodGroup."""
+    body = {"apiVersion": dialect.api_version, "kind": "PodGroup", "metadata": {"name": name}}
+    await places.client.create(dialect, "default", {**body, "spec": {"minMember": least}})
+    await quiet()
+
+
+async def member(places: Places, of: str, number: int, dialect: Resource = COSCHEDULING, gpus: int = 1) -> None:
+    """Make a pod of a group."""
+    body = pod(f"{of}-{number}")
+    if dialect is COSCHEDULING:
+        body["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": of}
+    else:
+        body["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": of}
+        body["spec"]["schedulerName"] = "volcano"
+    body["spec"]["containers"][0]["resources"] = {"limits": {GPU: str(gpus)}}
+    await places.client.create(PODS, "default", body)
+    await quiet()
+
+
+async def seats(places: Places, of: str, number: int) -> list[str]:
+    """The nodes of a group's pods, in turn."""
+    return [await places.of(f"{of}-{index}") for index in range(number)]
+
+
+async def phase(places: Places, name: str, dialect: Resource) -> Any:
+    """How a group fares."""
+    await quiet()
+    return (await places.client.get(dialect, "default", name)).get("status", {}).get("phase")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=["coscheduling", "volcano"])
+@on_virtual_time
+async def test_members_wait_for_each_other_and_start_at_once(dialect: Resource) -> None:
+    async with placing() as places:
+        await places.node("n", gpus=4)
+        await group(places, "g", 3, dialect)
+        assert await phase(places, "g", dialect) in ("Scheduling", "Inqueue")
+        await member(places, "g", 0, dialect)
+        await member(places, "g", 1, dialect)
+        assert await seats(places, "g", 2) == ["", ""]
+        assert await places.refusal("g-0") == "pod group default/g waits until 3 members are there."
+        await member(places, "g", 2, dialect)
+        assert await seats(places, "g", 3) == ["n", "n", "n"]
+        assert await phase(places, "g", dialect) == "Running"
+        await member(places, "g", 3, dialect)
+        assert await places.of("g-3") == "n"
+
+
+@on_virtual_time
+async def test_without_room_for_all_nobody_starts_and_nobody_else_is_kept_waiting() -> None:
+    async with placing() as places:
+        await places.node("a", gpus=2)
+        await places.node("b", gpus=1)
+        await group(places, "g", 4)
+        for number in range(4):
+            await member(places, "g", number)
+        assert await seats(places, "g", 4) == [""] * 4
+        no_room = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+        words = f"pod group default/g: 3 of 4 members fit, and all must at once: {no_room}"
+        assert await places.refusal("g-3") == words
+        assert await places.pod("single", gpus=1)
+        await places.node("c", gpus=2)
+        assert "" not in await seats(places, "g", 4)
+
+
+@on_virtual_time
+async def test_two_gangs_that_fit_one_at_a_time_run_one_after_the_other() -> None:
+    async with placing() as places:
+        await places.node("a", gpus=2)
+        await places.node("b", gpus=2)
+        for name in ("g", "h"):
+            await group(places, name, 3)
+        for number in range(3):
+            await member(places, "g", number)
+            await member(places, "h", number)
+        assert "" not in await seats(places, "g", 3)
+        assert await seats(places, "h", 3) == [""] * 3
+        for number in range(3):
+            await places.client.delete(PODS, "default", f"g-{number}", grace=0)
+        assert "" not in await seats(places, "h", 3)
+
+
+@on_virtual_time
+async def test_members_that_do_not_fit_side_by_side_are_packed() -> None:
+    async with placing() as places:
+        await places.node("a", gpus=4)
+        await places.node("b", gpus=4)
+        await group(places, "g", 4)
+        # Spread out, two small ones would leave no node for a big one.
+        for number, gpus in enumerate((2, 2, 2, 2)):
+            await member(places, "g", number, gpus=gpus)
+        assert "" not in await seats(places, "g", 4)
+        for number in range(4):
+            await places.client.delete(PODS, "default", f"g-{number}", grace=0)
+        await group(places, "h", 3)
+        for number, gpus in enumerate((2, 2, 4)):
+            await member(places, "h", number, gpus=gpus)
+        assert "" not in await seats(places, "h", 3)
+
+
+@on_virtual_time
+async def test_one_member_that_is_replaced_does_not_wait_for_the_others() -> None:
+    async with placing() as places:
+        await places.node("n", gpus=3)
+        await group(places, "g", 3)
+        for number in range(3):
+            await member(places, "g", number)
+        await places.client.delete(PODS, "default", "g-1", grace=0)
+        await member(places, "g", 1)
+        assert await places.of("g-1") == "n"
+
+
+@on_virtual_time
+async def test_members_of_a_group_that_is_not_there_wait_for_it() -> None:
+    async with placing() as places:
+        await places.node("n", gpus=1)
+        await member(places, "g", 0)
+        assert await places.refusal("g-0") == "pod group default/g not found."
+        await group(places, "g", 1)
+        assert await places.of("g-0") == "n"
+
+
+@on_virtual_time
+async def test_a_gang_is_placed_when_a_node_is_healed() -> None:
+    async with placing() as places:
+        await places.node("n", gpus=2)
+        await places.tell("n", "Ready", "Unknown")
+        await group(places, "g", 2)
+        for number in range(2):
+            await member(places, "g", number)
+        assert await seats(places, "g", 2) == ["", ""]
+        await places.tell("n", "Ready", "True")
+        assert await seats(places, "g", 2) == ["n", "n"]
+        assert await places.client.get(NODES, None, "n")
