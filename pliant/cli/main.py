@@ -18,6 +18,7 @@ COMMANDS = {
     "up": "start a cluster on this machine that stays up, for kubectl and friends",
     "down": "stop that cluster",
     "get": "list jobs and where they stand",
+    "why": "tell what happened to a job and why, and what to try",
     "describe": "tell all there is to know about a job",
     "events": "tell what was told about a job and its pods",
     "install": "print all that puts an operator on a cluster, for kubectl",
