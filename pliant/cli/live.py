@@ -14,6 +14,7 @@ from rich.text import Text
 
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
+from pliant.cli.speakers import Speakers
 from pliant.cli.style import Style
 from pliant.cli.view import Wishes
 
@@ -22,7 +23,6 @@ FRAME = 0.04
 TICK = 1.0
 """Seconds between repaints when nothing moves: only the clock does."""
 
-MEMBER_COLOURS = (36, 35, 34, 33, 32, 96, 95, 94, 93, 92)
 NOTE_COLOUR = 33
 PHASE_COLOURS = {
     "Running": "green",
@@ -52,9 +52,8 @@ class LiveView:
         )
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
-        self._width = 0
         self._style = Style.of(out)
-        self._colours: dict[str, int] = {}
+        self._speakers = Speakers(self._style)
         self._held: list[str] = []
         self._groups: Sequence[GroupLine] = ()
         self._timer: asyncio.TimerHandle | None = None
@@ -67,18 +66,12 @@ class LiveView:
 
     def expect(self, speakers: Iterable[str]) -> None:
         """Make room for the names that will stand before log lines."""
-        for speaker in speakers:
-            self._width = max(self._width, len(speaker))
-            self._colour(speaker)
+        self._speakers.expect(speakers)
 
     def log(self, speaker: str, line: str) -> None:
         """Show one line that a member wrote."""
         if self._wishes.logs:
-            start = self._style.paint(self._colour(speaker), f"{speaker:<{self._width}} │ ")
-            self._hold(f"{start}{line}")
-
-    def _colour(self, speaker: str) -> int:
-        return self._colours.setdefault(speaker, MEMBER_COLOURS[len(self._colours) % len(MEMBER_COLOURS)])
+            self._hold(self._speakers.line(speaker, line))
 
     def note(self, text: str) -> None:
         """Say something that happened once."""

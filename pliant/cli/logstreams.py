@@ -28,6 +28,14 @@ class Spell(NamedTuple):
     restart: int
 
 
+class Window(NamedTuple):
+    """How much of what was written before is read."""
+
+    tail: int | None = None
+    since: int | None = None
+    """Seconds."""
+
+
 class LogStreams:
     """Opens a stream for each container as soon as it has started, and reads it to its end."""
 
@@ -39,12 +47,12 @@ class LogStreams:
         self._tails: dict[tuple[str, str], deque[str]] = {}
         self._heard = 0
 
-    def notice(self, pod: Pod) -> None:
+    def notice(self, pod: Pod, window: Window | None = None) -> None:
         """Begin to follow whatever has started in this pod since the last look."""
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
             spell = Spell(pod.metadata.uid, status.name, status.restart_count)
             if _has_started(status) and spell not in self._streams:
-                self._streams[spell] = self._tasks.create_task(self._follow(pod, status.name))
+                self._streams[spell] = self._tasks.create_task(self._follow(pod, status.name, window or Window()))
 
     def tail(self, uid: str, container: str) -> tuple[str, ...]:
         """The last lines of a container."""
@@ -60,7 +68,7 @@ class LogStreams:
         for stream in unread:
             stream.cancel()
 
-    async def _follow(self, pod: Pod, container: str) -> None:
+    async def _follow(self, pod: Pod, container: str, window: Window) -> None:
         meta, splitter, has_spoken = pod.metadata, LineSplitter(), False
         tail = self._tails.setdefault((meta.uid, container), deque(maxlen=TAIL))
 
@@ -70,7 +78,9 @@ class LogStreams:
                 self._on_line(pod, container, line)
 
         try:
-            async for chunk in self._client.logs(meta.namespace, meta.name, container=container, follow=True):
+            async for chunk in self._client.logs(
+                meta.namespace, meta.name, container=container, follow=True, tail=window.tail, since=window.since
+            ):
                 has_spoken = True
                 self._heard += 1
                 tell(splitter.feed(chunk))

@@ -19,6 +19,11 @@ COMMANDS = {
     "down": "stop that cluster",
     "get": "list jobs and where they stand",
     "why": "tell what happened to a job and why, and what to try",
+    "logs": "show what all members of a job write",
+    "scale": "give a job another size",
+    "suspend": "let jobs rest: their members go, what they learned stays",
+    "resume": "let jobs that rest go on",
+    "delete": "delete jobs and all that belongs to them",
     "describe": "tell all there is to know about a job",
     "events": "tell what was told about a job and its pods",
     "install": "print all that puts an operator on a cluster, for kubectl",
@@ -109,6 +114,20 @@ def _execute(name: str, words: list[str]) -> int:
         return command.execute(args)
     except PliantError as error:
         return _explain(error)
+    except BaseExceptionGroup as group:
+        return _explain(_first_purpose(group))
+
+
+def _first_purpose(group: BaseExceptionGroup[BaseException]) -> PliantError:
+    """What tasks that worked together stumbled over; raises what is not for people to read."""
+    from pliant.cli.problems import first_error
+
+    if group.subgroup(BrokenPipeError):
+        raise BrokenPipeError from group
+    error = first_error(group)
+    if isinstance(error, PliantError):
+        return error
+    raise group
 
 
 def _explain(error: PliantError) -> int:
