@@ -67,13 +67,13 @@ class ClusterConfig:
     """What else hostPath volumes may show."""
 
 
-class EmbeddedCluster:
 class Worker(Protocol):
     """Works until cancelled."""
 
     async def run(self) -> None: ...
 
 
+class EmbeddedCluster:
     """A cluster that is up for as long as its context lasts."""
 
     def __init__(self, transport: Transport, kubeconfig: Path, url: str) -> None:
@@ -134,9 +134,9 @@ async def _control_plane(config: ClusterConfig, services: NodeServices) -> Async
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
         Informer(client, NODES, Node, on_change=_all(*of_nodes)),
+        *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     )
     workers: tuple[Worker, ...] = (kubelet, scheduler, scheduler.gangs, marks, evictions, pods, *others)
-        *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     running = [services.agent.wait_lost(), *(each.run() for each in workers)]
     async with _background(running):
         for informer in (pods, *others):

@@ -96,6 +96,7 @@ class PodSpecView(_Part, frozen=True):
     hostname: str = ""
     subdomain: str = ""
     priority: int = 0
+    preemption_policy: str = "PreemptLowerPriority"
     node_selector: dict[str, str] = {}
     affinity: Affinity = Affinity()
     tolerations: tuple[Toleration, ...] = ()
@@ -104,7 +105,6 @@ class PodSpecView(_Part, frozen=True):
 
     @property
     def node_affinity(self) -> NodeAffinity:
-    preemption_policy: str = "PreemptLowerPriority"
         """Which nodes it insists on, and which it prefers."""
         return self.affinity.node_affinity
 
