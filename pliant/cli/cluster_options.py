@@ -23,7 +23,10 @@ def add_node_options(parser: ArgumentParser) -> None:
         "--node-memory", type=_memory, metavar="SIZE", help="memory of each, as 8Gi (this machine's)"
     )
     nodes.add_argument(
-        "--node-gpu", type=_count, default=0, metavar="N", help="GPUs each offers as nvidia.com/gpu (0)"
+        "--node-gpu",
+        type=_count,
+        metavar="N",
+        help="nvidia.com/gpu of each (this machine's, shared out; else pretended)",
     )
 
 

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pliant.errors import NotPossibleHere, UserError
@@ -21,6 +21,8 @@ class Running:
     pid: int
     url: str = ""
     kubeconfig: str = ""
+    since: str = ""
+    """When it came up, as ISO 8601."""
 
 
 class AlreadyRunning(UserError):
@@ -91,6 +93,23 @@ class Home:
         return self.folder / "lock"
 
 
+@contextmanager
+def owned(data: Path) -> Iterator[None]:
+    """Keep other clusters, whatever their names, from using a data folder; made if it is not there."""
+    try:
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(data / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise NotPossibleHere(f"cannot write to {data}: {error.strerror}; name another folder") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise AlreadyRunning(f"{data} is in use by another cluster; name another folder") from None
+    finally:
+        os.close(lock)
+
+
 class Claim:
     """The right to run one cluster; others read here who has it."""
 
@@ -99,7 +118,7 @@ class Claim:
 
     def tell(self, running: Running) -> None:
         """Let others know the process and, once there is one, the address."""
-        text = json.dumps({"pid": running.pid, "url": running.url, "kubeconfig": running.kubeconfig}).encode()
+        text = json.dumps(asdict(running)).encode()
         os.pwrite(self._lock, text, 0)
         os.ftruncate(self._lock, len(text))
 

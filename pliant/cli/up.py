@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pliant.cli.cluster_options import add_node_options, cluster_config, folder, port
-from pliant.cli.home import Home, Running
+from pliant.cli.home import Home, Running, owned
 
 if TYPE_CHECKING:
     from pliant.cli.daemon import Tell
@@ -25,7 +25,7 @@ What it prints on the standard output is meant for a shell, the rest is on the s
 examples:
   eval "$(pliant up)"                             start it, and let kubectl talk to it
   kubectl apply -f examples/quickstart/job.yaml
-  kubectl get aitj -w
+  pliant get -w                                   pliant status, logs, why, scale, … need no kubectl
   pliant down                                     stop it; --purge deletes its data too
 
   pliant up --name big --nodes 8 --node-gpu 4     a second one, with eight nodes that offer GPUs
@@ -38,7 +38,12 @@ def configure(parser: ArgumentParser) -> None:
 
     parser.epilog = EPILOG
     parser.add_argument("--name", default="default", help="which cluster (default)")
-    parser.add_argument("--foreground", action="store_true", help="do not go into the background")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--detach", "-d", action="store_true", help="go into the background (it does so anyway)")
+    where.add_argument("--foreground", action="store_true", help="do not go into the background")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="where it keeps its data (below ~/.local/share/pliant)"
+    )
     parser.add_argument("--no-operator", action="store_true", help="only the cluster: nobody runs the jobs")
     parser.add_argument("--port", type=port, default=0, metavar="N", help="of the API on 127.0.0.1 (any free one)")
     parser.add_argument(
@@ -72,10 +77,12 @@ def _serve(args: Namespace, home: Home, tell: Tell) -> int:
 
     with home.held() as claim:
         write_log(to=None if args.foreground else home.log)
+        data = args.data.absolute() if args.data else home.data
         config = cluster_config(
-            args, home.data, workspace=(args.workspace or Path.cwd()).absolute(), durable=True, port=args.port
+            args, data, workspace=(args.workspace or Path.cwd()).absolute(), durable=True, port=args.port
         )
-        return asyncio.run(_stay_up(args, config, claim, tell))
+        with owned(data):
+            return asyncio.run(_stay_up(args, config, claim, tell))
 
 
 async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: Tell) -> int:
@@ -83,12 +90,16 @@ async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: T
     from pliant.cli.problems import first_error
     from pliant.cli.stopping import stopping
     from pliant.embedded.cluster import EmbeddedCluster
+    from pliant.runtime.clock import SystemClock
 
     with stopping() as stop:
         try:
             async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
                 await _prepare(args, cluster, tasks)
-                claim.tell(Running(pid=os.getpid(), url=cluster.url, kubeconfig=str(cluster.kubeconfig)))
+                since = SystemClock().now().isoformat(timespec="seconds")
+                claim.tell(
+                    Running(pid=os.getpid(), url=cluster.url, kubeconfig=str(cluster.kubeconfig), since=since)
+                )
                 tell({"url": cluster.url, "kubeconfig": str(cluster.kubeconfig)})
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -135,6 +146,6 @@ def _say(what: str, kubeconfig: str, home: Home) -> None:
     sys.stdout.write(f"export KUBECONFIG={shlex.quote(kubeconfig)}\n")
     sys.stdout.flush()
     sys.stderr.write(
-        f"{gap}Then: kubectl apply -f job.yaml, kubectl get aitj, kubectl logs -f POD.\n"
+        f"{gap}Then: kubectl apply -f job.yaml, pliant get, pliant logs JOB -f, pliant why JOB.\n"
         f"Stop it with `{down}`; its log is {home.log}.\n"
     )

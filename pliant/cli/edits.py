@@ -1,0 +1,86 @@
+"""Where the fields that commands change are, in whatever kind a job is written."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pliant.errors import InvalidSpec, UserError
+from pliant.frontends.base import Frontend
+
+Path = tuple[str, ...]
+
+
+def suspend_path(frontend: Frontend) -> Path:
+    """The field by which a kind is suspended; raises `UserError` if it cannot be."""
+    spec = _properties(_schema(frontend), "spec")
+    for path in (("suspend",), ("runPolicy", "suspend")):
+        node: Any = spec
+        for name in path[:-1]:
+            node = _properties({"properties": node}, name)
+        if path[-1] in node:
+            return ("spec", *path)
+    raise UserError(f"a {frontend.kind} cannot be suspended")
+
+
+def scale_path(frontend: Frontend) -> Path | None:
+    """The field that the scale subresource of a kind writes; None if it has none."""
+    [version] = [each for each in frontend.crd()["spec"]["versions"] if each["name"] == frontend.version]
+    paths = (version.get("subresources") or {}).get("scale")
+    return tuple(str(paths["specReplicasPath"]).strip(".").split(".")) if paths else None
+
+
+def replicas_path(raw: Mapping[str, Any], group: str) -> Path:
+    """The field that holds the size of a group; raises `UserError` if the object has no such group."""
+    for path, value in _parts(raw.get("spec"), ("spec",)):
+        if path[-1].lower() == group.lower() and "template" in value:
+            return (*path, "replicas")
+    raise UserError(f"the size of `{group}` is not written in a field of its own; edit the job")
+
+
+def with_value(raw: Mapping[str, Any], path: Path, value: Any) -> dict[str, Any]:
+    """The object with one field set."""
+    whole = copy.deepcopy(dict(raw))
+    node = whole
+    for name in path[:-1]:
+        node = node.setdefault(name, {})
+    node[path[-1]] = value
+    return whole
+
+
+def patch_of(path: Path, value: Any) -> dict[str, Any]:
+    """The merge patch that sets one field."""
+    patch: Any = value
+    for name in reversed(path):
+        patch = {name: patch}
+    return dict(patch)
+
+
+def check_edit(frontend: Frontend, raw: Mapping[str, Any]) -> None:
+    """Refuse an edit after which the operator would not understand the job."""
+    try:
+        frontend.parse(raw)
+    except InvalidSpec as problem:
+        raise UserError(f"cannot be done: {problem}") from None
+
+
+def _schema(frontend: Frontend) -> Mapping[str, Any]:
+    [version] = [each for each in frontend.crd()["spec"]["versions"] if each["name"] == frontend.version]
+    schema: Mapping[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _properties(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = ((schema.get("properties") or {}).get(name) or {}).get("properties") or {}
+    return found
+
+
+def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Every mapping below, with its path; templates are not looked into."""
+    if not isinstance(value, Mapping):
+        return
+    for key, item in value.items():
+        if isinstance(item, Mapping) and key != "template":
+            yield (*path, str(key)), item
+            yield from _parts(item, (*path, str(key)))
