@@ -25,6 +25,7 @@ from pliant.embedded.node.link import Launch, NodeAgent
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.node.podlogs import PodLogs
 from pliant.embedded.node.podscope import NodeServices
+from pliant.embedded.node.sessions import NodeSessions
 from pliant.embedded.nodemarks import NodeMarks
 from pliant.embedded.scheduler import NAME as SCHEDULER
 from pliant.embedded.scheduler import Scheduler
@@ -96,6 +97,7 @@ class EmbeddedCluster:
             logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
             store = await stack.enter_async_context(_store(config))
             api = await stack.enter_async_context(ApiServer.started(store, Catalog.standard(), clock, logs=logs))
+            api.sessions = NodeSessions(agent)
             url = await stack.enter_async_context(_doors(config, api, agent, identity))
             transport = DirectTransport(api)
             names = stack.enter_context(closing(Names(config.data / "hosts", GATEWAY)))

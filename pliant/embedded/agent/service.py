@@ -126,6 +126,8 @@ class Service:
                 os.close(each)
             return {"error": "the container does not run"}
         program = Program(**{**container.program, "argv": request["argv"]})
+        if request["terminal"]:
+            program["env"] = {"TERM": "xterm", **program["env"]}
         process, reports = open_session(program, container.process, streams, has_terminal=request["terminal"])
         self._note_run(_Run(request["pod"], request["session"], process, request["id"]), reports)
         return None

@@ -1,0 +1,109 @@
+"""Commands that users run in containers, and containers they attach to, as the API server wants to see them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pliant.embedded.node.descriptors import Descriptor
+from pliant.embedded.node.link import NodeAgent, Session, StartFailed, Streams
+from pliant.embedded.server.sessions import STDERR, STDOUT, CannotStart, Wishes
+
+
+class NodeSessions:
+    """Opens sessions in the containers of one agent."""
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+
+    @asynccontextmanager
+    async def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Executed]:
+        """A session that is over when its context ends; a command that still runs then is ended."""
+        ends = _terminal() if wishes.tty else _pipes()
+        try:
+            try:
+                session = await self._agent.execute(*_run(pod, container), wishes.command, ends.inner)
+            except StartFailed as problem:
+                raise CannotStart(str(problem)) from problem
+            finally:
+                for descriptor in {ends.inner.input, ends.inner.output, ends.inner.errors}:
+                    os.close(descriptor)
+            try:
+                yield Executed(session, ends)
+            finally:
+                # A terminal tells its programs by itself that nobody is there any longer, as they may expect.
+                if not wishes.tty and not session.ending.done():
+                    session.send_signal(signal.SIGKILL)
+        finally:
+            ends.close()
+
+
+class Executed:
+    """A command that was started for a user."""
+
+    def __init__(self, session: Session, ends: _Ends) -> None:
+        self._session = session
+        self._ends = ends
+
+    async def read(self, stream: int) -> bytes:
+        """The next output; nothing at its end."""
+        descriptor = self._ends.outputs.get(stream)
+        return await descriptor.read() if descriptor is not None else b""
+
+    async def write(self, data: bytes) -> None:
+        """Give input."""
+        await self._ends.input.write(data)
+
+    def close_input(self) -> None:
+        """There will be no more input; a terminal stays, as it is the output as well."""
+        if not self._ends.inner.terminal:
+            self._ends.input.close()
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell the terminal how large it is."""
+        self._ends.input.resize(columns, rows)
+
+    async def ended(self) -> int:
+        """Wait for the command's end; its exit code."""
+        return (await asyncio.shield(self._session.ending)).code
+
+
+class _Ends:
+    """Both ends of a command's streams; the inner ones are handed to it."""
+
+    def __init__(self, inner: Streams, outer: Descriptor, outputs: dict[int, Descriptor]) -> None:
+        self.inner = inner
+        self.input = outer
+        self.outputs = outputs
+
+    def close(self) -> None:
+        for descriptor in (self.input, *self.outputs.values()):
+            descriptor.close()
+
+
+def _terminal() -> _Ends:
+    outer, inner = os.openpty()
+    terminal = Descriptor(outer)
+    return _Ends(Streams(input=inner, output=inner, errors=inner, terminal=True), terminal, {STDOUT: terminal})
+
+
+def _pipes() -> _Ends:
+    input_inner, input_outer = os.pipe()
+    output_outer, output_inner = os.pipe()
+    errors_outer, errors_inner = os.pipe()
+    inner = Streams(input=input_inner, output=output_inner, errors=errors_inner)
+    outputs = {STDOUT: Descriptor(output_outer), STDERR: Descriptor(errors_outer)}
+    return _Ends(inner, Descriptor(input_outer), outputs)
+
+
+def _run(pod: dict[str, Any], container: str) -> tuple[str, str]:
+    """What the agent calls a container that runs."""
+    uid, status = pod["metadata"]["uid"], pod.get("status") or {}
+    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        if each["name"] == container:
+            return uid, str(each.get("containerID") or "").removeprefix(f"pliant://{uid}/")
+    return uid, ""
