@@ -13,28 +13,37 @@ from typing import NoReturn, Protocol, TextIO, cast
 from pliant import __version__
 from pliant.errors import NotPossibleHere, PliantError, UserError
 
-COMMANDS = {
-    "run": "run training jobs on this machine and watch them to their end",
-    "up": "start a cluster on this machine that stays up, for kubectl and friends",
-    "down": "stop that cluster",
-    "status": "tell whether it is up, since when, and what is on it",
-    "get": "list jobs and where they stand",
-    "why": "tell what happened to a job and why, and what to try",
-    "logs": "show what all members of a job write",
-    "scale": "give a job another size",
-    "suspend": "let jobs rest: their members go, what they learned stays",
-    "resume": "let jobs that rest go on",
-    "delete": "delete jobs and all that belongs to them",
-    "describe": "tell all there is to know about a job",
-    "top": "tell what the members of jobs use of CPU and memory",
-    "events": "tell what was told about a job and its pods",
-    "install": "print all that puts an operator on a cluster, for kubectl",
-    "uninstall": "print the same, to take it away again",
-    "operator": "run the operator against any Kubernetes cluster",
-    "doctor": "tell whether a cluster and this machine have what Pliant needs",
-    "crds": "print the resource definitions to install on a cluster",
-    "version": "print the version",
+SECTIONS = {
+    "on this machine": {
+        "run": "run training jobs on this machine and watch them to their end",
+        "up": "start a cluster on this machine that stays up, for kubectl and friends",
+        "down": "stop that cluster",
+        "status": "tell whether it is up, since when, and what is on it",
+    },
+    "about jobs, on any cluster": {
+        "get": "list jobs and where they stand",
+        "why": "tell what happened to a job and why, and what to try",
+        "logs": "show what all members of a job write",
+        "describe": "tell all there is to know about a job",
+        "events": "tell what was told about a job and its pods",
+        "top": "tell what the members of jobs use of CPU and memory",
+        "scale": "give a job another size",
+        "suspend": "let jobs rest: their members go, what they learned stays",
+        "resume": "let jobs that rest go on",
+        "delete": "delete jobs and all that belongs to them",
+    },
+    "for whoever runs a cluster": {
+        "install": "print all that puts an operator on a cluster, for kubectl",
+        "uninstall": "print the same, to take it away again",
+        "operator": "run the operator against any Kubernetes cluster",
+        "doctor": "tell whether a cluster and this machine have what Pliant needs",
+        "crds": "print the resource definitions to install on a cluster",
+        "completion": "print what makes a shell complete all of this",
+        "version": "print the version",
+    },
 }
+"""What each command does, under the headings of the overview."""
+COMMANDS = {name: summary for commands in SECTIONS.values() for name, summary in commands.items()}
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -152,7 +161,10 @@ def exit_code(error: PliantError) -> int:
 
 
 def _overview() -> str:
-    lines = "".join(f"  {name:<10} {summary}\n" for name, summary in COMMANDS.items())
+    lines = "\n".join(
+        f"{title}:\n" + "".join(f"  {name:<11} {summary}\n" for name, summary in commands.items())
+        for title, commands in SECTIONS.items()
+    )
     return (
         f"Pliant {__version__}: elastic deep-learning jobs on a laptop or on any Kubernetes.\n\n"
         f"Usage: pliant COMMAND [OPTIONS]\n\n{lines}\n"
