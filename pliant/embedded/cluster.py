@@ -16,6 +16,9 @@ from pliant.embedded.agent.sandbox import GATEWAY
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.evictions import Evictions
 from pliant.embedded.gangs import DIALECTS, groups_of
+from pliant.embedded.gpuhealth import GpuHealth
+from pliant.embedded.gpuprobe import found_gpus
+from pliant.embedded.gpus import GpuDesk, shared_out
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import Names
 from pliant.embedded.node.furnishing import Furnishing
@@ -61,7 +64,8 @@ class ClusterConfig:
     nodes: int = 1
     node_cpu: int | None = None
     node_memory: str | None = None
-    node_gpu: int = 0
+    node_gpu: int | None = None
+    """GPUs of each node, pretended where the machine has too few; None shares out those it has."""
     port: int = 0
     durable: bool = True
     host_paths: tuple[Path, ...] = ()
@@ -89,10 +93,11 @@ class EmbeddedCluster:
         clock = clock or SystemClock()
         config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
-            # The agent starts while the certificates are made.
-            agent, identity = await asyncio.gather(
+            # The agent starts while the certificates are made and the GPUs are counted.
+            agent, identity, gpus = await asyncio.gather(
                 stack.enter_async_context(NodeAgent.started(Launch(data=config.data, port=API_PORT))),
                 asyncio.to_thread(server_identity, config.data, clock.now(), addresses=[GATEWAY]),
+                _gpus(config),
             )
             logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
             store = await stack.enter_async_context(_store(config))
@@ -116,6 +121,7 @@ class EmbeddedCluster:
                 furnishing=furnishing,
                 logs=logs,
                 events=PodEvents(client, clock, "kubelet"),
+                gpus=gpus,
             )
             await stack.enter_async_context(_control_plane(config, services))
             yield cls(transport, config.data / "kubeconfig", url)
@@ -125,26 +131,36 @@ class EmbeddedCluster:
 async def _control_plane(config: ClusterConfig, services: NodeServices) -> AsyncIterator[None]:
     """Nodes that are registered and pods that are placed, run and named."""
     client, clock, names = services.client, services.clock, services.furnishing.names
-    has = capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=config.node_gpu)
-    nodes = {f"node-{number}": has for number in range(config.nodes)}
+    nodes = {
+        name: capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
+        for name, gpus in services.gpus.of_nodes.items()
+    }
     await register(client, nodes, services.agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
     of_pods = (names.pod_changed, kubelet.pod_changed, scheduler.pod_changed, evictions.pod_changed)
-    of_nodes = (scheduler.node_changed, marks.node_changed, evictions.node_changed)
+    health = GpuHealth(client, clock, services.gpus)
+    of_nodes = (scheduler.node_changed, marks.node_changed, evictions.node_changed, health.node_changed)
     pods = Informer(client, PODS, PodView, on_change=_all(*of_pods))
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
         Informer(client, NODES, Node, on_change=_all(*of_nodes)),
         *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     )
-    workers: tuple[Worker, ...] = (kubelet, scheduler, scheduler.gangs, marks, evictions, pods, *others)
+    workers: tuple[Worker, ...] = (kubelet, scheduler, scheduler.gangs, marks, evictions, health, pods, *others)
     running = [services.agent.wait_lost(), *(each.run() for each in workers)]
     async with _background(running):
         for informer in (pods, *others):
             await informer.wait_synced()
         services.furnishing.forget_all_but({pod.metadata.uid for pod in pods.store.all()})
         yield
+
+
+async def _gpus(config: ClusterConfig) -> GpuDesk:
+    """The nodes and the GPUs of each; those of the machine are looked for only where they may be wanted."""
+    nodes = [f"node-{number}" for number in range(config.nodes)]
+    real = [] if config.node_gpu == 0 else await found_gpus()
+    return GpuDesk(shared_out(real, nodes, config.node_gpu))
 
 
 @asynccontextmanager

@@ -128,6 +128,7 @@ class ContainerRun:
         assert pod.facts is not None
         furnishing = pod.services.furnishing
         variables = environment(spec, pod.facts, furnishing.variables(pod.host))
+        variables |= pod.services.gpus.variables(pod.meta.uid, pod.facts.pod["spec"], self._record.name)
         argv = command_line(spec, variables)
         if not argv:
             kind = "initContainers" if self._record.is_init else "containers"

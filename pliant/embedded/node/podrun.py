@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from pliant.embedded.gpus import GPU, asked_for_by_pod
 from pliant.embedded.node.containerrun import ContainerRun
 from pliant.embedded.node.environment import Missing, PodFacts, Unusable
 from pliant.embedded.node.link import Ending, StartFailed
@@ -71,11 +72,12 @@ class PodRun:
         pod.report.address = address
         limit = raw["spec"].get("activeDeadlineSeconds")
         expiry = asyncio.get_running_loop().call_later(limit, self._expire, raw["spec"]) if limit else None
-        if await self._is_furnished(raw, address, mains):
+        if await self._is_furnished(raw, address, mains) and await self._has_gpus(raw["spec"]):
             await self._run_containers(inits, mains)
         if expiry is not None:
             expiry.cancel()
         await services.agent.remove_pod(pod.meta.uid)
+        await services.gpus.release(pod.meta.uid)
         services.furnishing.names.withdraw(pod.meta.namespace, pod.host, address)
         await asyncio.to_thread(services.furnishing.clear, pod.meta.uid)
 
@@ -112,6 +114,20 @@ class PodRun:
             else:
                 return True
         return False
+
+    async def _has_gpus(self, spec: Mapping[str, Any]) -> bool:
+        """Wait until nobody else has the GPUs that are meant for the pod; false when it will not have them."""
+        pod, gpus = self.scope, self.scope.services.gpus
+        wanted, there = asked_for_by_pod(spec), len(gpus.of_nodes.get(spec["nodeName"], ()))
+        if wanted > there:
+            why = f"Allocate failed due to requested number of devices unavailable for {GPU}. "
+            pod.report.fail(
+                "UnexpectedAdmissionError", f"{why}Requested: {wanted}, Available: {there}, which is unexpected"
+            )
+            return False
+        if wanted:
+            await pod.until_stopped(gpus.take(pod.meta.uid, spec["nodeName"], wanted))
+        return not pod.stopping.is_set()
 
     async def _refuse(self, mains: Records, reason: str, problem: str) -> None:
         """Tell why the pod cannot run and wait for somebody to take it away."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from pliant.embedded.gpus import GpuDesk
 from pliant.embedded.node.configuration import Configuration
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.furnishing import Furnishing
@@ -32,6 +33,7 @@ class NodeServices:
     furnishing: Furnishing
     logs: PodLogs
     events: PodEvents
+    gpus: GpuDesk = field(default_factory=lambda: GpuDesk({}))
 
 
 class PodScope:

@@ -1,0 +1,146 @@
+"""Each GPU belongs to one pod at a time, and a bad one to nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pliant.embedded.gpuhealth import FAULT, GpuHealth
+from pliant.embedded.gpuprobe import GpuProbe, found_gpus
+from pliant.embedded.gpus import GPU, Gpu, GpuDesk, asked_for_by_pod, shared_out
+from pliant.kube.informer import Informer
+from pliant.kube.objects import Node
+from pliant.kube.resources import NODES
+from tests.embedded.nvidia_smi import FakeSmi
+from tests.embedded.placing import placing
+from tests.virtual_time import VirtualClock, on_virtual_time, quiet
+
+REAL = [Gpu(0, "GPU-0-uuid", "0000:01:00"), Gpu(1, "GPU-1-uuid", "0000:02:00")]
+
+
+@pytest.fixture
+def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSmi:
+    """A machine with two GPUs."""
+    fake = FakeSmi(tmp_path)
+    fake.lists(0, 1)
+    monkeypatch.setenv("PATH", fake.path)
+    return fake
+
+
+def spec(*containers: int, init: tuple[int, ...] = (), node: str = "n") -> dict[str, Any]:
+    """A pod on a node whose containers, c0 and so on, want so many GPUs."""
+
+    def described(prefix: str, wants: tuple[int, ...]) -> list[dict[str, Any]]:
+        return [
+            {"name": f"{prefix}{number}", "resources": {"limits": {GPU: str(count)}}}
+            for number, count in enumerate(wants)
+        ]
+
+    return {"nodeName": node, "containers": described("c", containers), "initContainers": described("i", init)}
+
+
+async def test_the_gpus_of_the_machine_are_found(smi: FakeSmi) -> None:
+    assert await found_gpus() == REAL
+    smi.fails()
+    assert await found_gpus() == []
+
+
+def test_nodes_share_what_there_is_and_pretend_what_is_not() -> None:
+    three = [*REAL, Gpu(2, "GPU-2-uuid")]
+    assert shared_out(three, ["a", "b"], None) == {"a": tuple(REAL), "b": (three[2],)}
+    assert shared_out(three, ["a", "b"], 1) == {"a": (REAL[0],), "b": (REAL[1],)}
+    assert shared_out(three, ["a", "b"], 2) == {"a": (Gpu(0), Gpu(1)), "b": (Gpu(0), Gpu(1))}
+    assert shared_out(three, ["a"], 0) == {"a": ()}
+    assert shared_out([], ["a"], None) == {"a": ()}
+
+
+async def test_no_two_pods_ever_share_one() -> None:
+    desk = GpuDesk({"n": REAL})
+    await desk.take("first", "n", 1)
+    await desk.take("second", "n", 1)
+    third = asyncio.create_task(desk.take("third", "n", 1))
+    await asyncio.sleep(0)
+    assert not third.done()
+    seen = [desk.variables(pod, spec(1), "c0")["CUDA_VISIBLE_DEVICES"] for pod in ("first", "second")]
+    assert seen == ["GPU-0-uuid", "GPU-1-uuid"]
+    await desk.release("second")
+    await third
+    assert desk.variables("third", spec(1), "c0")["NVIDIA_VISIBLE_DEVICES"] == "GPU-1-uuid"
+
+
+async def test_containers_of_one_pod_have_their_own_and_init_containers_use_them_before() -> None:
+    desk = GpuDesk({"n": [Gpu(index) for index in range(4)]})
+    pod = spec(1, 2, 0, init=(3,))
+    assert asked_for_by_pod(pod) == 3
+    await desk.take("p", "n", 3)
+    visible = {name: desk.variables("p", pod, name)["CUDA_VISIBLE_DEVICES"] for name in ("c0", "c1", "c2", "i0")}
+    assert visible == {"c0": "0", "c1": "1,2", "c2": "", "i0": "0,1,2"}
+
+
+async def test_who_asked_for_none_sees_none_where_there_are_some() -> None:
+    desk = GpuDesk({"n": REAL, "plain": ()})
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+    assert desk.variables("p", spec(0), "c0") == hidden
+    assert desk.variables("p", spec(0, node="plain"), "c0") == {}
+
+
+async def test_a_bad_one_is_not_handed_out_until_it_is_well() -> None:
+    desk = GpuDesk({"n": REAL})
+    await desk.note_faults("n", {REAL[0]: "lost"})
+    await desk.take("first", "n", 1)
+    assert desk.variables("first", spec(1), "c0")["CUDA_VISIBLE_DEVICES"] == "GPU-1-uuid"
+    second = asyncio.create_task(desk.take("second", "n", 1))
+    await asyncio.sleep(0)
+    assert not second.done()
+    await desk.note_faults("n", {})
+    await second
+
+
+async def test_what_nvidia_smi_and_the_kernel_say_is_understood(smi: FakeSmi, tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"
+    log.write_text("4,1,1,-;NVRM: Xid (PCI:0000:01:00): 79, said before we listened\n")
+    probe = GpuProbe(REAL, log)
+    assert await probe.faults() == {}
+    smi.lists(0, 1, errors=[1])
+    assert await probe.faults() == {REAL[1]: "7 uncorrected ECC errors"}
+    smi.lists(1)
+    assert await probe.faults() == {REAL[0]: "lost: nvidia-smi no longer lists it"}
+    smi.fails()
+    assert await probe.faults() == {}
+    assert set(await probe.faults()) == set(REAL)
+    smi.lists(0, 1)
+    with log.open("a") as kernel:
+        kernel.write("4,2,2,-;NVRM: Xid (PCI:0000:01:00): 31, pid=7, a program's own fault\n")
+        kernel.write("4,3,3,-;NVRM: Xid (PCI:0000:02:00): 79, pid=7, GPU has fallen off the bus.\n")
+    assert await probe.faults() == {REAL[1]: "Xid 79: pid=7, GPU has fallen off the bus."}
+    probe.close()
+
+
+@on_virtual_time
+async def test_a_node_tells_of_a_bad_gpu_and_offers_one_less() -> None:
+    async with placing() as places:
+        await places.node("n", gpus=2)
+        desk = GpuDesk({"n": (Gpu(0), Gpu(1))})
+        health = GpuHealth(places.client, VirtualClock(), desk)
+        nodes = Informer(places.client, NODES, Node, on_change=health.node_changed)
+        tasks = [asyncio.create_task(each.run()) for each in (health, nodes)]
+
+        async def told(words: str | None) -> tuple[str, str, str]:
+            await places.client.patch(NODES, None, "n", {"metadata": {"annotations": {FAULT: words}}})
+            await quiet()
+            status = (await places.client.get(NODES, None, "n"))["status"]
+            (condition,) = (each for each in status["conditions"] if each["type"] == "GPUUnhealthy")
+            return condition["status"], condition["message"], status["allocatable"][GPU]
+
+        assert await told("Xid 79") == ("True", "GPU 0: Xid 79", "1")
+        assert await places.pod("one", gpus=1) == "n"
+        assert not await places.pod("two", gpus=1)
+        assert await places.refusal("two") == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+        assert await told(None) == ("False", "", "2")
+        assert await places.of("two") == "n"
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
