@@ -21,6 +21,7 @@ from pliant.embedded.gpuprobe import found_gpus
 from pliant.embedded.gpus import GpuDesk, shared_out
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import Names
+from pliant.embedded.network.serving import network_served
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.kubelet import Kubelet
@@ -70,6 +71,8 @@ class ClusterConfig:
     durable: bool = True
     host_paths: tuple[Path, ...] = ()
     """What else hostPath volumes may show."""
+    egress: bool = True
+    """Whether pods may reach the world outside."""
 
 
 class Worker(Protocol):
@@ -105,13 +108,14 @@ class EmbeddedCluster:
             api.sessions = NodeSessions(agent)
             url = await stack.enter_async_context(_doors(config, api, agent, identity))
             transport = DirectTransport(api)
-            names = stack.enter_context(closing(Names(config.data / "hosts", GATEWAY)))
+            names = Names()
+            await stack.enter_async_context(network_served(agent, names, egress=config.egress))
             furnishing = Furnishing(
                 data=config.data,
                 workspace=config.workspace.resolve(),
                 host_paths=config.host_paths,
                 base=_base_variables(os.environ),
-                names=names,
+                resolver=GATEWAY,
             )
             client = KubeClient(transport)
             services = NodeServices(
@@ -123,14 +127,14 @@ class EmbeddedCluster:
                 events=PodEvents(client, clock, "kubelet"),
                 gpus=gpus,
             )
-            await stack.enter_async_context(_control_plane(config, services))
+            await stack.enter_async_context(_control_plane(config, services, names))
             yield cls(transport, config.data / "kubeconfig", url)
 
 
 @asynccontextmanager
-async def _control_plane(config: ClusterConfig, services: NodeServices) -> AsyncIterator[None]:
+async def _control_plane(config: ClusterConfig, services: NodeServices, names: Names) -> AsyncIterator[None]:
     """Nodes that are registered and pods that are placed, run and named."""
-    client, clock, names = services.client, services.clock, services.furnishing.names
+    client, clock = services.client, services.clock
     nodes = {
         name: capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
         for name, gpus in services.gpus.of_nodes.items()

@@ -1,145 +1,145 @@
-"""Keep the hosts file of every namespace current: services by their ready pods, pods by their host names."""
+"""Know which services there are, which pods stand behind them, and who is at which address."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from pliant.embedded.views import PodView, ServiceView, host_name
+from pliant.embedded.views import PodView, ServicePort, ServiceSpecView, ServiceView
+from pliant.kube.objects import ObjectMeta
 
-_DOMAIN = "svc.cluster.local"
-_PAUSE = 0.01
-"""Seconds in which changes are gathered into one write."""
+API_ADDRESS = "10.96.0.1"
+"""Where pods reach the API server, as the service `kubernetes`."""
+API_PORT = 443
+
+_API = ServiceView(
+    metadata=ObjectMeta(name="kubernetes", namespace="default"),
+    spec=ServiceSpecView(
+        cluster_ip=API_ADDRESS, ports=(ServicePort(name="https", port=API_PORT, target_port=API_PORT),)
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one port of a service leads to."""
+
+    address: str
+    port: int
 
 
 class Names:
-    """Knows who is where, and writes it down for pods to read.
+    """The present state of services and pods, as far as the network is concerned.
 
-    One file serves all pods of a namespace. It is rewritten in place, because a bind mount shows the file it was
-    made of and not the one that later takes its name.
+    `on_change` is told whenever something of it may be different.
     """
 
-    def __init__(self, folder: Path, gateway: str) -> None:
-        self._folder = folder
-        self._gateway = gateway
+    def __init__(self) -> None:
+        self.on_change: Callable[[], None] = _nobody
         self._pods: dict[str, dict[str, PodView]] = defaultdict(dict)
+        self._by_label: dict[tuple[str, str, str], dict[str, PodView]] = defaultdict(dict)
+        self._by_address: dict[str, PodView] = {}
         self._services: dict[str, dict[str, ServiceView]] = defaultdict(dict)
-        self._assigned: dict[str, dict[str, str]] = defaultdict(dict)
-        self._written: dict[str, str] = {}
-        self._timer: asyncio.TimerHandle | None = None
-
-    def file_of(self, namespace: str) -> Path:
-        """The hosts file that pods of a namespace read; it exists from now on."""
-        path = self._folder / namespace
-        if namespace not in self._written:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._written[namespace] = ""
-            path.write_text("")
-            self._write(namespace)
-        return path
-
-    def assign(self, namespace: str, host: str, address: str) -> None:
-        """Let a host name be known before anything runs under it, for programs that look themselves up."""
-        self._assigned[namespace][host] = address
-        self.file_of(namespace)
-        self._write(namespace)
-
-    def withdraw(self, namespace: str, host: str, address: str) -> None:
-        """Forget a host name, unless somebody else has it now."""
-        if self._assigned[namespace].get(host) == address:
-            del self._assigned[namespace][host]
-            self._write_soon()
+        self._services["default"]["kubernetes"] = _API
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """Take in what became of a pod."""
         if old is not None:
-            self._pods[old.metadata.namespace].pop(old.metadata.name, None)
+            self._forget(old)
         if new is not None and new.status.pod_ip and not new.is_finished:
-            self._pods[new.metadata.namespace][new.metadata.name] = new
+            self._note(new)
         if _told(old) != _told(new):
-            self._write_soon()
+            self.on_change()
 
     def service_changed(self, old: ServiceView | None, new: ServiceView | None) -> None:
         """Take in what became of a service."""
         if old is not None:
             self._services[old.metadata.namespace].pop(old.metadata.name, None)
-        if new is not None and new.spec.selector:
+        if new is not None:
             self._services[new.metadata.namespace][new.metadata.name] = new
         if old is None or new is None or old.spec != new.spec:
-            self._write_soon()
+            self.on_change()
 
-    def close(self) -> None:
-        """Write nothing more."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def service(self, namespace: str, name: str) -> ServiceView | None:
+        """The service of that name."""
+        return self._services[namespace].get(name) if namespace in self._services else None
 
-    def _write_soon(self) -> None:
-        if self._timer is None and self._written:
-            self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._write_all)
+    def services(self) -> Iterator[ServiceView]:
+        """Every service there is."""
+        for held in self._services.values():
+            yield from held.values()
 
-    def _write_all(self) -> None:
-        self._timer = None
-        for namespace in self._written:
-            self._write(namespace)
+    def pods_behind(self, service: ServiceView) -> list[PodView]:
+        """The pods a service stands for, found from its rarest label."""
+        wanted = service.spec.selector.items()
+        if not wanted:
+            return []
+        namespace, even_unready = service.metadata.namespace, service.spec.publish_not_ready_addresses
+        rarest = min((self._by_label.get((namespace, *label), {}) for label in wanted), key=len)
+        matching = (
+            pod
+            for pod in rarest.values()
+            if wanted <= pod.metadata.labels.items() and (even_unready or _is_open(pod))
+        )
+        return sorted(matching, key=lambda pod: pod.metadata.name)
 
-    def _write(self, namespace: str) -> None:
-        text = "".join(f"{address}\t{names}\n" for address, names in self._entries(namespace))
-        if text == self._written[namespace]:
+    def endpoints(self, service: ServiceView, port: ServicePort) -> list[Endpoint]:
+        """Where a port of a service leads to now."""
+        found = ((pod, port_of(pod, port)) for pod in self.pods_behind(service))
+        return [Endpoint(pod.status.pod_ip, number) for pod, number in found if number]
+
+    def pod_at(self, address: str) -> PodView | None:
+        """The pod that has an address."""
+        return self._by_address.get(address)
+
+    def has_namespace(self, name: str) -> bool:
+        """Whether pods or services are in a namespace of that name."""
+        return bool(self._services.get(name) or self._pods.get(name))
+
+    def _note(self, pod: PodView) -> None:
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        self._pods[namespace][name] = pod
+        self._by_address[pod.status.pod_ip] = pod
+        for key, value in pod.metadata.labels.items():
+            self._by_label[namespace, key, value][name] = pod
+
+    def _forget(self, pod: PodView) -> None:
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        known = self._pods[namespace].pop(name, None)
+        if known is None:
             return
-        self._written[namespace] = text
-        handle = os.open(self._folder / namespace, os.O_WRONLY)
-        try:
-            # Written before it is cut: a reader in between finds every name that stays.
-            os.pwrite(handle, text.encode(), 0)
-            os.ftruncate(handle, len(text.encode()))
-        finally:
-            os.close(handle)
+        if self._by_address.get(known.status.pod_ip) is known:
+            del self._by_address[known.status.pod_ip]
+        for key, value in known.metadata.labels.items():
+            filed = self._by_label[namespace, key, value]
+            filed.pop(name, None)
+            if not filed:
+                del self._by_label[namespace, key, value]
 
-    def _entries(self, namespace: str) -> Iterator[tuple[str, str]]:
-        yield "127.0.0.1", "localhost"
-        yield "::1", "localhost ip6-localhost ip6-loopback"
-        short = "kubernetes " if namespace == "default" else ""
-        yield self._gateway, f"{short}kubernetes.default kubernetes.default.svc kubernetes.default.{_DOMAIN}"
-        for host, address in sorted(self._assigned[namespace].items()):
-            yield address, host
-        for place in sorted(self._services):
-            yield from self._services_of(place, is_own=place == namespace)
 
-    def _services_of(self, namespace: str, *, is_own: bool) -> Iterator[tuple[str, str]]:
-        by_label = _by_label(self._pods[namespace].values())
-        for name, service in sorted(self._services[namespace].items()):
-            full = f"{name}.{namespace} {name}.{namespace}.svc {name}.{namespace}.{_DOMAIN}"
-            for pod in _behind(service, by_label):
-                hosts = f"{name} {full}" if is_own else full
-                if pod.spec.subdomain == name:
-                    stem = f"{host_name(pod)}.{name}"
-                    own = f"{stem} " if is_own else ""
-                    hosts += f" {own}{stem}.{namespace} {stem}.{namespace}.svc {stem}.{namespace}.{_DOMAIN}"
-                yield pod.status.pod_ip, hosts
+def port_of(pod: PodView, port: ServicePort) -> int:
+    """The port of a pod that a service's port means; 0 when the pod has none of that name."""
+    target = port.target_port or port.port
+    if isinstance(target, int):
+        return target
+    if target.isdigit():
+        return int(target)
+    declared = (each for container in pod.spec.containers for each in container.ports)
+    return next((each.container_port for each in declared if each.name == target), 0)
+
+
+def _is_open(pod: PodView) -> bool:
+    """Whether a pod takes new connections: it is ready and does not leave."""
+    return pod.is_ready and pod.metadata.deletion_timestamp is None
 
 
 def _told(pod: PodView | None) -> object:
-    """What of a pod shows in hosts files."""
+    """What of a pod concerns others on the network."""
     if pod is None or pod.is_finished or not pod.status.pod_ip:
         return None
-    return pod.metadata.uid, pod.status.pod_ip, pod.is_ready, pod.metadata.labels
+    return pod.metadata.uid, pod.status.pod_ip, _is_open(pod), pod.metadata.labels
 
 
-def _by_label(pods: Iterable[PodView]) -> dict[tuple[str, str], list[PodView]]:
-    filed: dict[tuple[str, str], list[PodView]] = defaultdict(list)
-    for pod in pods:
-        for label in pod.metadata.labels.items():
-            filed[label].append(pod)
-    return filed
-
-
-def _behind(service: ServiceView, by_label: dict[tuple[str, str], list[PodView]]) -> list[PodView]:
-    """The pods a service stands for, found from its rarest label."""
-    wanted = service.spec.selector.items()
-    rarest = min((by_label.get(label, []) for label in wanted), key=len)
-    even_unready = service.spec.publish_not_ready_addresses
-    matching = (pod for pod in rarest if wanted <= pod.metadata.labels.items() and (even_unready or pod.is_ready))
-    return sorted(matching, key=lambda pod: pod.metadata.name)
+def _nobody() -> None:
+    """Tell nobody."""

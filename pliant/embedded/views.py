@@ -29,10 +29,18 @@ class Needs(_Part, frozen=True):
     limits: dict[str, Amount] = {}
 
 
+class ContainerPort(_Part, frozen=True):
+    """A port that a container says it listens on."""
+
+    name: str = ""
+    container_port: int = 0
+
+
 class ContainerView(_Part, frozen=True):
-    """A container as far as a scheduler looks."""
+    """A container as far as schedulers and services look."""
 
     resources: Needs = Needs()
+    ports: tuple[ContainerPort, ...] = ()
 
 
 class Toleration(_Part, frozen=True):
@@ -135,10 +143,22 @@ class PodView(_Part, frozen=True):
         return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
 
 
+class ServicePort(_Part, frozen=True):
+    """A port of a service, and the port of its pods, by number or name, that it leads to."""
+
+    name: str = ""
+    protocol: str = "TCP"
+    port: int = 0
+    target_port: int | str = 0
+
+
 class ServiceSpecView(_Part, frozen=True):
-    """For which pods a service stands."""
+    """For which pods a service stands, and where it is found."""
 
     selector: dict[str, str] = {}
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    external_name: str = ""
+    ports: tuple[ServicePort, ...] = ()
     publish_not_ready_addresses: bool = False
 
 

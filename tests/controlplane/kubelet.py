@@ -16,9 +16,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pliant.embedded.agent.sandbox import GATEWAY
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import Names
+from pliant.embedded.network.serving import network_served
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.kubelet import Kubelet
@@ -99,8 +99,9 @@ async def serve(folder: Path) -> None:
         client = KubeClient(transport)
         agent = await stack.enter_async_context(NodeAgent.started(Launch(data=data)))
         logs = PodLogs(data / "pods", stack.enter_context(closing(FileWatch())))
-        names = stack.enter_context(closing(Names(data / "hosts", GATEWAY)))
-        furnishing = Furnishing(data=data, workspace=data, base=_VARIABLES, names=names)
+        names = Names()
+        await stack.enter_async_context(network_served(agent, names, egress=False))
+        furnishing = Furnishing(data=data, workspace=data, base=_VARIABLES, resolver=agent.address)
         port = await stack.enter_async_context(LogServer(client, logs).serving(folder))
         services = NodeServices(
             client=client,

@@ -12,7 +12,7 @@ _REQUEST, _ACK, _EXCL, _CREATE = 0x1, 0x4, 0x200, 0x400
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_FD = 1, 3, 10, 18, 28
 _LINKINFO_KIND, _LINKINFO_DATA, _VETH_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST = 1, 2, 4
-_RTA_GATEWAY = 5
+_RTA_DESTINATION, _RTA_OUTPUT, _RTA_GATEWAY = 1, 4, 5
 _UP = 1
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
@@ -69,6 +69,15 @@ class Netlink:
             "=BBBBBBBBI", socket.AF_INET, 0, 0, 0, table_main, proto_boot, scope_universe, unicast, 0
         )
         self._ask(_NEWROUTE, _CREATE | _EXCL, body + _attribute(_RTA_GATEWAY, socket.inet_aton(gateway)))
+
+    def add_local_range(self, network: str, prefix: int) -> None:
+        """Take every address of a range for this machine's own, so that anything may listen at any of them."""
+        table_local, proto_boot, scope_host, local = 255, 3, 254, 2
+        body = struct.pack(
+            "=BBBBBBBBI", socket.AF_INET, prefix, 0, 0, table_local, proto_boot, scope_host, local, 0
+        )
+        body += _attribute(_RTA_DESTINATION, socket.inet_aton(network)) + _number(_RTA_OUTPUT, LOOPBACK)
+        self._ask(_NEWROUTE, _CREATE | _EXCL, body)
 
     def _ask(self, kind: int, flags: int, body: bytes) -> None:
         self._socket.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _ACK | flags, 1, 0) + body)

@@ -11,10 +11,15 @@ from pliant.embedded.agent.netlink import LOOPBACK, Netlink
 BRIDGE = "pliant0"
 GATEWAY = "10.88.0.1"
 PREFIX = 16
+SERVICES = ("10.96.0.0", 16)
+"""Addresses at which the parent may listen, so that they lead on to pods."""
 _HARDWARE = bytes.fromhex("0a580a580001")
-_FIRST, _LAST = 0x0A580002, 0x0A58FFFE
+_BRIDGE, _FIRST, _LAST = 0x0A580001, 0x0A580002, 0x0A58FFFE
 _OUTER_END = 2
 _SHARED = (("net", syscalls.NEW_NETWORK), ("uts", syscalls.NEW_HOSTNAME), ("ipc", syscalls.NEW_IPC))
+_WITHOUT_NETWORK = _SHARED[1:]
+
+Kinds = tuple[tuple[str, int], ...]
 
 
 class Sandbox:
@@ -53,23 +58,29 @@ class Network:
         bridge = socket.if_nametoindex(BRIDGE)
         link.add_address(bridge, GATEWAY, PREFIX)
         link.set_up(bridge)
+        link.add_local_range(*SERVICES)
         # Forwarding without a route answers "unreachable" at once, where no forwarding would let connections hang.
         _set("ip_forward", "1")
         _set("icmp_ratelimit", "0")
+        _set("ip_unprivileged_port_start", "0")
         return cls(link, bridge, _namespaces_here(), memory)
 
     def listen(self, port: int) -> socket.socket:
         """A listener that pods reach at the bridge's own address."""
         return socket.create_server((GATEWAY, port), backlog=1024)
 
-    def make_sandbox(self, pod: str, hostname: str) -> Sandbox:
-        """Fresh shared namespaces with an address of their own."""
-        number = self._free_address()
+    def make_sandbox(self, pod: str, hostname: str, *, own_network: bool = True) -> Sandbox:
+        """Fresh shared namespaces with an address of their own, or the bridge's without a network of their own."""
+        number = self._free_address() if own_network else _BRIDGE
         sandbox = Sandbox(socket.inet_ntoa(number.to_bytes(4, "big")), f"{self._memory}/{pod}")
         os.makedirs(sandbox.memory, exist_ok=True)
         try:
-            inner = self._unshare(sandbox, hostname)
-            self._connect(sandbox, inner)
+            inner = self._unshare(sandbox, hostname, _SHARED if own_network else _WITHOUT_NETWORK)
+            try:
+                if own_network:
+                    self._connect(sandbox, inner)
+            finally:
+                inner.close()
         except OSError:
             sandbox.close()
             raise
@@ -81,8 +92,8 @@ class Network:
         self._taken.discard(int.from_bytes(socket.inet_aton(sandbox.address), "big"))
         sandbox.close()
 
-    def _unshare(self, sandbox: Sandbox, hostname: str) -> Netlink:
-        syscalls.unshare(sum(kind for _, kind in _SHARED))
+    def _unshare(self, sandbox: Sandbox, hostname: str, kinds: Kinds) -> Netlink:
+        syscalls.unshare(sum(kind for _, kind in kinds))
         try:
             sandbox.namespaces += _namespaces_here()
             socket.sethostname(hostname)
@@ -96,15 +107,12 @@ class Network:
         self._ports += 1
         name = f"veth{self._ports}"
         network = sandbox.namespaces[0][0]
-        try:
-            self._link.add_pair(name, self._bridge, peer="eth0", peer_index=_OUTER_END, namespace=network)
-            inner.set_up(LOOPBACK)
-            inner.add_address(_OUTER_END, sandbox.address, PREFIX)
-            inner.set_up(_OUTER_END)
-            inner.add_default_route(GATEWAY)
-            self._link.set_up(socket.if_nametoindex(name))
-        finally:
-            inner.close()
+        self._link.add_pair(name, self._bridge, peer="eth0", peer_index=_OUTER_END, namespace=network)
+        inner.set_up(LOOPBACK)
+        inner.add_address(_OUTER_END, sandbox.address, PREFIX)
+        inner.set_up(_OUTER_END)
+        inner.add_default_route(GATEWAY)
+        self._link.set_up(socket.if_nametoindex(name))
 
     def _free_address(self) -> int:
         """The next address in turn, so that a freed one rests before it is used again."""

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from pliant.embedded.agent.container import spawn
+from pliant.embedded.agent.door import opened
 from pliant.embedded.agent.process import END_ALL, Program
 from pliant.embedded.agent.sandbox import Network, Sandbox
 from pliant.embedded.agent.session import open_session
@@ -66,6 +67,7 @@ class Service:
             "execute": self._execute,
             "signal": self._signal,
             "remove": self._remove,
+            "open": self._open,
         }
 
     def run(self) -> None:
@@ -101,7 +103,9 @@ class Service:
             self._parent.sendall(json.dumps(message).encode() + b"\n")
 
     def _make(self, request: Message) -> Message:
-        sandbox = self._network.make_sandbox(request["pod"], request["hostname"])
+        sandbox = self._network.make_sandbox(
+            request["pod"], request["hostname"], own_network=request["own_network"]
+        )
         self._pods[request["pod"]] = _Pod(sandbox)
         return {"address": sandbox.address}
 
@@ -166,6 +170,11 @@ class Service:
             os.kill(self._runs[reports].process, signal.SIGKILL)
         self._release_if_empty(request["pod"])
         return None
+
+    def _open(self, request: Message) -> Message:
+        with opened(request["kind"], request["address"], request["port"]) as sock:
+            socket.send_fds(self._handover, [str(request["id"]).encode()], [sock.fileno()])
+        return {}
 
     def _hear_container(self, reports: int) -> None:
         run = self._runs[reports]

@@ -8,18 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pliant.embedded.names import Names
+from pliant.embedded.network.podfiles import hosts_text, resolver_text
 from pliant.embedded.node import volumes
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.link import Mount
 from pliant.embedded.node.volumes import Laid
 from pliant.embedded.views import PodMeta
 
-_RESOLVER: Final = """\
-# Names of services and pods are in /etc/hosts. Nobody answers here, so that unknown names fail at once.
-nameserver 127.0.0.1
-options timeout:1 attempts:1
-"""
 _HOSTS_LINE: Final = re.compile(r"^hosts:.*$", re.MULTILINE)
 
 
@@ -34,14 +29,16 @@ class Furnishing:
     """What else hostPath volumes may show."""
     base: Mapping[str, str]
     """Variables that every container has."""
-    names: Names
+    resolver: str
+    """Whom pods ask for addresses of names."""
 
-    def assign(self, pod: PodMeta, host: str, address: str) -> None:
-        """Make a pod known under its host name."""
-        self.names.assign(pod.namespace, host, address)
-        folder = self._folder(pod.uid)
+    def settle(self, pod: Mapping[str, Any], host: str, address: str) -> None:
+        """Write down for a pod who it is and whom to ask for others."""
+        folder = self._folder(pod["metadata"]["uid"])
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "hostname").write_text(host + "\n")
+        (folder / "hosts").write_text(hosts_text(pod, host, address))
+        (folder / "resolv.conf").write_text(resolver_text(pod, self.resolver))
 
     def lay_out(self, facts: PodFacts) -> dict[str, Laid]:
         """Make the pod's volumes."""
@@ -76,11 +73,10 @@ class Furnishing:
         return self.data / "pods" / uid
 
     def _usual_mounts(self, pod: PodMeta) -> Iterator[Mount]:
-        yield _shown(self.names.file_of(pod.namespace), "/etc/hosts")
+        yield _shown(self._folder(pod.uid) / "hosts", "/etc/hosts")
+        yield _shown(self._folder(pod.uid) / "resolv.conf", "/etc/resolv.conf")
         if Path("/etc/hostname").exists():
             yield _shown(self._folder(pod.uid) / "hostname", "/etc/hostname")
-        if Path("/etc/resolv.conf").exists():
-            yield _shown(self._kept("resolv.conf", _RESOLVER), "/etc/resolv.conf")
         switch = Path("/etc/nsswitch.conf")
         if switch.exists():
             # Otherwise a resolver of the host may be asked, which knows nothing of pods.

@@ -15,6 +15,7 @@ from typing import Any, NotRequired, TypedDict
 import msgspec
 
 from pliant.embedded.node.agentprocess import PATIENCE, AgentLost, Greeting, Launch, ended, greeting, spawned
+from pliant.embedded.node.arrivals import Arrivals
 from pliant.errors import NotPossibleHere, PliantError
 
 __all__ = ["AgentLost", "Command", "Ending", "Launch", "Mount", "NodeAgent", "Session", "StartFailed", "Streams"]
@@ -85,6 +86,7 @@ class NodeAgent:
     def __init__(self, channel: _Channel, handover: socket.socket, hello: Greeting, process: int) -> None:
         self._channel = channel
         self._handover = handover
+        self._arrivals = Arrivals(handover)
         self.listener = hello.listener
         self.address = hello.address
         self.process = process
@@ -113,9 +115,9 @@ class NodeAgent:
             finally:
                 await ended(process, ours)
 
-    async def make_pod(self, pod: str, hostname: str) -> str:
-        """Make a pod's shared namespaces; its address."""
-        answer = await self._channel.ask("make", pod=pod, hostname=hostname)
+    async def make_pod(self, pod: str, hostname: str, *, own_network: bool = True) -> str:
+        """Make a pod's shared namespaces; its address, or the agent's when it shares that one's network."""
+        answer = await self._channel.ask("make", pod=pod, hostname=hostname, own_network=own_network)
         return str(answer["address"])
 
     async def start(self, pod: str, run: str, command: Command) -> asyncio.Future[Ending]:
@@ -161,6 +163,29 @@ class NodeAgent:
     async def remove_pod(self, pod: str) -> None:
         """Kill what still runs in a pod and take its namespaces away."""
         await self._channel.ask("remove", pod=pod)
+
+    async def open_socket(self, kind: str, address: str = "", port: int = 0) -> socket.socket:
+        """A `stream` or `datagram` socket of the pods' network; it listens where an address is given."""
+        number = self._channel.next_number()
+        try:
+            await self._channel.ask("open", number=number, kind=kind, address=address, port=port)
+        except StartFailed as problem:
+            where = f" at {address}:{port}" if address else ""
+            raise OSError(f"no socket could be opened{where}: {problem}") from problem
+        except asyncio.CancelledError:
+            self._arrivals.abandon(number)
+            raise
+        return self._arrivals.take(number)
+
+    async def connected(self, address: str, port: int) -> socket.socket:
+        """A connection to a pod."""
+        sock = await self.open_socket("stream")
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, (address, port))
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     async def wait_lost(self) -> None:
         """Raise AgentLost when the agent ends without having been asked to."""

@@ -64,8 +64,9 @@ class PodRun:
     async def _live(self, raw: Mapping[str, Any], inits: Records, mains: Records) -> None:
         pod, services = self.scope, self.scope.services
         try:
-            address = await services.agent.make_pod(pod.meta.uid, pod.host)
-            services.furnishing.assign(pod.meta, pod.host, address)
+            own_network = not raw["spec"].get("hostNetwork")
+            address = await services.agent.make_pod(pod.meta.uid, pod.host, own_network=own_network)
+            services.furnishing.settle(raw, pod.host, address)
         except (StartFailed, OSError) as problem:
             await self._refuse(mains, "FailedCreatePodSandBox", f"the pod's network could not be made: {problem}")
             return
@@ -78,7 +79,6 @@ class PodRun:
             expiry.cancel()
         await services.agent.remove_pod(pod.meta.uid)
         await services.gpus.release(pod.meta.uid)
-        services.furnishing.names.withdraw(pod.meta.namespace, pod.host, address)
         await asyncio.to_thread(services.furnishing.clear, pod.meta.uid)
 
     async def _run_containers(self, inits: Records, mains: Records) -> None:

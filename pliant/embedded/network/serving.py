@@ -1,0 +1,20 @@
+"""Everything that the network of pods offers, up for as long as a cluster is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from pliant.embedded.names import Names
+from pliant.embedded.network.dns import DnsServer
+from pliant.embedded.network.upstream import Upstream
+from pliant.embedded.node.link import NodeAgent
+
+
+@asynccontextmanager
+async def network_served(agent: NodeAgent, names: Names, *, egress: bool) -> AsyncIterator[None]:
+    """Names that are answered on the pods' network."""
+    upstream = Upstream.of_this_machine() if egress else Upstream(())
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(DnsServer.serving(agent, names, upstream))
+        yield

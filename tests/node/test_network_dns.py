@@ -1,0 +1,176 @@
+"""Pods ask a resolver of the cluster's own, over datagrams and connections, and wait for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pliant.embedded.network.message import (
+    Code,
+    Kind,
+    Unreadable,
+    address_record,
+    answer,
+    encoded_name,
+    read_question,
+)
+from pliant.embedded.network.podfiles import hosts_text, resolver_text
+from pliant.embedded.network.upstream import Upstream
+from pliant.kube.resources import SERVICES
+from tests.node.running import Running, is_running, running
+
+LOOKUP = "import socket, sys; print(*sorted({each[4][0] for each in socket.getaddrinfo(sys.argv[1], None)}))"
+
+
+def question(name: str, kind: Kind = Kind.A) -> bytes:
+    return struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0) + encoded_name(name) + struct.pack("!HH", kind, 1)
+
+
+def test_a_question_is_read_and_answered() -> None:
+    asked = read_question(question("Web.Default.svc"))
+    assert (asked.name, asked.kind) == ("web.default.svc", Kind.A)
+    told = answer(asked, [address_record("10.96.0.10")])
+    assert struct.unpack_from("!HHHHHH", told) == (7, 0x8580, 1, 1, 0, 0)
+    assert told.endswith(bytes([10, 96, 0, 10]))
+
+
+def test_an_answer_that_is_too_long_asks_to_be_asked_for_over_a_connection() -> None:
+    asked = read_question(question("many"))
+    records = [address_record("10.88.0.2")] * 100
+    assert struct.unpack_from("!HHHHHH", answer(asked, records, room=asked.room))[1:4] == (0x8780, 1, 0)
+    assert struct.unpack_from("!HHHHHH", answer(asked, records))[1:4] == (0x8580, 1, 100)
+
+
+@pytest.mark.parametrize("message", [b"", b"x" * 12, question("a")[:-3], question("a")[:2] + b"\x80" + b"\0" * 40])
+def test_what_is_no_question_is_not_read(message: bytes) -> None:
+    with pytest.raises(Unreadable):
+        read_question(message)
+
+
+def test_a_pod_is_told_whom_to_ask_as_its_policy_says() -> None:
+    pod: dict[str, Any] = {"metadata": {"namespace": "team"}, "spec": {}}
+    usual = (
+        "nameserver 10.88.0.1\nsearch team.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n"
+    )
+    assert resolver_text(pod, "10.88.0.1") == usual
+    pod["spec"] = {
+        "dnsConfig": {"searches": ["corp"], "options": [{"name": "ndots", "value": "2"}, {"name": "debug"}]}
+    }
+    told = resolver_text(pod, "10.88.0.1")
+    assert told.endswith("cluster.local corp\noptions ndots:2 debug\n")
+    pod["spec"] = {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.88.0.9"]}}
+    assert resolver_text(pod, "10.88.0.1") == "nameserver 10.88.0.9\n"
+    pod["spec"] = {"dnsPolicy": "Default"}
+    assert resolver_text(pod, "10.88.0.1") == "nameserver 10.88.0.1\n"
+
+
+def test_a_pod_knows_itself_and_its_aliases() -> None:
+    spec = {"subdomain": "ring", "hostAliases": [{"ip": "10.1.2.3", "hostnames": ["a", "b.c"]}]}
+    told = hosts_text({"metadata": {"namespace": "team"}, "spec": spec}, "w-0", "10.88.0.2")
+    assert "10.88.0.2\tw-0.ring.team.svc.cluster.local w-0\n" in told
+    assert told.endswith("10.1.2.3\ta b.c\n")
+
+
+async def test_resolvers_outside_are_asked_in_turn() -> None:
+    async with _resolver("10.1.2.3") as port:
+        upstream = Upstream(("127.0.0.1",), port)
+        told = await upstream.ask(question("example.com"), by_stream=False)
+        assert told is not None
+        assert told.endswith(bytes([10, 1, 2, 3]))
+        nobody = Upstream(("127.0.0.2",), port)
+        assert await nobody.ask(question("example.com"), by_stream=True) is None
+
+
+def test_the_resolvers_of_this_machine_are_read(tmp_path: Path) -> None:
+    (tmp_path / "resolv.conf").write_text("# of this machine\nsearch corp\nnameserver 192.0.2.1\nnameserver ::1\n")
+    assert Upstream.of_this_machine(tmp_path / "resolv.conf")._servers == ("192.0.2.1", "::1")
+    assert not Upstream.of_this_machine(tmp_path / "missing").is_there
+
+
+async def test_pods_find_services_hosts_and_ports_as_soon_as_they_are_there(tmp_path: Path) -> None:
+    async with running(tmp_path, egress=False) as cluster:
+        await service(cluster, "ring", {"app": "ring"}, clusterIP="None")
+        await service(cluster, "web", {"app": "web"})
+        pod = await cluster.sh("one", "sleep 60", labels={"app": "ring"}, hostname="first", subdomain="ring")
+        pod = await cluster.until("one", is_running)
+        address = pod["status"]["podIP"]
+        lookups = [
+            "ring",
+            "ring.default",
+            "first.ring.default.svc.cluster.local",
+            "web.default.svc",
+            "kubernetes.default",
+        ]
+        asked = "; ".join(f"python3 -c '{LOOKUP}' {name}" for name in lookups)
+        told = (await cluster.ran("asker", asked)).splitlines()
+        web = (await cluster.client.get(SERVICES, "default", "web"))["spec"]["clusterIP"]
+        assert told == [address, address, address, web, "10.96.0.1"]
+
+
+async def test_unknown_names_fail_at_once_and_aliases_are_known(tmp_path: Path) -> None:
+    script = (
+        "import socket, time\n"
+        "for name in ('nobody', 'nobody.default', 'nobody.default.svc.cluster.local', 'example.com'):\n"
+        "    began = time.monotonic()\n"
+        "    try: socket.getaddrinfo(name, None)\n"
+        "    except socket.gaierror as problem: print(name, problem.errno, time.monotonic() - began < 1)\n"
+        "print(socket.gethostbyname('alias'), socket.gethostbyname(socket.gethostname()))"
+    )
+    async with running(tmp_path, egress=False) as cluster:
+        aliases = [{"ip": "10.9.9.9", "hostnames": ["alias"]}]
+        command = ["python3", "-c", script]
+        await cluster.pod("a", [{"name": "main", "command": command}], hostAliases=aliases)
+        pod = await cluster.finished("a")
+        *unknown, known = (await cluster.output("a")).splitlines()
+        assert {line.split(" ", 1)[1] for line in unknown} == {"-2 True"}
+        assert len(unknown) == 4
+        assert known == f"10.9.9.9 {pod['status']['podIP']}"
+
+
+async def test_a_service_with_many_pods_is_answered_over_a_connection(tmp_path: Path) -> None:
+    count = 40
+    async with running(tmp_path, egress=False) as cluster:
+        await service(cluster, "many", {"app": "many"}, clusterIP="None", publishNotReadyAddresses=True)
+        for number in range(count):
+            await cluster.sh(f"pod-{number}", "sleep 60", labels={"app": "many"})
+        for number in range(count):
+            await cluster.until(f"pod-{number}", is_running)
+        told = await cluster.ran("asker", f"python3 -c '{LOOKUP}' many")
+        assert len(told.split()) == count
+
+
+async def service(cluster: Running, name: str, selector: dict[str, str], **spec: Any) -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": selector, "ports": [{"name": "main", "port": 80}], **spec},
+    }
+    await cluster.client.create(SERVICES, "default", body)
+
+
+@asynccontextmanager
+async def _resolver(address: str) -> AsyncIterator[int]:
+    """Somebody who answers every question with one address."""
+
+    class Answers(asyncio.DatagramProtocol):
+        transport: Any = None
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = transport
+
+        def datagram_received(self, data: bytes, addr: Any) -> None:
+            self.transport.sendto(answer(read_question(data), [address_record(address)], Code.FINE), addr)
+
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(Answers, local_addr=("127.0.0.1", 0))
+    try:
+        yield transport.get_extra_info("sockname")[1]
+    finally:
+        transport.close()
