@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
+from pliant.embedded.node.checks import Target, require_ways
 from pliant.embedded.node.environment import Missing, Unusable, command_line, environment
+from pliant.embedded.node.health import Health
 from pliant.embedded.node.lastwords import last_words, mount_of, note_beside
+from pliant.embedded.node.leaving import Manners
 from pliant.embedded.node.link import Command, Ending, StartFailed
 from pliant.embedded.node.podscope import PodScope
 from pliant.embedded.node.podstatus import ContainerRecord
@@ -26,6 +30,25 @@ class ContainerRun:
         self._record = record
         self._log = Path()
         """Where the present run writes."""
+        self._is_up = asyncio.Event()
+        self._is_over = asyncio.Event()
+        self._leave = asyncio.Event() if record.is_sidecar else pod.stopping
+        """The container is to end: most do with the pod, those that stay beside others when they are told."""
+
+    async def has_come_up(self) -> bool:
+        """Wait until the container has started in the sense of its startup probe; false when it never will."""
+        waits = [asyncio.ensure_future(each.wait()) for each in (self._is_up, self._is_over)]
+        try:
+            await _first(*waits)
+        finally:
+            for each in waits:
+                each.cancel()
+        return not self._is_over.is_set()
+
+    async def dismissed(self) -> None:
+        """Tell a container that stays beside the others to end, and wait until it has."""
+        self._leave.set()
+        await self._is_over.wait()
 
     async def keep(self, policy: str) -> bool:
         """Run the container until its policy or the pod's end says stop; whether it ended well.
@@ -33,20 +56,88 @@ class ContainerRun:
         The report has been told to hold back for its first start.
         """
         pause, loop = 0.0, asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            ending = await self._started()
+        self._record.policy = policy
+        try:
+            while True:
+                began = loop.time()
+                await self._run_once()
+                if loop.time() - began > _STEADY:
+                    pause = 0.0
+                if not self._is_wanted(policy) or not await self._has_backed_off(pause):
+                    await self._pod.report.publish()
+                    return self._record.has_succeeded
+                pause = min(pause * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
+                self._pod.report.hold(1)
+        finally:
+            self._is_over.set()
+
+    async def _run_once(self) -> None:
+        """Start the container and stay with it until it ends; its record tells how that went."""
+        ending = await self._started()
+        if ending is None:
             self._pod.report.release()
             await self._pod.report.publish()
-            if ending is not None:
-                self._note_end(await ending)
-            if loop.time() - began > _STEADY:
-                pause = 0.0
-            if not self._is_wanted(policy) or not await self._has_backed_off(pause):
-                await self._pod.report.publish()
-                return self._record.has_succeeded
-            pause = min(pause * 2 or _FIRST_PAUSE, _LONGEST_PAUSE)
-            self._pod.report.hold(1)
+            return
+        manners = Manners(self._pod, self._target())
+        async with asyncio.TaskGroup() as tasks:
+            keepers = [tasks.create_task(self._see_off(manners))]
+            if manners.greets:
+                keepers.append(tasks.create_task(self._greet(manners, ending)))
+                await _first(keepers[-1], ending)
+            if not (manners.greets and ending.done()):
+                self._note_running()
+            keepers.append(tasks.create_task(self._health(manners).watch()))
+            self._pod.report.release()
+            await self._pod.report.publish()
+            self._note_end(await ending)
+            for each in keepers:
+                each.cancel()
+
+    async def _see_off(self, manners: Manners) -> None:
+        await self._leave.wait()
+        await manners.see_off(None)
+
+    async def _greet(self, manners: Manners, ending: asyncio.Future[Ending]) -> None:
+        """Do what follows the start; a container that fails at it must go, and is not told of until it has."""
+        if not await manners.greet():
+            await manners.see_off(self._grace())
+            await asyncio.wait([ending])
+
+    def _note_running(self) -> None:
+        self._record.note_running(self._pod.now(), f"pliant://{self._pod.meta.uid}/{self._run}")
+        if self._record.has_started:
+            self._note_up()
+
+    def _health(self, manners: Manners) -> Health:
+        async def end(grace: float | None) -> None:
+            await manners.see_off(self._grace() if grace is None else grace)
+
+        return Health(pod=self._pod, record=self._record, target=self._target(), came_up=self._note_up, end=end)
+
+    def _note_up(self) -> None:
+        self._record.has_come_up = True
+        self._is_up.set()
+
+    @property
+    def _run(self) -> str:
+        """What the agent calls the present run."""
+        return f"{self._record.name}/{self._record.restarts}"
+
+    def _target(self) -> Target:
+        pod = self._pod
+        assert pod.facts is not None
+        return Target(
+            agent=pod.services.agent,
+            pod=pod.meta.uid,
+            run=self._run,
+            address=pod.facts.address,
+            spec=self._record.spec,
+        )
+
+    def _grace(self) -> float:
+        """Seconds the container has to leave when the pod stays."""
+        assert self._pod.facts is not None
+        return float(self._pod.facts.pod["spec"].get("terminationGracePeriodSeconds") or 30)
 
     def _note_end(self, ending: Ending) -> None:
         said = last_words(self._record.spec, self._log, has_failed=ending.code != 0)
@@ -54,7 +145,7 @@ class ContainerRun:
 
     def _is_wanted(self, policy: str) -> bool:
         """Whether to start it anew."""
-        if self._pod.stopping.is_set() or policy == "Never":
+        if self._pod.stopping.is_set() or self._leave.is_set() or policy == "Never":
             return False
         return policy == "Always" or not self._record.has_succeeded
 
@@ -108,13 +199,13 @@ class ContainerRun:
     async def _start(self) -> asyncio.Future[Ending]:
         pod, record = self._pod, self._record
         path = self._log = pod.services.logs.begin(pod.meta.uid, record.name, record.restarts)
-        run = f"{record.name}/{record.restarts}"
+        run = self._run
         try:
+            require_ways(record.spec)
             ending = await pod.services.agent.start(pod.meta.uid, run, self._command(path))
         except BaseException:
             pod.services.logs.end(path)
             raise
-        record.note_running(pod.now(), f"pliant://{pod.meta.uid}/{run}")
         ending.add_done_callback(lambda _: self._note_over(run, path))
         pod.note_running(run)
         return ending
@@ -140,3 +231,7 @@ class ContainerRun:
             log=str(log),
             mounts=[*furnishing.mounts(spec, pod.meta, pod.laid, variables), mount_of(spec, note_beside(log))],
         )
+
+
+async def _first(*futures: asyncio.Future[Any]) -> None:
+    await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)

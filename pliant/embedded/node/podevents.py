@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class PodEvents:
-    """Writes warnings about pods; that one cannot be written never stands in the way of the work."""
+    """Writes events about pods; that one cannot be written never stands in the way of the work."""
 
     def __init__(self, client: KubeClient, clock: Clock, component: str) -> None:
         self._client = client
@@ -25,6 +25,13 @@ class PodEvents:
 
     async def warn(self, pod: PodMeta, reason: str, message: str) -> None:
         """Tell of one problem; telling it again changes nothing."""
+        await self._write(pod, "Warning", reason, message)
+
+    async def tell(self, pod: PodMeta, reason: str, message: str) -> None:
+        """Tell of something that is in order."""
+        await self._write(pod, "Normal", reason, message)
+
+    async def _write(self, pod: PodMeta, kind: str, reason: str, message: str) -> None:
         stamp = timestamp(self._clock.now())
         digest = hashlib.sha256(f"{pod.uid}/{reason}/{message}".encode()).hexdigest()[:16]
         about = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
@@ -33,7 +40,7 @@ class PodEvents:
             "kind": "Event",
             "metadata": {"name": f"{pod.name}.{digest}", "namespace": pod.namespace},
             "involvedObject": about,
-            "type": "Warning",
+            "type": kind,
             "reason": reason,
             "message": message[:1024],
             "source": {"component": self._component},

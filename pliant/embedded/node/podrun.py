@@ -29,6 +29,7 @@ class PodRun:
     def __init__(self, scope: PodScope) -> None:
         self.scope = scope
         self._policy = "Always"
+        self._grace = 30.0
 
     async def run(self) -> None:
         """Live until nothing of the pod runs or will run; its object then tells how it ended."""
@@ -37,6 +38,7 @@ class PodRun:
         if raw["metadata"]["uid"] != pod.meta.uid:
             return
         self._policy = raw["spec"].get("restartPolicy") or "Always"
+        self._grace = raw["spec"].get("terminationGracePeriodSeconds") or 30
         inits, mains = restored(raw["spec"], raw.get("status") or {})
         pod.report.begin(raw, inits, mains)
         if self._may_run(inits, mains):
@@ -72,7 +74,7 @@ class PodRun:
             return
         pod.report.address = address
         limit = raw["spec"].get("activeDeadlineSeconds")
-        expiry = asyncio.get_running_loop().call_later(limit, self._expire, raw["spec"]) if limit else None
+        expiry = asyncio.get_running_loop().call_later(limit, self._expire) if limit else None
         if await self._is_furnished(raw, address, mains) and await self._has_gpus(raw["spec"]):
             await self._run_containers(inits, mains)
         if expiry is not None:
@@ -82,16 +84,37 @@ class PodRun:
         await asyncio.to_thread(services.furnishing.clear, pod.meta.uid)
 
     async def _run_containers(self, inits: Records, mains: Records) -> None:
+        """Run init containers in order and then the others; those that stay beside them end last, in reverse."""
+        async with asyncio.TaskGroup() as tasks:
+            sidecars: list[ContainerRun] = []
+            if await self._is_prepared(inits, sidecars, tasks):
+                await self._run_mains(mains)
+            # Nothing is started any more, and who stays beside the others has the pod's grace period to leave.
+            self.scope.stop(self._grace)
+            for each in reversed(sidecars):
+                await each.dismissed()
+
+    async def _is_prepared(self, inits: Records, sidecars: list[ContainerRun], tasks: asyncio.TaskGroup) -> bool:
+        """Run the init containers; whether the others may start."""
         pod = self.scope
         for each in inits:
             pod.report.hold(1)
-            if not await ContainerRun(pod, each).keep("Never" if self._policy == "Never" else "OnFailure"):
-                return
+            run = ContainerRun(pod, each)
+            if each.is_sidecar:
+                sidecars.append(run)
+                tasks.create_task(run.keep("Always"))
+                if not await run.has_come_up():
+                    return False
+            elif not await run.keep("Never" if self._policy == "Never" else "OnFailure"):
+                return False
+        return not pod.stopping.is_set()
+
+    async def _run_mains(self, mains: Records) -> None:
         wanted = [each for each in mains if self._policy == "Always" or not each.has_succeeded]
-        pod.report.hold(len(wanted))
+        self.scope.report.hold(len(wanted))
         async with asyncio.TaskGroup() as tasks:
             for each in wanted:
-                tasks.create_task(ContainerRun(pod, each).keep(self._policy))
+                tasks.create_task(ContainerRun(self.scope, each).keep(self._policy))
 
     async def _is_furnished(self, raw: Mapping[str, Any], address: str, mains: Records) -> bool:
         """Lay out volumes as soon as all they are made of is there; false when the pod is stopped before that."""
@@ -137,6 +160,6 @@ class PodRun:
         await self.scope.report.publish()
         await self.scope.stopping.wait()
 
-    def _expire(self, spec: Mapping[str, Any]) -> None:
+    def _expire(self) -> None:
         self.scope.report.fail("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
-        self.scope.stop(spec.get("terminationGracePeriodSeconds") or 30)
+        self.scope.stop(self._grace)

@@ -61,22 +61,26 @@ class PodScope:
         """Tell those who look at the pod of a problem."""
         await self.services.events.warn(self.meta, reason, message)
 
+    async def tell(self, reason: str, message: str) -> None:
+        """Tell those who look at the pod of something that is in order."""
+        await self.services.events.tell(self.meta, reason, message)
+
     def stop(self, grace: float) -> None:
-        """Ask everything in the pod to end within `grace` seconds; asking again can only shorten that."""
+        """Have everything in the pod end within `grace` seconds; asking again can only shorten that.
+
+        Containers hear of it by `stopping` and see to their own end; what is left of them then is killed.
+        """
         loop = asyncio.get_running_loop()
         if self._deadline is None or loop.time() + grace < self._deadline.when():
             self.forget_deadline()
             self._deadline = loop.call_later(grace, self._kill)
-        if not self.stopping.is_set():
-            self.stopping.set()
-            self._send(signal.SIGTERM)
+        self.stopping.set()
 
     def note_running(self, run: str) -> None:
-        """A container has started, perhaps after all were told to stop."""
+        """A container has started, perhaps after all were killed."""
         self.running.add(run)
-        if self.stopping.is_set():
-            number = signal.SIGKILL if self._is_killed else signal.SIGTERM
-            self.services.agent.send_signal(self.meta.uid, run, number)
+        if self._is_killed:
+            self.services.agent.send_signal(self.meta.uid, run, signal.SIGKILL)
 
     def forget_deadline(self) -> None:
         """There is nothing left to kill, or another time for it."""
@@ -93,11 +97,8 @@ class PodScope:
 
     def _kill(self) -> None:
         self._is_killed = True
-        self._send(signal.SIGKILL)
-
-    def _send(self, number: signal.Signals) -> None:
         for run in sorted(self.running):
-            self.services.agent.send_signal(self.meta.uid, run, number)
+            self.services.agent.send_signal(self.meta.uid, run, signal.SIGKILL)
 
 
 async def _wait(event: asyncio.Event) -> None:

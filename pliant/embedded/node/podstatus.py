@@ -24,11 +24,34 @@ class ContainerRecord:
     state: Status = field(default_factory=lambda: dict(_CREATING))
     last: Status = field(default_factory=dict)
     container_id: str = ""
+    policy: str = "Always"
+    """When it is started anew."""
+    has_started: bool = False
+    """Its startup probe was passed, or it has none and runs."""
+    is_fit: bool = False
+    """Its readiness probe is passed, or it has none."""
+    has_come_up: bool = False
+    """It has started at least once in this life of the pod."""
 
     @property
     def name(self) -> str:
         """Its name in the pod."""
         return str(self.spec["name"])
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether it is an init container that goes on running beside the others."""
+        return self.is_init and self.spec.get("restartPolicy") == "Always"
+
+    @property
+    def has_prepared(self) -> bool:
+        """Whether, as an init container, it holds up nobody any longer."""
+        return self.has_come_up if self.is_sidecar else self.has_succeeded
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs and says that it can be used."""
+        return self.is_running and self.has_started and self.is_fit
 
     @property
     def ended(self) -> Status | None:
@@ -49,6 +72,8 @@ class ContainerRecord:
         """It runs, for the first time or again."""
         self.state = {"running": {"startedAt": at}}
         self.container_id = container_id
+        self.has_started = not self.spec.get("startupProbe")
+        self.is_fit = not self.spec.get("readinessProbe")
 
     def note_waiting(self, reason: str, message: str = "") -> None:
         """It does not run yet, or not again yet."""
@@ -75,14 +100,14 @@ class ContainerRecord:
 
     def status(self) -> Status:
         """What the API tells of it."""
-        is_done = self.is_init and self.has_succeeded
+        is_passing = self.is_init and not self.is_sidecar
         return {
             "name": self.name,
             "image": self.spec.get("image") or "",
             "imageID": "",
             "containerID": self.container_id,
-            "ready": (self.is_running and not self.is_init) or is_done,
-            "started": self.is_running,
+            "ready": self.has_succeeded if is_passing else self.is_ready,
+            "started": self.is_running and self.has_started,
             "restartCount": self.restarts,
             "state": self.state,
             "lastState": self.last,
@@ -105,13 +130,14 @@ def restored(
 
 def phase(policy: str, inits: Sequence[ContainerRecord], mains: Sequence[ContainerRecord]) -> str:
     """The phase that follows from the containers, by the kubelet's rules."""
-    if any(_has_failed_for_good(each, policy) for each in inits):
-        return "Failed"
-    if not all(each.has_succeeded for each in inits):
+    has_company = any(each.is_sidecar and each.is_running for each in inits)
+    if any(_has_failed_for_good(each, policy) for each in inits if not each.is_sidecar):
+        return "Pending" if has_company else "Failed"
+    if not all(each.has_prepared for each in inits):
         return "Pending"
     if any(not each.is_running and not each.ended for each in mains):
         return "Pending"
-    if any(each.is_running for each in mains) or policy == "Always":
+    if any(each.is_running for each in mains) or policy == "Always" or has_company:
         return "Running"
     if all(each.has_succeeded for each in mains):
         return "Succeeded"
@@ -122,8 +148,10 @@ def conditions(
     old: Iterable[Mapping[str, Any]], inits: Sequence[ContainerRecord], mains: Sequence[ContainerRecord], now: str
 ) -> list[Status]:
     """The conditions of a pod; one that did not change keeps its time."""
-    initialized = all(each.has_succeeded for each in inits)
-    unready = [each.name for each in mains if not each.is_running]
+    unprepared = [each.name for each in inits if not each.has_prepared]
+    unready = [
+        each.name for each in (*inits, *mains) if not each.is_ready and (each.is_sidecar or not each.is_init)
+    ]
     is_complete = all(each.has_succeeded for each in mains)
     trouble: Status = {}
     if is_complete:
@@ -132,7 +160,7 @@ def conditions(
         message = f"containers with unready status: [{' '.join(unready)}]"
         trouble = {"reason": "ContainersNotReady", "message": message}
     wanted = [
-        _condition("Initialized", initialized, {} if initialized else {"reason": "ContainersNotInitialized"}),
+        _condition("Initialized", not unprepared, _incomplete(unprepared)),
         _condition("Ready", not unready, trouble),
         _condition("ContainersReady", not unready, trouble),
     ]
@@ -143,6 +171,13 @@ def conditions(
         each["lastTransitionTime"] = was["lastTransitionTime"] if same else now
         before[each["type"]] = each
     return list(before.values())
+
+
+def _incomplete(names: Sequence[str]) -> Status:
+    if not names:
+        return {}
+    message = f"containers with incomplete status: [{' '.join(names)}]"
+    return {"reason": "ContainersNotInitialized", "message": message}
 
 
 def _condition(kind: str, holds: bool, trouble: Status) -> Status:
