@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.catalog.tables import table
 from pliant.kube.resources import PODS
 from tests.node.running import Pod, Running, is_running, running, state
 
@@ -99,3 +102,17 @@ def _init_restarts(pod: Pod) -> int:
 
 def _conditions(pod: Pod) -> dict[str, str]:
     return {each["type"]: each["status"] for each in pod["status"]["conditions"]}
+
+
+def test_tables_count_sidecars_among_the_containers() -> None:
+    kind = Catalog.standard().of_kind("v1", "Pod")
+    assert kind is not None
+    beside = {"name": "beside", "started": True, "ready": True, "restartCount": 2, "state": {"running": {}}}
+    main = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {}}}
+    pod = {
+        "metadata": {"name": "a"},
+        "spec": {"initContainers": [_sidecar("beside", "")], "containers": [{"name": "main"}]},
+        "status": {"phase": "Running", "initContainerStatuses": [beside], "containerStatuses": [main]},
+    }
+    cells = table(kind, [pod], datetime(2026, 1, 1, tzinfo=UTC))["rows"][0]["cells"]
+    assert cells[1:4] == ["2/2", "Running", "2"]

@@ -39,6 +39,8 @@ def _init_word(pod: Object) -> str:
         ended, waiting = state.get("terminated"), state.get("waiting")
         if ended is not None and ended.get("exitCode", 0) == 0:
             continue
+        if container.get("started") and container["name"] in _sidecars(pod):
+            continue
         if ended is not None:
             return f"Init:{_ended_word(ended)}"
         if waiting is not None and waiting.get("reason") not in (None, "", "PodInitializing"):
@@ -73,6 +75,18 @@ def _statuses(pod: Object) -> list[Any]:
     return list((pod.get("status") or {}).get("containerStatuses") or ())
 
 
+def _sidecars(pod: Object) -> set[str]:
+    """Names of the init containers that go on running beside the others."""
+    inits = (pod.get("spec") or {}).get("initContainers") or ()
+    return {each["name"] for each in inits if each.get("restartPolicy") == "Always"}
+
+
+def _sidecar_statuses(pod: Object) -> list[Any]:
+    names = _sidecars(pod)
+    told = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    return [each for each in told if each["name"] in names]
+
+
 def _condition(pod: Object, kind: str) -> Object:
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == kind:
@@ -83,14 +97,15 @@ def _condition(pod: Object, kind: str) -> Object:
 def _ready(pod: Object, now: datetime) -> str:
     ready = sum(
         bool(container.get("ready")) and "running" in (container.get("state") or {})
-        for container in _statuses(pod)
+        for container in (*_statuses(pod), *_sidecar_statuses(pod))
     )
-    return f"{ready}/{len((pod.get('spec') or {}).get('containers') or ())}"
+    return f"{ready}/{len((pod.get('spec') or {}).get('containers') or ()) + len(_sidecars(pod))}"
 
 
 def _restarts(pod: Object, now: datetime) -> str:
     status = pod.get("status") or {}
-    containers = status.get("initContainerStatuses") if _init_word(pod) else _statuses(pod)
+    lasting = [*_statuses(pod), *_sidecar_statuses(pod)]
+    containers = status.get("initContainerStatuses") if _init_word(pod) else lasting
     count = sum(container.get("restartCount", 0) for container in containers or ())
     last = max(_ends(containers or ()), default=None)
     return f"{count} ({human_duration(now - last)} ago)" if count and last is not None else str(count)
