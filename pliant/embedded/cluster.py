@@ -20,8 +20,10 @@ from pliant.embedded.gpuhealth import GpuHealth
 from pliant.embedded.gpuprobe import found_gpus
 from pliant.embedded.gpus import GpuDesk, shared_out
 from pliant.embedded.machines import capacity, register
-from pliant.embedded.names import Names
+from pliant.embedded.names import API_ADDRESS, Names
+from pliant.embedded.names import API_PORT as SERVICE_PORT
 from pliant.embedded.network.serving import network_served
+from pliant.embedded.node.credentials import Credentials
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.kubelet import Kubelet
@@ -99,7 +101,7 @@ class EmbeddedCluster:
             # The agent starts while the certificates are made and the GPUs are counted.
             agent, identity, gpus = await asyncio.gather(
                 stack.enter_async_context(NodeAgent.started(Launch(data=config.data, port=API_PORT))),
-                asyncio.to_thread(server_identity, config.data, clock.now(), addresses=[GATEWAY]),
+                asyncio.to_thread(server_identity, config.data, clock.now(), addresses=[GATEWAY, API_ADDRESS]),
                 _gpus(config),
             )
             logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
@@ -116,6 +118,7 @@ class EmbeddedCluster:
                 host_paths=config.host_paths,
                 base=_base_variables(os.environ),
                 resolver=GATEWAY,
+                credentials=stack.enter_context(closing(Credentials(api.tokens.issue, identity.authority))),
             )
             client = KubeClient(transport)
             services = NodeServices(
@@ -182,11 +185,13 @@ async def _doors(
 ) -> AsyncIterator[str]:
     """Listeners for this machine and for pods, with a key to them in the data folder; the address of the first."""
     token = secrets.token_urlsafe(32)
-    async with HttpFront.serving(api, token=token, context=identity.context(), hosts=[GATEWAY]) as front:
+    hosts = (GATEWAY, API_ADDRESS)
+    async with HttpFront.serving(api, token=token, context=identity.context(), hosts=hosts) as front:
         listener = loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         await front.listen(listener)
         await front.listen(agent.listener)
+        await front.listen(await agent.open_socket("stream", API_ADDRESS, SERVICE_PORT))
         write_kubeconfig(config.data / "kubeconfig", url=url, authority=identity.authority, token=token)
         yield url
 
@@ -229,7 +234,7 @@ def _base_variables(environment: Mapping[str, str]) -> dict[str, str]:
         **inherited,
         "PATH": ":".join(dict.fromkeys(path)),
         "PYTHONUNBUFFERED": "1",
-        "KUBERNETES_SERVICE_HOST": GATEWAY,
-        "KUBERNETES_SERVICE_PORT": str(API_PORT),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(API_PORT),
+        "KUBERNETES_SERVICE_HOST": API_ADDRESS,
+        "KUBERNETES_SERVICE_PORT": str(SERVICE_PORT),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(SERVICE_PORT),
     }

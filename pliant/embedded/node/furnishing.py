@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pliant.embedded.network.podfiles import hosts_text, resolver_text
 from pliant.embedded.node import volumes
+from pliant.embedded.node.credentials import PLACE, Credentials
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.link import Mount
 from pliant.embedded.node.volumes import Laid
@@ -31,6 +32,8 @@ class Furnishing:
     """Variables that every container has."""
     resolver: str
     """Whom pods ask for addresses of names."""
+    credentials: Credentials | None = None
+    """What pods prove themselves with to the API server."""
 
     def settle(self, pod: Mapping[str, Any], host: str, address: str) -> None:
         """Write down for a pod who it is and whom to ask for others."""
@@ -39,6 +42,8 @@ class Furnishing:
         (folder / "hostname").write_text(host + "\n")
         (folder / "hosts").write_text(hosts_text(pod, host, address))
         (folder / "resolv.conf").write_text(resolver_text(pod, self.resolver))
+        if self.credentials is not None:
+            self.credentials.lay_out(pod, folder / "account")
 
     def lay_out(self, facts: PodFacts) -> dict[str, Laid]:
         """Make the pod's volumes."""
@@ -53,10 +58,15 @@ class Furnishing:
         self, container: Mapping[str, Any], pod: PodMeta, laid: Mapping[str, Laid], variables: Mapping[str, str]
     ) -> list[Mount]:
         """All that a container sees beside the host's files."""
-        return [*self._usual_mounts(pod), *volumes.mounts(container, laid, variables)]
+        chosen = list(volumes.mounts(container, laid, variables))
+        taken = {mount["target"] for mount in chosen}
+        return [*(each for each in self._usual_mounts(pod) if each["target"] not in taken), *chosen]
 
     def clear(self, uid: str) -> None:
         """Take away the volumes of a pod that has ended; its logs stay."""
+        if self.credentials is not None:
+            self.credentials.forget(uid)
+        volumes.remove(self._folder(uid) / "account")
         volumes.remove(self._folder(uid) / "volumes")
 
     def forget(self, uid: str) -> None:
@@ -75,6 +85,8 @@ class Furnishing:
     def _usual_mounts(self, pod: PodMeta) -> Iterator[Mount]:
         yield _shown(self._folder(pod.uid) / "hosts", "/etc/hosts")
         yield _shown(self._folder(pod.uid) / "resolv.conf", "/etc/resolv.conf")
+        if (self._folder(pod.uid) / "account").exists():
+            yield _shown(self._folder(pod.uid) / "account", PLACE)
         if Path("/etc/hostname").exists():
             yield _shown(self._folder(pod.uid) / "hostname", "/etc/hostname")
         switch = Path("/etc/nsswitch.conf")

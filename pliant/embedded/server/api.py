@@ -19,7 +19,8 @@ from pliant.embedded.server.garbage import GarbageCollector
 from pliant.embedded.server.lifecycle import NAMESPACES
 from pliant.embedded.server.logs import LogSource
 from pliant.embedded.server.refusals import not_allowed, senseless
-from pliant.embedded.server.reviews import review
+from pliant.embedded.server.reviews import USER, review
+from pliant.embedded.server.tokens import Tokens, User
 from pliant.embedded.server.watches import open_watch
 from pliant.embedded.server.writes import Writer
 from pliant.embedded.storage.records import Event, Key
@@ -50,6 +51,7 @@ class ApiServer:
         self.sessions: sessions.SessionSource | None = None
         """Who runs commands in pods, once there is a node that can."""
         self._clock = clock
+        self.tokens = Tokens(clock)
         self._facts = Facts(catalog)
         self._addresses = Addresses()
         self._writer = Writer(store, Admission(self._addresses), clock, chance or random.Random())
@@ -93,10 +95,10 @@ class ApiServer:
         self.store.listen(self._follow_definitions)
         await self.store.write(self._add_first_namespaces)
 
-    async def handle(self, request: Request) -> Reply | StreamReply:
-        """Answer a request; whatever is wrong with it comes back as a Status."""
+    async def handle(self, request: Request, user: User = USER) -> Reply | StreamReply:
+        """Answer a request of a user; whatever is wrong with it comes back as a Status."""
         try:
-            return await self._answer(request)
+            return await self._answer(request, user)
         except ApiError as error:
             return refusal(error)
 
@@ -104,13 +106,13 @@ class ApiServer:
         """A session in a container, for whoever can carry it; raises `ApiError` where there can be none."""
         return sessions.opening(self.store.visible, read_path(self.catalog, request), command, self.sessions)
 
-    async def _answer(self, request: Request) -> Reply | StreamReply:
+    async def _answer(self, request: Request, user: User) -> Reply | StreamReply:
         fact = self._facts.answer(request) if request.method == "GET" else None
         if fact is not None:
             return fact
         asked = request.path.strip("/").split("/")
         if request.method == "POST" and len(asked) == 4 and asked[0] == "apis":
-            answer = review(*asked[1:])
+            answer = review(*asked[1:], user=user)
             if answer is not None:
                 return json_reply(answer, 201)
         call = read_path(self.catalog, request)

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1", "::1")
+_SERVICE = "kubernetes.default.svc.cluster.local"
+NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    _SERVICE,
+    "127.0.0.1",
+    "::1",
+)
 LIFETIME = timedelta(days=3650)
 
 

@@ -1,4 +1,4 @@
-"""The embedded API over HTTPS: one token opens everything, nothing else opens anything but health."""
+"""The embedded API over HTTPS: its token and those of pods open everything, nothing else more than health."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.bodies import LARGEST_BYTES
 from pliant.embedded.server.certs import NAMES
 from pliant.embedded.server.direct import close_stream
+from pliant.embedded.server.reviews import ANYBODY, USER
+from pliant.embedded.server.tokens import User
 from pliant.errors import ApiError, Forbidden, Unauthorized
 from pliant.kube.transport import JSON, Reply, Request, StreamReply
 
@@ -90,13 +92,13 @@ class HttpFront:
 
     async def _respond(self, incoming: web.Request) -> web.StreamResponse:
         try:
-            self._require_trust(incoming)
+            user = self._trusted(incoming)
             request = await _understood(incoming)
             if streaming.is_session(request.path):
                 return await self._converse(incoming, request)
         except ApiError as error:
             return _response(refusal(error))
-        answer = await self._api.handle(request)
+        answer = await self._api.handle(request, user)
         if isinstance(answer, StreamReply):
             return await self._stream(incoming, answer)
         tag = answer.headers.get("ETag")
@@ -104,17 +106,22 @@ class HttpFront:
             return web.Response(status=304, headers={"ETag": tag})
         return _response(answer)
 
-    def _require_trust(self, incoming: web.Request) -> None:
+    def _trusted(self, incoming: web.Request) -> User:
+        """Who asks; strangers may only ask how we are."""
         # A web page can make a browser call any address under a name of its own choosing; it cannot forge these.
         origin = incoming.headers.get("Origin")
         claimed = [incoming.host, *([urlsplit(origin).netloc] if origin is not None else [])]
         if any(_without_port(name) not in self._hosts for name in claimed):
             raise Forbidden(403, "Forbidden", f"this server does not answer to the name {claimed[-1]!r}")
         if incoming.path.rstrip("/") in PUBLIC and incoming.method == "GET":
-            return
-        given = incoming.headers.get("Authorization", "").encode()
-        if not hmac.compare_digest(given, self._token):
+            return ANYBODY
+        given = incoming.headers.get("Authorization", "")
+        if hmac.compare_digest(given.encode(), self._token):
+            return USER
+        user = self._api.tokens.user(given.removeprefix("Bearer "))
+        if user is None:
             raise Unauthorized(401, "Unauthorized", "Unauthorized")
+        return user
 
     async def _converse(self, incoming: web.Request, request: Request) -> web.StreamResponse:
         opening = self._api.open_session(request, incoming.query.getall("command", ()))

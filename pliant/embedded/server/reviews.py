@@ -1,16 +1,19 @@
-"""What a client may ask about itself: the one credential there is may do everything."""
+"""What a client may ask about itself: whoever is let in may do everything."""
 
 from __future__ import annotations
 
 from typing import Any
 
-USER = {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}
+from pliant.embedded.server.tokens import User
+
+USER: User = {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]}
+ANYBODY: User = {"username": "system:anonymous", "groups": ["system:unauthenticated"]}
 
 _RULE = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 _EVERYTHING = {"resourceRules": [_RULE], "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}
 
 
-def review(group: str, version: str, plural: str) -> dict[str, Any] | None:
+def review(group: str, version: str, plural: str, *, user: User) -> dict[str, Any] | None:
     """The answer to a self-review, whatever it asks; None for anything else."""
     answers: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {
         ("authorization.k8s.io", "selfsubjectaccessreviews"): ("SelfSubjectAccessReview", {"allowed": True}),
@@ -18,7 +21,7 @@ def review(group: str, version: str, plural: str) -> dict[str, Any] | None:
             "SelfSubjectRulesReview",
             {**_EVERYTHING, "incomplete": False},
         ),
-        ("authentication.k8s.io", "selfsubjectreviews"): ("SelfSubjectReview", {"userInfo": USER}),
+        ("authentication.k8s.io", "selfsubjectreviews"): ("SelfSubjectReview", {"userInfo": user}),
     }
     found = answers.get((group, plural)) if version == "v1" else None
     if found is None:

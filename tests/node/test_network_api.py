@@ -1,0 +1,108 @@
+"""Pods reach the API server under their own names, and it knows them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pliant.embedded.node import credentials
+from pliant.embedded.node.credentials import Credentials
+from pliant.embedded.server.tokens import Account, Tokens
+from pliant.runtime.clock import SystemClock
+from tests.node.running import eventually, running
+
+PLAIN = """
+import json, os, ssl, urllib.request
+place = "/var/run/secrets/kubernetes.io/serviceaccount"
+host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+namespace, token = open(f"{place}/namespace").read(), open(f"{place}/token").read()
+trust = ssl.create_default_context(cafile=f"{place}/ca.crt")
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
+def ask(where, path, body=None):
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    return json.load(opener.open(urllib.request.Request(f"https://{where}{path}", body, headers)))
+pods = ask(f"{host}:{port}", f"/api/v1/namespaces/{namespace}/pods")
+print(*(pod["metadata"]["name"] for pod in pods["items"]))
+who = ask("kubernetes.default.svc", "/apis/authentication.k8s.io/v1/selfsubjectreviews", b"{}")
+print(who["status"]["userInfo"]["username"], *who["status"]["userInfo"]["groups"])
+"""
+OWN = """
+import asyncio
+from datetime import UTC, datetime
+from pliant.kube.client import KubeClient
+from pliant.kube.config import transport_for
+from pliant.kube.resources import PODS
+async def main():
+    transport = transport_for(None, None, lambda: datetime.now(UTC))
+    print(*(pod["metadata"]["name"] for pod in (await KubeClient(transport).list(PODS, "default")).items))
+    await transport.aclose()
+asyncio.run(main())
+"""
+
+
+class Later:
+    """A clock that can be set."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+async def test_a_pod_lists_pods_as_its_service_account(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        command = [sys.executable, "-c", PLAIN]
+        await cluster.pod("asker", [{"name": "main", "command": command}], serviceAccountName="trainer")
+        await cluster.finished("asker")
+        groups = "system:serviceaccounts system:serviceaccounts:default system:authenticated"
+        told = (await cluster.output("asker")).splitlines()
+        assert told == ["asker", f"system:serviceaccount:default:trainer {groups}"]
+
+
+async def test_our_own_client_finds_the_cluster_it_runs_in(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        path = {"name": "PYTHONPATH", "value": str(Path(__file__).parents[2])}
+        await cluster.pod("asker", [{"name": "main", "command": [sys.executable, "-c", OWN], "env": [path]}])
+        await cluster.finished("asker")
+        assert (await cluster.output("asker")).strip() == "asker"
+
+
+async def test_a_pod_that_wants_no_token_gets_none(tmp_path: Path) -> None:
+    script = "ls /var/run/secrets/kubernetes.io/serviceaccount 2>/dev/null || echo nothing"
+    async with running(tmp_path) as cluster:
+        assert await cluster.ran("with", script) == "ca.crt\nnamespace\ntoken"
+        assert await cluster.ran("without", script, automountServiceAccountToken=False) == "nothing"
+
+
+def test_a_token_is_good_for_its_time_and_only_where_it_was_issued() -> None:
+    clock = Later()
+    tokens = Tokens(clock)
+    token = tokens.issue(Account(namespace="team", name="trainer", pod="p", pod_uid="u"), timedelta(minutes=10))
+    user = tokens.user(token)
+    assert user is not None
+    assert user["username"] == "system:serviceaccount:team:trainer"
+    assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
+    assert Tokens(clock).user(token) is None
+    assert [tokens.user(each) for each in ("", "x", "a.b.c", token[:-1], "." + token)] == [None] * 5
+    clock.moment += timedelta(minutes=10)
+    assert tokens.user(token) is None
+
+
+async def test_a_token_is_renewed_before_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials, "_RENEWED_AFTER", 0.01)
+    kept = Credentials(Tokens(SystemClock()).issue, b"authority")
+    pod: dict[str, Any] = {"metadata": {"name": "p", "namespace": "team", "uid": "u"}, "spec": {}}
+    kept.lay_out(pod, tmp_path / "account")
+    token = tmp_path / "account" / "token"
+    first = token.read_text()
+    await eventually(lambda: token.read_text() != first, what="it is renewed")
+    kept.close()
+    last = token.read_text()
+    await asyncio.sleep(0.05)
+    assert token.read_text() == last
