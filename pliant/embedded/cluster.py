@@ -19,6 +19,7 @@ from pliant.embedded.gangs import DIALECTS, groups_of
 from pliant.embedded.gpuhealth import GpuHealth
 from pliant.embedded.gpuprobe import found_gpus
 from pliant.embedded.gpus import GpuDesk, shared_out
+from pliant.embedded.heartbeats import Heartbeats
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import API_ADDRESS, Names
 from pliant.embedded.names import API_PORT as SERVICE_PORT
@@ -147,14 +148,15 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
     of_pods = (names.pod_changed, kubelet.pod_changed, scheduler.pod_changed, evictions.pod_changed)
     health = GpuHealth(client, clock, services.gpus)
-    of_nodes = (scheduler.node_changed, marks.node_changed, evictions.node_changed, health.node_changed)
     pods = Informer(client, PODS, PodView, on_change=_all(*of_pods))
+    beats = Heartbeats(services, kubelet, nodes, pods.store.all)
+    watching = (scheduler, marks, evictions, health, beats)
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
-        Informer(client, NODES, Node, on_change=_all(*of_nodes)),
+        Informer(client, NODES, Node, on_change=_all(*(each.node_changed for each in watching))),
         *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     )
-    workers: tuple[Worker, ...] = (kubelet, scheduler, scheduler.gangs, marks, evictions, health, pods, *others)
+    workers: tuple[Worker, ...] = (kubelet, scheduler.gangs, *watching, pods, *others)
     running = [services.agent.wait_lost(), *(each.run() for each in workers)]
     async with _background(running):
         for informer in (pods, *others):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
+from pliant.embedded.chaos import GPU_FAULT
 from pliant.embedded.gpuprobe import GpuProbe
 from pliant.embedded.gpus import GPU, Gpu, GpuDesk
 from pliant.embedded.patience import patiently
@@ -20,8 +21,6 @@ from pliant.kube.transport import STRATEGIC_PATCH
 from pliant.runtime.clock import Clock
 
 CONDITION: Final = "GPUUnhealthy"
-FAULT: Final = "chaos.pliant/gpu-fault"
-"""An annotation of nodes: the first GPU there is to be as bad as these words."""
 _REASON: Final = "GPUFault"
 _EVERY: Final = 15.0
 """Seconds between two looks at real GPUs."""
@@ -82,7 +81,7 @@ class GpuHealth:
             return
         gpus = self._desk.of_nodes[name]
         faults = {gpu: self._found[gpu] for gpu in gpus if gpu in self._found}
-        if words := node.metadata.annotations.get(FAULT):
+        if words := node.metadata.annotations.get(GPU_FAULT):
             faults[gpus[0]] = words
         if faults != self._desk.faults(name):
             await self._desk.note_faults(name, faults)

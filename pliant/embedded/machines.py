@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from pliant import __version__
+from pliant.embedded.chaos import GPU_FAULT, OUTAGE
 from pliant.embedded.server.lifecycle import timestamp
 from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
@@ -47,14 +48,34 @@ async def register(
         for pod in (await client.list(PODS, fields=f"spec.nodeName={name}")).items:
             await client.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], grace=0)
     for name, has in nodes.items():
-        try:
-            await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": _metadata(name)})
-        except AlreadyExists:
-            await client.patch(NODES, None, name, {"metadata": _metadata(name)})
-        status = _status(name, has, address, timestamp(now))
-        # What merges by type leaves alone what others say of a node.
-        patch = {"status": status}
-        await client.patch(NODES, None, name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+        await present(client, name, has, address, now)
+
+
+async def present(client: KubeClient, name: str, has: Mapping[str, str], address: str, now: datetime) -> None:
+    """Show one node, ready, whether it is there already or not; no outage lasts beyond that."""
+    try:
+        await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": _metadata(name)})
+    except AlreadyExists:
+        over = {"annotations": {OUTAGE: None, GPU_FAULT: None}}
+        await client.patch(NODES, None, name, {"metadata": {**_metadata(name), **over}})
+    status = _status(name, has, address, timestamp(now))
+    # What merges by type leaves alone what others say of a node.
+    patch = {"status": status}
+    await client.patch(NODES, None, name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+
+
+def readiness(now: str, *, is_here: bool) -> dict[str, Any]:
+    """The condition that tells whether anybody hears from a node."""
+    words = (
+        {"status": "True", "reason": "KubeletReady", "message": "pods run as processes of this machine"}
+        if is_here
+        else {
+            "status": "Unknown",
+            "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+        }
+    )
+    return {"type": "Ready", **words, "lastHeartbeatTime": now, "lastTransitionTime": now}
 
 
 def _is_ours(node: Mapping[str, Any]) -> bool:
@@ -72,18 +93,10 @@ def _metadata(name: str) -> dict[str, Any]:
 
 
 def _status(name: str, has: Mapping[str, str], address: str, now: str) -> dict[str, Any]:
-    ready = {
-        "type": "Ready",
-        "status": "True",
-        "reason": "KubeletReady",
-        "message": "pods run as processes of this machine",
-        "lastHeartbeatTime": now,
-        "lastTransitionTime": now,
-    }
     return {
         "capacity": dict(has),
         "allocatable": dict(has),
-        "conditions": [ready],
+        "conditions": [readiness(now, is_here=True)],
         "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
         "nodeInfo": {
             "architecture": _architecture(),

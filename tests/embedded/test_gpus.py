@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.gpuhealth import FAULT, GpuHealth
+from pliant.embedded.chaos import GPU_FAULT
+from pliant.embedded.gpuhealth import GpuHealth
 from pliant.embedded.gpuprobe import GpuProbe, found_gpus
 from pliant.embedded.gpus import GPU, Gpu, GpuDesk, asked_for_by_pod, shared_out
 from pliant.kube.informer import Informer
@@ -129,7 +130,7 @@ async def test_a_node_tells_of_a_bad_gpu_and_offers_one_less() -> None:
         tasks = [asyncio.create_task(each.run()) for each in (health, nodes)]
 
         async def told(words: str | None) -> tuple[str, str, str]:
-            await places.client.patch(NODES, None, "n", {"metadata": {"annotations": {FAULT: words}}})
+            await places.client.patch(NODES, None, "n", {"metadata": {"annotations": {GPU_FAULT: words}}})
             await quiet()
             status = (await places.client.get(NODES, None, "n"))["status"]
             (condition,) = (each for each in status["conditions"] if each["type"] == "GPUUnhealthy")

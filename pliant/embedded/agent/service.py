@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from pliant.embedded.agent.container import spawn
+from pliant.embedded.agent.crowd import signal_all
 from pliant.embedded.agent.door import opened
 from pliant.embedded.agent.process import END_ALL, Program
 from pliant.embedded.agent.sandbox import Network, Sandbox
@@ -66,6 +67,8 @@ class Service:
             "start": self._start,
             "execute": self._execute,
             "signal": self._signal,
+            "signal_all": self._signal_all,
+            "ping": lambda request: {},
             "remove": self._remove,
             "open": self._open,
         }
@@ -159,6 +162,13 @@ class Service:
             is_watcher = run.program is None
             number = END_ALL if is_watcher and request["signal"] == signal.SIGKILL else request["signal"]
             os.kill(run.process, number)
+        return {}
+
+    def _signal_all(self, request: Message) -> Message:
+        pod = self._pods.get(request["pod"])
+        for reports in pod.runs.values() if pod else ():
+            if self._runs[reports].program is not None:
+                signal_all(self._runs[reports].process, request["signal"])
         return {}
 
     def _remove(self, request: Message) -> Message | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+import signal
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,7 +27,10 @@ class _Life:
     """One incarnation of a pod, known from its binding to the end of its object."""
 
     run: PodRun
+    node: str
+    task: asyncio.Task[None] | None = None
     is_over: bool = False
+    is_killed: bool = False
     is_leaving: bool = False
     is_forgotten: bool = False
 
@@ -42,6 +46,8 @@ class Kubelet:
         self._nodes = nodes
         """What each node has to give."""
         self._lives: dict[str, _Life] = {}
+        self._silent: set[str] = set()
+        """Nodes that hear and tell nothing."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -51,9 +57,10 @@ class Kubelet:
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """Take in what became of a pod."""
-        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+        is_gone = old is not None and (new is None or new.metadata.uid != old.metadata.uid)
+        if old is not None and is_gone and old.spec.node_name not in self._silent:
             self._forget(old.metadata)
-        if new is None or new.spec.node_name not in self._nodes:
+        if new is None or new.spec.node_name not in self._nodes or new.spec.node_name in self._silent:
             return
         life = self._lives.get(new.metadata.uid)
         if life is None:
@@ -63,16 +70,56 @@ class Kubelet:
         if new.metadata.deletion_timestamp is not None:
             self._ask_to_leave(life, new.metadata)
 
+    def kill(self, node: str) -> None:
+        """End every process of a node at once, and let nobody hear of it."""
+        for life in self._silenced(node):
+            life.is_killed = not life.is_over
+            life.run.scope.stop(0)
+
+    def pause(self, node: str) -> None:
+        """Let every process of a node stand still, and nobody hear of anything."""
+        for life in self._silenced(node):
+            self._services.agent.signal_all(life.run.scope.meta.uid, signal.SIGSTOP)
+
+    async def wake(self, node: str, pods: Callable[[], Iterable[PodView]]) -> None:
+        """Have a node back: what stood still goes on, what was killed is over or begins anew, as pods say."""
+        for life in self._on(node):
+            if life.is_killed and life.task is not None:
+                await asyncio.wait([life.task])
+        self._silent.discard(node)
+        present = {pod.metadata.uid: pod for pod in pods() if pod.spec.node_name == node}
+        for life in self._on(node):
+            meta = life.run.scope.meta
+            if life.is_killed:
+                del self._lives[meta.uid]
+            if meta.uid not in present:
+                self._forget(meta)
+            elif not life.is_killed:
+                life.run.scope.report.audible.set()
+                self._services.agent.signal_all(meta.uid, signal.SIGCONT)
+                self._own(life.run.scope.report.publish())
+        for pod in present.values():
+            self.pod_changed(None, pod)
+
+    def _silenced(self, node: str) -> list[_Life]:
+        self._silent.add(node)
+        for life in self._on(node):
+            life.run.scope.report.audible.clear()
+        return self._on(node)
+
+    def _on(self, node: str) -> list[_Life]:
+        return [life for life in self._lives.values() if life.node == node]
+
     def _begin(self, pod: PodView) -> _Life:
         scope = PodScope(pod, self._services, self._nodes[pod.spec.node_name])
-        life = self._lives[pod.metadata.uid] = _Life(PodRun(scope), is_over=pod.is_finished)
+        life = self._lives[pod.metadata.uid] = _Life(PodRun(scope), pod.spec.node_name, is_over=pod.is_finished)
         if not life.is_over:
-            self._own(self._live(life))
+            life.task = self._own(self._live(life))
         return life
 
-    def _own(self, task: Coroutine[Any, Any, None]) -> None:
+    def _own(self, task: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         assert self._tasks is not None, "told of pods before it runs"
-        self._tasks.create_task(task)
+        return self._tasks.create_task(task)
 
     async def _live(self, life: _Life) -> None:
         """See a pod through to its end."""
@@ -81,6 +128,8 @@ class Kubelet:
         except NotFound:
             log.info("pod vanished", extra={"pod": life.run.scope.meta.name})
         life.is_over = True
+        if life.node in self._silent:
+            return
         if life.is_leaving:
             await self._let_go(life.run.scope.meta)
         if life.is_forgotten:

@@ -160,6 +160,14 @@ class NodeAgent:
         """Send a signal to a container's command, or SIGKILL to all of it; one that has ended is left in peace."""
         self._channel.tell("signal", pod=pod, run=run, signal=number)
 
+    def signal_all(self, pod: str, number: signal.Signals) -> None:
+        """Send a signal to every process of a pod, but for those that only look after others."""
+        self._channel.tell("signal_all", pod=pod, signal=number)
+
+    async def ping(self) -> None:
+        """Return when the agent answers."""
+        await self._channel.ask("ping")
+
     async def remove_pod(self, pod: str) -> None:
         """Kill what still runs in a pod and take its namespaces away."""
         await self._channel.ask("remove", pod=pod)

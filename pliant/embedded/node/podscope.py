@@ -59,11 +59,13 @@ class PodScope:
 
     async def warn(self, reason: str, message: str) -> None:
         """Tell those who look at the pod of a problem."""
-        await self.services.events.warn(self.meta, reason, message)
+        if self.report.audible.is_set():
+            await self.services.events.warn(self.meta, reason, message)
 
     async def tell(self, reason: str, message: str) -> None:
         """Tell those who look at the pod of something that is in order."""
-        await self.services.events.tell(self.meta, reason, message)
+        if self.report.audible.is_set():
+            await self.services.events.tell(self.meta, reason, message)
 
     def stop(self, grace: float) -> None:
         """Have everything in the pod end within `grace` seconds; asking again can only shorten that.

@@ -42,6 +42,9 @@ class StatusReport:
         self._held = 0
         self._written: Status = {}
         self._writing = asyncio.Lock()
+        self.audible = asyncio.Event()
+        """Cleared while nobody is there to tell anything."""
+        self.audible.set()
 
     def begin(
         self, raw: Mapping[str, Any], inits: Sequence[ContainerRecord], mains: Sequence[ContainerRecord]
@@ -75,7 +78,7 @@ class StatusReport:
 
     async def publish(self, *, even_held: bool = False) -> None:
         """Bring the object up to date."""
-        if self._held > 0 and not even_held:
+        if (self._held > 0 and not even_held) or not self.audible.is_set():
             return
         async with self._writing:
             status = self._status()

@@ -1,0 +1,153 @@
+"""Nodes that are killed, paused or deleted fail as machines do, and come back as machines do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pliant.embedded.chaos import KILLED, OUTAGE, PAUSED
+from pliant.kube.codec import EventType
+from pliant.kube.resources import NODES, PODS
+from tests.node.running import Running, eventually, is_running, running, state
+from tests.scenarios.host import descendants
+
+STAY = "trap 'exit 0' TERM; while :; do date +%s%N > {}; sleep 0.05; done"
+
+
+async def strike(cluster: Running, node: str, how: str | None) -> None:
+    """Say how a node is to fail; None heals it."""
+    await cluster.client.patch(NODES, None, node, {"metadata": {"annotations": {OUTAGE: how}}})
+
+
+async def until_ready(cluster: Running, name: str, status: str) -> None:
+    """Wait until a node says that it is ready, or that nobody knows."""
+
+    def fits(node: dict[str, Any]) -> bool:
+        conditions = node.get("status", {}).get("conditions") or ()
+        return any(each["type"] == "Ready" and each["status"] == status for each in conditions)
+
+    listing = await cluster.client.list(NODES, fields=f"metadata.name={name}")
+    if any(fits(node) for node in listing.items):
+        return
+    watch = cluster.client.watch(NODES, since=listing.resource_version, fields=f"metadata.name={name}")
+    async with asyncio.timeout(15), aclosing(watch):
+        async for change in watch:
+            if change.type is not EventType.DELETED and change.object is not None and fits(change.object):
+                return
+
+
+async def stands_still(clock: Path) -> None:
+    """Wait until a file has not changed for a while."""
+    seen = ""
+    async with asyncio.timeout(10):
+        while (now := clock.read_text()) != seen:
+            seen = now
+            await asyncio.sleep(0.5)
+
+
+async def goes_on(clock: Path) -> None:
+    """Wait until a file changes."""
+    seen = clock.read_text()
+    await eventually(lambda: clock.read_text() not in ("", seen), what=f"{clock} changes")
+
+
+async def test_a_killed_node_is_silent_until_it_is_healed(tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    async with running(tmp_path, nodes=2) as cluster:
+        for name, policy in (("never", "Never"), ("always", "Always")):
+            await cluster.sh(name, STAY.format(clock), nodeName="node-1", restartPolicy=policy)
+        for name in ("never", "always"):
+            await cluster.until(name, is_running)
+        await eventually(clock.exists, what="the clock runs")
+        await strike(cluster, "node-1", KILLED)
+        await stands_still(clock)
+        await until_ready(cluster, "node-1", "Unknown")
+        await until_ready(cluster, "node-0", "True")
+        assert all(is_running(pod) for pod in (await cluster.client.list(PODS, "default")).items)
+        await cluster.sh("late", "true", nodeName="node-1")
+        await strike(cluster, "node-1", None)
+        await until_ready(cluster, "node-1", "True")
+        pod = await cluster.finished("never")
+        assert (pod["status"]["phase"], pod["status"]["reason"]) == ("Failed", "NodeRestarted")
+        await cluster.until("always", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+        await goes_on(clock)
+        await cluster.finished("late")
+
+
+async def test_nobody_confirms_deletions_of_a_killed_node_and_forced_ones_are_done_with_later(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as cluster:
+        for name in ("asked", "forced"):
+            await cluster.sh(name, "exec sleep 60")
+            await cluster.until(name, is_running)
+        await strike(cluster, "node-0", KILLED)
+        await until_ready(cluster, "node-0", "Unknown")
+        await cluster.client.delete(PODS, "default", "asked", grace=1)
+        await cluster.client.delete(PODS, "default", "forced", grace=0)
+        await cluster.until_gone("forced")
+        await asyncio.sleep(1.5)  # longer than its grace
+        pod = await cluster.client.get(PODS, "default", "asked")
+        assert pod["metadata"]["deletionTimestamp"]
+        await strike(cluster, "node-0", None)
+        await cluster.until_gone("asked")
+        folders = tmp_path / "cluster" / "pods"
+        await eventually(lambda: not list(folders.iterdir()), what="nothing is left of both")
+
+
+async def test_processes_of_a_paused_node_stand_still_and_go_on(tmp_path: Path) -> None:
+    clock = tmp_path / "clock"
+    async with running(tmp_path) as cluster:
+        await cluster.sh("a", STAY.format(clock))
+        before = await cluster.until("a", is_running)
+        await eventually(clock.exists, what="the clock runs")
+        await strike(cluster, "node-0", PAUSED)
+        await stands_still(clock)
+        await until_ready(cluster, "node-0", "Unknown")
+        await strike(cluster, "node-0", None)
+        await goes_on(clock)
+        await until_ready(cluster, "node-0", "True")
+        after = await cluster.client.get(PODS, "default", "a")
+        assert state(after) == state(before)
+        await cluster.client.delete(PODS, "default", "a")
+        await cluster.until_gone("a")
+
+
+async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> None:
+    async with running(tmp_path, nodes=2) as cluster:
+        agents = descendants(os.getpid())
+        for process in agents:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            for node in ("node-0", "node-1"):
+                await until_ready(cluster, node, "Unknown")
+        finally:
+            for process in agents:
+                os.kill(process, signal.SIGCONT)
+        for node in ("node-0", "node-1"):
+            await until_ready(cluster, node, "True")
+        assert await cluster.ran("a", "echo up") == "up"
+
+
+@pytest.mark.parametrize("how", [None, KILLED])
+async def test_a_node_that_was_deleted_comes_back_with_all_it_had(tmp_path: Path, how: str | None) -> None:
+    async with running(tmp_path, node_gpu=2) as cluster:
+        had = (await cluster.client.get(NODES, None, "node-0"))["status"]["allocatable"]
+        if how:
+            await strike(cluster, "node-0", how)
+        await cluster.client.delete(NODES, None, "node-0")
+        await cluster.sh("a", "true")
+        pod = await cluster.until("a", lambda pod: bool(pod["status"].get("conditions")))
+        assert pod["status"]["conditions"][0]["message"] == "0/0 nodes are available: there are none."
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}
+        await cluster.client.create(NODES, None, body)
+        await cluster.finished("a")
+        node = await cluster.client.get(NODES, None, "node-0")
+        assert node["status"]["allocatable"] == had
+        assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "node-0"
