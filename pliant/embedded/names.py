@@ -41,6 +41,7 @@ class Names:
         self._by_label: dict[tuple[str, str, str], dict[str, PodView]] = defaultdict(dict)
         self._by_address: dict[str, PodView] = {}
         self._services: dict[str, dict[str, ServiceView]] = defaultdict(dict)
+        self._at: dict[str, ServiceView] = {}
         self._services["default"]["kubernetes"] = _API
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
@@ -56,14 +57,20 @@ class Names:
         """Take in what became of a service."""
         if old is not None:
             self._services[old.metadata.namespace].pop(old.metadata.name, None)
+            self._at.pop(old.spec.cluster_ip, None)
         if new is not None:
             self._services[new.metadata.namespace][new.metadata.name] = new
+            self._at[new.spec.cluster_ip] = new
         if old is None or new is None or old.spec != new.spec:
             self.on_change()
 
     def service(self, namespace: str, name: str) -> ServiceView | None:
         """The service of that name."""
         return self._services[namespace].get(name) if namespace in self._services else None
+
+    def service_at(self, address: str) -> ServiceView | None:
+        """The service that has an address of the cluster."""
+        return _API if address == API_ADDRESS else self._at.get(address)
 
     def services(self) -> Iterator[ServiceView]:
         """Every service there is."""

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 from pliant.embedded.names import Names
+from pliant.embedded.network.connections import Connections
 from pliant.embedded.network.message import Code, Question, Unreadable, answer, read_question
 from pliant.embedded.network.upstream import Upstream
 from pliant.embedded.network.zone import Zone
@@ -27,7 +28,7 @@ class DnsServer:
         self._names = names
         self._zone = Zone(names)
         self._upstream = upstream
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections = Connections()
 
     @classmethod
     @asynccontextmanager
@@ -44,7 +45,7 @@ class DnsServer:
         finally:
             transport.close()
             streams.close()
-            await server.stop()
+            await server._connections.end()
 
     def known(self, question: Question, asker: str) -> tuple[Sequence[Any], Code] | None:
         """Records and code for a question; None when somebody outside must be asked."""
@@ -62,23 +63,11 @@ class DnsServer:
 
     def own(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background for as long as the server runs."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def stop(self) -> None:
-        """Give up what is under way."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._connections.begin(work)
 
     async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the questions of one connection."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        with suppress(OSError, asyncio.IncompleteReadError, TimeoutError, Unreadable):
+        with self._connections.noted(), suppress(OSError, asyncio.IncompleteReadError, TimeoutError, Unreadable):
             while True:
                 message = await asyncio.wait_for(_next_message(reader), _IDLE)
                 question = read_question(message)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from pliant.embedded.names import Names
+from pliant.embedded.network.balancer import Balancer
 from pliant.embedded.network.dns import DnsServer
 from pliant.embedded.network.upstream import Upstream
 from pliant.embedded.node.link import NodeAgent
@@ -13,8 +14,9 @@ from pliant.embedded.node.link import NodeAgent
 
 @asynccontextmanager
 async def network_served(agent: NodeAgent, names: Names, *, egress: bool) -> AsyncIterator[None]:
-    """Names that are answered on the pods' network."""
+    """Names that are answered and services that are reached on the pods' network."""
     upstream = Upstream.of_this_machine() if egress else Upstream(())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(DnsServer.serving(agent, names, upstream))
+        await stack.enter_async_context(Balancer.serving(agent, names))
         yield

@@ -127,10 +127,8 @@ class Zone:
                 dashed = address.replace(".", "-")
                 return [name_record(Kind.PTR, f"{dashed}.{pod.metadata.namespace}.pod.{DOMAIN}")]
             return [name_record(Kind.PTR, f"{host_name(pod)}.{_whole(service)}")]
-        for service in self._names.services():
-            if service.spec.cluster_ip == address:
-                return [name_record(Kind.PTR, _whole(service))]
-        return None
+        service = self._names.service_at(address)
+        return [name_record(Kind.PTR, _whole(service))] if service is not None else None
 
 
 def _whole(service: ServiceView) -> str:

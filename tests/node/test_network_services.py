@@ -1,0 +1,100 @@
+"""A service's address leads to its pods in turn; without any it refuses; a pod may share the node's network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pliant.kube.resources import PODS, SERVICES
+from tests.node.running import Running, is_running, running
+
+SERVE = (
+    "import socket; s = socket.create_server(('', 9000), backlog=64); print('up', flush=True)\n"
+    "while True:\n"
+    "    c = s.accept()[0]\n"
+    "    with c: c.send(socket.gethostname().encode()); c.recv(99)"
+)
+ASK = (
+    "import socket, sys\n"
+    "def ask():\n"
+    "    with socket.create_connection(('web', 80), 5) as c: return c.recv(99).decode()\n"
+    "print(*sorted(ask() for _ in range(4)))"
+)
+REFUSED = (
+    "import socket, time; began = time.monotonic()\n"
+    "try: socket.create_connection(('web', 80), 5)\n"
+    "except ConnectionRefusedError: print('refused', time.monotonic() - began < 1)"
+)
+ECHO = (
+    "import socket; s = socket.create_server(('', 9000)); print('up', flush=True); c = s.accept()[0]; n = 0\n"
+    "while data := c.recv(65536): n += len(data)\n"
+    "c.sendall(str(n).encode())"
+)
+SEND = (
+    "import socket\n"
+    "c = socket.create_connection(('web', 80), 5); c.sendall(bytes(30_000_000)); c.shutdown(socket.SHUT_WR)\n"
+    "print(c.recv(99).decode())"
+)
+
+
+async def test_connections_to_a_service_go_to_its_pods_in_turn(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await _service(cluster)
+        for name in ("a", "b"):
+            await _backend(cluster, name, SERVE)
+        assert await _python(cluster, "asker", ASK) == "a a b b"
+
+
+async def test_a_service_without_pods_refuses_at_once(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await _service(cluster)
+        assert await _python(cluster, "before", REFUSED) == "refused True"
+        await _backend(cluster, "a", SERVE)
+        assert await _python(cluster, "during", ASK) == "a a a a"
+        await cluster.client.delete(PODS, "default", "a", grace=0)
+        await cluster.until_gone("a")
+        assert await _python(cluster, "after", REFUSED) == "refused True"
+
+
+async def test_a_service_carries_much_and_the_end_of_it(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await _service(cluster)
+        await _backend(cluster, "a", ECHO)
+        assert await _python(cluster, "sender", SEND) == "30000000"
+
+
+async def test_pods_on_the_nodes_network_share_its_address_and_ports(tmp_path: Path) -> None:
+    serve = "import socket, time; s = socket.create_server(('', 9000)); print('up', flush=True); time.sleep(60)"
+    async with running(tmp_path) as cluster:
+        command = ["python3", "-c", serve]
+        await cluster.pod("first", [{"name": "main", "command": command}], hostNetwork=True)
+        await cluster.until_said("first", "up")
+        pod = await cluster.until("first", is_running)
+        assert pod["status"]["podIP"] == pod["status"]["hostIP"] == "10.88.0.1"
+        await cluster.pod("second", [{"name": "main", "command": command}], hostNetwork=True)
+        ended = await cluster.finished("second")
+        assert ended["status"]["phase"] == "Failed"
+        assert "Address already in use" in await cluster.output("second")
+        ask = "import socket; socket.create_connection(('10.88.0.1', 9000), 5); print('reached')"
+        assert await _python(cluster, "asker", ask) == "reached"
+        named = "import socket; print(socket.gethostbyname('kubernetes.default'))"
+        assert await _python(cluster, "named", named, hostNetwork=True) == "10.96.0.1"
+
+
+async def _service(cluster: Running) -> None:
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "serve"}]}
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+    await cluster.client.create(SERVICES, "default", body)
+
+
+async def _backend(cluster: Running, name: str, program: str) -> None:
+    ports = [{"name": "serve", "containerPort": 9000}]
+    container = {"name": "main", "command": ["python3", "-c", program], "ports": ports}
+    await cluster.pod(name, [container], labels={"app": "web"})
+    await cluster.until_said(name, "up")
+
+
+async def _python(cluster: Running, name: str, program: str, **spec: Any) -> str:
+    await cluster.pod(name, [{"name": "main", "command": ["python3", "-c", program]}], **spec)
+    await cluster.finished(name)
+    return (await cluster.output(name)).strip()
