@@ -11,6 +11,7 @@ from pliant.model.job import CleanPolicy, Job, RestartPolicy
 from pliant.model.observed import PodPhase
 from pliant.model.state import Phase
 
+UNSCHEDULABLE = "Unschedulable"
 _IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 _MISSING = ("CreateContainerConfigError", "FailedMount")
 
@@ -53,7 +54,7 @@ def _by_trouble(job: Job, places: Sequence[Place]) -> Iterator[str]:
     for place in places:
         trouble = place.pod.trouble if place.pod and not place.standing.is_up else ""
         where = f"the template of {place.rank.group.name}"
-        if trouble.startswith("Unschedulable"):
+        if trouble.startswith(UNSCHEDULABLE):
             yield f"ask for less in {where} (resources.requests), or make room: pliant top, kubectl describe nodes"
             if place.rank.group.is_elastic and place.rank.group.size > place.rank.group.least:
                 yield f"let it go on smaller: pliant scale {job.key.name} {place.rank.group.least}"

@@ -10,7 +10,8 @@ from pliant.cli.durations import age_text, duration_text
 from pliant.cli.exitcodes import meaning_of
 from pliant.cli.jobs import Found
 from pliant.cli.page import causes_text
-from pliant.cli.remedies import remedies
+from pliant.cli.remedies import UNSCHEDULABLE, remedies
+from pliant.cli.room import lack_of
 from pliant.cli.surroundings import Surroundings
 from pliant.engine.restarting import wait_left
 from pliant.engine.roster import Place, Standing
@@ -187,10 +188,18 @@ def _wait(seen: Evidence, job: Job, place: Place) -> str:
     if place.standing in (Standing.STALE, Standing.LEAVING):
         return "has an old pod that must leave first"
     if pod is not None and pod.trouble and not place.standing.is_up:
-        return f"cannot start: {pod.trouble.rstrip('.')}"
+        return f"cannot start: {pod.trouble.rstrip('.')}{_lack(seen, place, pod.trouble)}"
     if place.standing is Standing.SCHEDULED and pod is not None:
         return f"has been given to {pod.node}, which has not started it yet"
     return "has not been given to a node yet" if place.standing is Standing.PENDING else ""
+
+
+def _lack(seen: Evidence, place: Place, trouble: str) -> str:
+    """Which resource no node has enough of, if that is it."""
+    if not trouble.startswith(UNSCHEDULABLE):
+        return ""
+    lack = lack_of(place.rank.group.template, seen.around.nodes.values())
+    return f". It wants {lack.wanted} {lack.resource}, and no node has more than {lack.offered}" if lack else ""
 
 
 def _nodes(seen: Evidence, state: EngineState) -> Iterator[Sentence]:

@@ -1,0 +1,198 @@
+"""Stock kubectl runs commands in pods, attaches to them, copies files and drains their node."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.ordinary_user import NOBODY, OrdinaryUser
+from tests.cli.test_up_down import kubeconfig_from
+
+PATIENCE = 15.0
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: none
+    env: [{name: COLOUR, value: green}]
+    command: [sh, -c, "echo began; n=0; while sleep 0.2; do n=$((n+1)); echo tick $n; done"]
+"""
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl as somebody at a keyboard uses it."""
+
+    user: OrdinaryUser
+    kubeconfig: str
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        program = os.environ.get("KUBECTL") or shutil.which("kubectl")
+        if program is None:
+            pytest.fail("kubectl is not on the PATH: `scripts/get-kubectl FOLDER` builds one")
+        command = [program, f"--cache-dir={self.user.home}/kube-cache", *words]
+        environment = {**os.environ, "KUBECONFIG": self.kubeconfig}
+        return subprocess.Popen(command, env=environment, **options)
+
+    def __call__(self, *words: str, stdin: bytes = b"", code: int = 0) -> tuple[str, str]:
+        """What it wrote, and what it complained of."""
+        pipe = subprocess.PIPE
+        with self.start(*words, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            out, err = process.communicate(stdin, PATIENCE)
+        assert process.returncode == code, (words, out, err)
+        return out.decode(), err.decode()
+
+
+@pytest.fixture(scope="module")
+def kubectl() -> Iterator[Kubectl]:
+    """A cluster with one pod that runs, for all tests here."""
+    home = Path(tempfile.mkdtemp(prefix="pliant-home-"))
+    if os.getuid() == 0:
+        os.chown(home, NOBODY, NOBODY)
+    user = OrdinaryUser(home)
+    up = user.run("up")
+    try:
+        assert up.code == 0, up.err
+        kubectl = Kubectl(user, kubeconfig_from(up.out))
+        kubectl("apply", "-f", "-", stdin=POD.encode())
+        kubectl("wait", "pod/p", "--for=condition=Ready", "--timeout=10s")
+        yield kubectl
+    finally:
+        user.run("down", "--purge")
+        shutil.rmtree(home)
+    assert user.processes() == []
+
+
+def test_a_command_runs_in_the_container_and_tells_its_exit_code(kubectl: Kubectl) -> None:
+    script = "echo $COLOUR; hostname; echo oops >&2; exit 3"
+    out, err = kubectl("exec", "p", "--", "sh", "-c", script, code=3)
+    assert out == "green\np\n"
+    assert err == "oops\ncommand terminated with exit code 3\n"
+
+
+def test_input_reaches_a_command_to_its_end(kubectl: Kubectl) -> None:
+    sent = os.urandom(3_000_000).hex().encode()
+    out, _ = kubectl("exec", "-i", "p", "--", "sh", "-c", "wc -c; echo done", stdin=sent)
+    assert out == "6000000\ndone\n"
+
+
+def test_a_command_that_does_not_exist_is_named(kubectl: Kubectl) -> None:
+    _, err = kubectl("exec", "p", "--", "no-such", code=1)
+    assert 'exec: "no-such": executable file not found in $PATH' in err
+    _, err = kubectl("exec", "p", "-c", "other", "--", "true", code=1)
+    assert "container other is not" in err
+
+
+def test_files_are_copied_there_and_back(kubectl: Kubectl) -> None:
+    home = kubectl.user.home
+    (home / "there").mkdir(mode=0o777, exist_ok=True)
+    (home / "there").chmod(0o777)
+    content = os.urandom(5_000_000)
+    (home / "file").write_bytes(content)
+    (home / "file").chmod(0o644)
+    kubectl("cp", f"{home}/file", f"p:{home}/there/file")
+    kubectl("cp", f"p:{home}/there/file", f"{home}/back")
+    assert (home / "back").read_bytes() == content
+
+
+def test_a_user_who_leaves_ends_the_command(kubectl: Kubectl) -> None:
+    process = kubectl.start("exec", "p", "--", "sh", "-c", "echo up; exec sleep 4321", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    process.kill()
+    process.communicate()
+    eventually_gone(kubectl, "sleep 4321")
+
+
+def test_a_terminal_has_a_size_and_job_control(kubectl: Kubectl) -> None:
+    with Terminal(kubectl, "exec", "-it", "p", "--", "bash", "--norc") as terminal:
+        shown = r"40 120\s+/dev/pts/\d+\s+xterm\s+ready> $"
+        terminal.types("PS1='ready> '; stty size; tty; echo $TERM\n", until=shown)
+        terminal.types("sleep 777\n", until="sleep 777\r\n")
+        time.sleep(0.3)
+        terminal.types("\x03", until=r"\^C\s+ready> $")
+        terminal.types("sleep 778\n", until="sleep 778\r\n")
+        time.sleep(0.3)
+        terminal.types("\x1a", until=r"Stopped.*\s+ready> $")
+        terminal.types("kill -9 %1; wait; exit 5\n", until="exit")
+        assert terminal.ended() == 5
+    eventually_gone(kubectl, "sleep 77[78]")
+
+
+def test_attaching_shows_what_a_container_writes_from_now_on(kubectl: Kubectl) -> None:
+    process = kubectl.start("attach", "p", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    first, second = process.stdout.readline().split(), process.stdout.readline().split()
+    process.kill()
+    process.communicate()
+    assert first[0] == second[0] == b"tick"
+    assert int(second[1]) == int(first[1]) + 1 > 1
+
+
+def eventually_gone(kubectl: Kubectl, pattern: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while any(re.search(pattern, each) for each in kubectl.user.processes()):
+        assert time.monotonic() < deadline, f"{pattern} still runs"
+        time.sleep(0.05)
+
+
+class Terminal:
+    """Somebody who types, and reads the screen."""
+
+    def __init__(self, kubectl: Kubectl, *words: str) -> None:
+        self._outer, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self._process = kubectl.start(*words, stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
+        os.close(inner)
+        self._seen = ""
+
+    def __enter__(self) -> Terminal:
+        self._read(r"[$#] $")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._outer)
+
+    def types(self, keys: str, *, until: str) -> None:
+        """Press keys and wait until the screen shows a pattern after that."""
+        self._seen = ""
+        os.write(self._outer, keys.encode())
+        self._read(until)
+
+    def ended(self) -> int:
+        """The exit code of kubectl, when it has ended."""
+        try:
+            self._read("never")
+        except OSError:  # nobody else holds the terminal any longer
+            return self._process.wait(PATIENCE)
+        raise AssertionError("unreachable")
+
+    def _read(self, pattern: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not re.search(pattern, self._seen):
+            left = deadline - time.monotonic()
+            assert left > 0, f"{pattern!r} is not in {self._seen!r}"
+            if select.select([self._outer], [], [], left)[0]:
+                self._seen = _CONTROL.sub("", self._seen + os.read(self._outer, 4096).decode())
