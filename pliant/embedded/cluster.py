@@ -108,7 +108,7 @@ class EmbeddedCluster:
             logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
             store = await stack.enter_async_context(_store(config))
             api = await stack.enter_async_context(ApiServer.started(store, Catalog.standard(), clock, logs=logs))
-            api.sessions = NodeSessions(agent)
+            api.sessions = NodeSessions(agent, logs)
             url = await stack.enter_async_context(_doors(config, api, agent, identity))
             transport = DirectTransport(api)
             names = Names()

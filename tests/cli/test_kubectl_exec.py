@@ -134,7 +134,9 @@ def test_a_terminal_has_a_size_and_job_control(kubectl: Kubectl) -> None:
         terminal.types("sleep 778\n", until="sleep 778\r\n")
         time.sleep(0.3)
         terminal.types("\x1a", until=r"Stopped.*\s+ready> $")
-        terminal.types("kill -9 %1; wait; exit 5\n", until="exit")
+        terminal.types("fg\n", until=r"fg\s+sleep 778\r\n")
+        terminal.types("\x03", until=r"\^C\s+ready> $")
+        terminal.types("exit 5\n", until="exit")
         assert terminal.ended() == 5
     eventually_gone(kubectl, "sleep 77[78]")
 

@@ -6,23 +6,41 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from pliant.embedded.node import link
 from pliant.embedded.node.descriptors import Descriptor
-from pliant.embedded.node.link import NodeAgent, Session, StartFailed, Streams
-from pliant.embedded.server.sessions import STDERR, STDOUT, CannotStart, Wishes
+from pliant.embedded.node.link import NodeAgent, StartFailed, Streams
+from pliant.embedded.node.podlogs import PodLogs
+from pliant.embedded.server.direct import close_stream
+from pliant.embedded.server.logs import LogOptions
+from pliant.embedded.server.sessions import STDERR, STDOUT, CannotStart, Session, Wishes
 
 
 class NodeSessions:
     """Opens sessions in the containers of one agent."""
 
-    def __init__(self, agent: NodeAgent) -> None:
+    def __init__(self, agent: NodeAgent, logs: PodLogs) -> None:
         self._agent = agent
+        self._logs = logs
+
+    def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AbstractAsyncContextManager[Session]:
+        """A session that is over when its context ends; a command that still runs then is ended."""
+        return self._executed(pod, container, wishes) if wishes.command else self._attached(pod, container)
 
     @asynccontextmanager
-    async def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Executed]:
-        """A session that is over when its context ends; a command that still runs then is ended."""
+    async def _attached(self, pod: dict[str, Any], container: str) -> AsyncIterator[Session]:
+        # What was said before is for `kubectl logs` to tell.
+        from_now_on = LogOptions(follow=True, tail_lines=0)
+        session = _Attached(self._logs.read(pod, container, from_now_on))
+        try:
+            yield session
+        finally:
+            await close_stream(session.output)
+
+    @asynccontextmanager
+    async def _executed(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Session]:
         ends = _terminal() if wishes.tty else _pipes()
         try:
             try:
@@ -33,7 +51,7 @@ class NodeSessions:
                 for descriptor in {ends.inner.input, ends.inner.output, ends.inner.errors}:
                     os.close(descriptor)
             try:
-                yield Executed(session, ends)
+                yield _Executed(session, ends)
             finally:
                 # A terminal tells its programs by itself that nobody is there any longer, as they may expect.
                 if not wishes.tty and not session.ending.done():
@@ -42,10 +60,10 @@ class NodeSessions:
             ends.close()
 
 
-class Executed:
+class _Executed:
     """A command that was started for a user."""
 
-    def __init__(self, session: Session, ends: _Ends) -> None:
+    def __init__(self, session: link.Session, ends: _Ends) -> None:
         self._session = session
         self._ends = ends
 
@@ -70,6 +88,35 @@ class Executed:
     async def ended(self) -> int:
         """Wait for the command's end; its exit code."""
         return (await asyncio.shield(self._session.ending)).code
+
+
+class _Attached:
+    """A container whose output a user hears."""
+
+    def __init__(self, output: AsyncIterator[bytes]) -> None:
+        self.output = output
+        self._is_over = asyncio.Event()
+
+    async def read(self, stream: int) -> bytes:
+        """The next output of either kind, all of it on STDOUT; nothing when the container has ended."""
+        data = await anext(self.output, b"") if stream == STDOUT else b""
+        if stream == STDOUT and not data:
+            self._is_over.set()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Containers read from nowhere."""
+
+    def close_input(self) -> None:
+        """There is none."""
+
+    def resize(self, columns: int, rows: int) -> None:
+        """There is no terminal."""
+
+    async def ended(self) -> int:
+        """Wait for the container's end; its exit code is in its status, so this is none."""
+        await self._is_over.wait()
+        return 0
 
 
 class _Ends:
