@@ -1,15 +1,20 @@
-"""Run one container: a first process that reaps and forwards, and the command under it."""
+"""Run one container: a first process that reaps, forwards, and keeps log and limits, and the command under it."""
 
 from __future__ import annotations
 
 import os
+import select
 import signal
+import time
 from collections.abc import Sequence
-from typing import NoReturn
+from contextlib import suppress
+from typing import NoReturn, NotRequired
 
-from pliant.embedded.agent import syscalls
+from pliant.embedded.agent import footprint, syscalls
+from pliant.embedded.agent.output import FILE_SIZE, Output
 from pliant.embedded.agent.process import (
     BLOCKED,
+    END_ALL,
     NOT_STARTED,
     Program,
     close_all_but,
@@ -21,18 +26,26 @@ from pliant.embedded.agent.process import (
 )
 from pliant.embedded.agent.rootfs import Mount, enter_root
 
+_LOOK_AGAIN = 0.25
+"""Seconds between two looks at the memory of a container that has a limit."""
+
 
 class Command(Program):
     """What to run in a pod."""
 
     log: str
+    log_size: NotRequired[int]
+    """Bytes after which a new file is begun."""
     mounts: list[Mount]
+    memory: NotRequired[int]
+    """Bytes that all its processes may hold together."""
 
 
 def spawn(command: Command, namespaces: Sequence[tuple[int, int]], stage: str, own_pids: int) -> tuple[int, int]:
     """Start a container; its first process's id and the pipe on which it reports.
 
-    The reports are JSON lines: `{"started": true}` or `{"error": …}`, then `{"code": …, "signal": …}` at the end.
+    The reports are JSON lines: `{"started": true}` or `{"error": …}`, then `{"code": …, "signal": …,
+    "outgrown": …}` at the end; outgrown is a container that was killed for its memory.
     The pipe closes when the first process ends, and the kernel ends the others with it.
     """
     reports, ours = os.pipe()
@@ -57,36 +70,111 @@ def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stag
             syscalls.setns(namespace, kind)
         syscalls.unshare(syscalls.NEW_MOUNTS)
         close_all_but(reports)
-        _redirect(command["log"])
+        output = Output(command["log"], command.get("log_size", FILE_SIZE))
+        written = _redirect()
         enter_root(stage, command["mounts"])
         main, failure = start(command)
+        _let_go_of_output()
+        watch = _Watch(main, written, output, command.get("memory", 0))
         report(reports, {"error": failure} if failure else {"started": True})
-        code = _wait_for(main, reports)
+        code, ended_by = watch.until_end()
+        report(reports, {"code": code, "signal": ended_by, "outgrown": watch.is_outgrown})
     except OSError as problem:
         report_problem(reports, problem)
     finally:
         os._exit(code)
 
 
-def _redirect(log: str) -> None:
-    """Send both outputs to the log, read from nowhere."""
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def _redirect() -> int:
+    """Send both outputs to a pipe, read from nowhere; the other end of the pipe."""
+    written, output = os.pipe()
     nothing = os.open("/dev/null", os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
     os.close(nothing)
     os.close(output)
+    os.set_blocking(written, False)
+    return written
 
 
-def _wait_for(main: int, reports: int) -> int:
-    """Reap and pass signals on until the command ends; its exit code as a shell would tell it."""
-    while True:
-        number = signal.sigwait(BLOCKED)
-        if number != signal.SIGCHLD:
-            os.kill(main, number)
-            continue
-        status = reaped(main)
-        if status is not None:
-            code, ended_by = ending(status)
-            report(reports, {"code": code, "signal": ended_by})
-            return code
+def _let_go_of_output() -> None:
+    """Leave the pipe to the command, so that its end is seen."""
+    nothing = os.open("/dev/null", os.O_WRONLY)
+    for target in (1, 2):
+        os.dup2(nothing, target)
+    os.close(nothing)
+
+
+class _Watch:
+    """What the first process does while the command runs."""
+
+    def __init__(self, main: int, written: int, output: Output, memory: int) -> None:
+        self._main = main
+        self._written = written
+        self._output = output
+        self._memory = memory if memory and footprint.is_seen() else 0
+        self.is_outgrown = False
+        self._looked = 0.0
+        self._poll = select.poll()
+        self._signals = _heard_signals()
+        self._poll.register(self._signals, select.POLLIN)
+        self._poll.register(written, select.POLLIN)
+
+    def until_end(self) -> tuple[int, int]:
+        """Work until the command ends; its exit code, as a shell would tell it, and signal."""
+        while True:
+            for descriptor, _ in self._poll.poll(_LOOK_AGAIN * 1000 if self._memory else None):
+                if descriptor == self._written:
+                    if not self._output.take(self._written):
+                        self._poll.unregister(self._written)
+                elif (status := self._hear_signals()) is not None:
+                    _kill_all()
+                    while self._output.take(self._written):
+                        pass
+                    return ending(status)
+            if self._memory:
+                self._look_at_memory()
+
+    def _hear_signals(self) -> int | None:
+        """Pass signals on; the wait status of the command if it has ended."""
+        for number in os.read(self._signals, 256):
+            if number == signal.SIGCHLD:
+                status = reaped(self._main)
+                if status is not None:
+                    return status
+            elif number == END_ALL:
+                _kill_all()
+            else:
+                with suppress(ProcessLookupError):
+                    os.kill(self._main, number)
+        return None
+
+    def _look_at_memory(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_AGAIN:
+            return
+        self._looked = now
+        if footprint.exceeds(self._memory):
+            self.is_outgrown = True
+            _kill_all()
+
+
+def _heard_signals() -> int:
+    """A pipe on which the number of every signal arrives from now on, also of those that came while blocked."""
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    for number in BLOCKED:
+        signal.signal(number, _nothing)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    return heard
+
+
+def _nothing(*_: object) -> None:
+    """What arrives by the pipe needs no other handler."""
+
+
+def _kill_all() -> None:
+    """Kill every other process of the container."""
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)

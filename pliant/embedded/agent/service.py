@@ -35,6 +35,7 @@ class _Run:
         self.is_started = False
         self.heard = b""
         self.ending: tuple[int, int] | None = None
+        self.is_outgrown = False
 
 
 class _Pod:
@@ -159,9 +160,9 @@ class Service:
     def _signal(self, request: Message) -> Message:
         run = self._found(request["pod"], request["run"])
         if run is not None:
-            is_watcher = run.program is None
-            number = END_ALL if is_watcher and request["signal"] == signal.SIGKILL else request["signal"]
-            os.kill(run.process, number)
+            # Whoever watches over it then kills it with all that belongs to it, and tells the rest of its story.
+            is_kill = request["signal"] == signal.SIGKILL and run.is_started
+            os.kill(run.process, END_ALL if is_kill else request["signal"])
         return {}
 
     def _signal_all(self, request: Message) -> Message:
@@ -198,6 +199,7 @@ class Service:
     def _note(self, run: _Run, words: Message) -> None:
         if "code" in words:
             run.ending = words["code"], words["signal"]
+            run.is_outgrown = words.get("outgrown", False)
             return
         run.is_answered, run.is_started = True, "started" in words
         self._say({"answers": run.asked, **words})
@@ -211,7 +213,8 @@ class Service:
         if not run.is_answered:
             self._say({"answers": run.asked, "error": "its first process was killed"})
         elif run.is_started:
-            self._say({"ended": run.name, "pod": run.pod, "code": code, "signal": ended_by})
+            told = {"code": code, "signal": ended_by, "outgrown": run.is_outgrown}
+            self._say({"ended": run.name, "pod": run.pod, **told})
         del self._pods[run.pod].runs[run.name]
         self._release_if_empty(run.pod)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
+from pliant.embedded.amounts import amount
 from pliant.embedded.node.checks import Target, require_ways
 from pliant.embedded.node.environment import Missing, Unusable, command_line, environment
 from pliant.embedded.node.health import Health
@@ -141,7 +143,8 @@ class ContainerRun:
 
     def _note_end(self, ending: Ending) -> None:
         said = last_words(self._record.spec, self._log, has_failed=ending.code != 0)
-        self._record.note_end(self._pod.now(), ending, message=said)
+        reason = "OOMKilled" if ending.is_outgrown else ""
+        self._record.note_end(self._pod.now(), ending, reason, said)
 
     def _is_wanted(self, policy: str) -> bool:
         """Whether to start it anew."""
@@ -218,7 +221,7 @@ class ContainerRun:
         pod, spec = self._pod, self._record.spec
         assert pod.facts is not None
         furnishing = pod.services.furnishing
-        variables = environment(spec, pod.facts, furnishing.variables(pod.host))
+        variables = environment(spec, pod.facts, furnishing.variables(pod.host, pod.meta.namespace))
         variables |= pod.services.gpus.variables(pod.meta.uid, pod.facts.pod["spec"], self._record.name)
         argv = command_line(spec, variables)
         if not argv:
@@ -230,6 +233,7 @@ class ContainerRun:
             folder=str(spec.get("workingDir") or furnishing.workspace),
             log=str(log),
             mounts=[*furnishing.mounts(spec, pod.meta, pod.laid, variables), mount_of(spec, note_beside(log))],
+            memory=math.ceil(amount((spec.get("resources") or {}).get("limits", {}).get("memory") or 0)),
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pliant.embedded.node.link import Mount
+from pliant.embedded.node.logfiles import RunLog
 
 _USUAL: Final = "/dev/termination-log"
 _LONGEST: Final = 4096
@@ -30,18 +31,16 @@ def mount_of(spec: Mapping[str, Any], note: Path) -> Mount:
 
 def last_words(spec: Mapping[str, Any], log: Path, *, has_failed: bool) -> str:
     """The message of an end."""
-    said = _read(log.with_suffix(".end"), _LONGEST, from_end=False)
+    said = _read(log.with_suffix(".end"), _LONGEST)
     falls_back = spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
     if not said and has_failed and falls_back:
-        said = _read(log, _LONGEST_TAIL, from_end=True)
+        said = RunLog(log).tail(_LONGEST_TAIL).decode(errors="replace")
     return said
 
 
-def _read(path: Path, most: int, *, from_end: bool) -> str:
+def _read(path: Path, most: int) -> str:
     try:
         with path.open("rb") as file:
-            if from_end:
-                file.seek(max(path.stat().st_size - most, 0))
             return file.read(most).decode(errors="replace")
     except OSError:
         return ""

@@ -45,7 +45,11 @@ class Command(TypedDict):
     env: dict[str, str]
     folder: str
     log: str
+    log_size: NotRequired[int]
+    """Bytes after which a new file is begun."""
     mounts: list[Mount]
+    memory: NotRequired[int]
+    """Bytes that all its processes may hold together."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -53,6 +57,8 @@ class Ending(msgspec.Struct, frozen=True):
 
     code: int
     signal: int = 0
+    is_outgrown: bool = False
+    """It was killed because it held more memory than it may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,4 +272,5 @@ class _Channel(asyncio.Protocol):
             else:
                 question.set_result(message)
         elif (ending := self._endings.pop((message["pod"], message["ended"]), None)) and not ending.done():
-            ending.set_result(Ending(message["code"], message["signal"]))
+            told = Ending(message["code"], message["signal"], message.get("outgrown", False))
+            ending.set_result(told)

@@ -1,4 +1,4 @@
-"""What containers wrote: one file for each run, kept until the pod is deleted."""
+"""What containers wrote: the files of each run, the last of which are kept until the pod is deleted."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pliant.embedded.node.inotify import FileWatch
+from pliant.embedded.node.logfiles import Place, RunLog, Stamping
 from pliant.embedded.server.logs import LogOptions
 from pliant.errors import BadRequest
 
 _CHUNK = 1 << 16
+_RUNS_KEPT = 5
 
 
 class PodLogs:
@@ -25,11 +27,12 @@ class PodLogs:
         """Logs of containers that run, and those who follow them."""
 
     def begin(self, uid: str, container: str, run: int) -> Path:
-        """The file for a run that is about to start."""
+        """The first file for a run that is about to start."""
         path = self._folder / uid / "logs" / container / f"{run}.log"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
         self._open[path] = []
+        RunLog(path.with_name(f"{run - _RUNS_KEPT}.log")).remove()
         return path
 
     def end(self, path: Path) -> None:
@@ -39,63 +42,92 @@ class PodLogs:
 
     async def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """The output of one container of a pod, in pieces of any size."""
-        path = self._latest(pod, container, is_previous=options.previous)
+        log = RunLog(self._chosen(pod, container, is_previous=options.previous))
+        stamping = Stamping(log) if options.timestamps else None
         left = options.limit_bytes
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.lseek(handle, _start(handle, options.tail_lines), os.SEEK_SET)
-            async for chunk in self._chunks(handle, path, follow=options.follow):
-                yield chunk if left is None else chunk[:left]
-                if left is not None and (left := left - len(chunk)) <= 0:
-                    return
-        finally:
-            os.close(handle)
+        async for place, chunk in self._pieces(log, _start(log, options), follow=options.follow):
+            piece = stamping.stamped(place, chunk) if stamping else chunk
+            yield piece if left is None else piece[:left]
+            if left is not None and (left := left - len(piece)) <= 0:
+                return
 
-    async def _chunks(self, handle: int, path: Path, *, follow: bool) -> AsyncIterator[bytes]:
-        if not follow or path not in self._open:
-            while chunk := os.read(handle, _CHUNK):
-                yield chunk
-            return
+    async def _pieces(self, log: RunLog, start: Place, *, follow: bool) -> AsyncIterator[tuple[Place, bytes]]:
+        """What was written from a place on, with the place of each piece; the files one after the other."""
         woken = asyncio.Event()
-        followers = self._open[path]
+        followers = self._open.get(log.path, []) if follow else []
         followers.append(woken)
         try:
-            with self._files.watching(path, woken):
-                while True:
-                    # Asked before reading: what is written before the end is read before the loop ends.
-                    is_over = path not in self._open
-                    woken.clear()
-                    while chunk := os.read(handle, _CHUNK):
-                        yield chunk
-                    if is_over:
-                        return
-                    await woken.wait()
+            number: int | None = start.number
+            offset = start.offset
+            while number is not None:
+                try:
+                    handle = os.open(log.file(number), os.O_RDONLY)
+                except FileNotFoundError:
+                    number, offset = log.after(number), 0
+                    continue
+                try:
+                    async for piece in self._pieces_of(
+                        log, Place(number, offset), handle, woken if follow else None
+                    ):
+                        yield piece
+                finally:
+                    os.close(handle)
+                number, offset = log.after(number), 0
         finally:
             followers.remove(woken)
 
-    def _latest(self, pod: dict[str, Any], container: str, *, is_previous: bool) -> Path:
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        runs = sorted((self._folder / uid / "logs" / container).glob("*.log"), key=lambda path: int(path.stem))
+    async def _pieces_of(
+        self, log: RunLog, place: Place, handle: int, woken: asyncio.Event | None
+    ) -> AsyncIterator[tuple[Place, bytes]]:
+        """The pieces of one file, until it is complete."""
+        number, offset = place
+        if woken is None or log.path not in self._open:
+            while chunk := os.pread(handle, _CHUNK, offset):
+                yield Place(number, offset), chunk
+                offset += len(chunk)
+            return
+        with self._files.watching(log.file(number), woken):
+            while True:
+                # Asked before reading: what is written before the end is read before the loop ends.
+                is_over = log.path not in self._open or log.after(number) is not None
+                woken.clear()
+                while chunk := os.pread(handle, _CHUNK, offset):
+                    yield Place(number, offset), chunk
+                    offset += len(chunk)
+                if is_over:
+                    return
+                await woken.wait()
+
+    def _chosen(self, pod: dict[str, Any], container: str, *, is_previous: bool) -> Path:
+        """The first file of the latest run, or of the one that a previous run is said to be."""
+        name, uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
+        folder = self._folder / uid / "logs" / container
+        runs = sorted({int(each.name.partition(".")[0]) for each in folder.glob("*.log*")})
+        told = _told_previous(pod, container) if is_previous else None
+        if told in runs:
+            return folder / f"{told}.log"
         if len(runs) < 1 + is_previous:
             which = "previous terminated container" if is_previous else "container"
             raise BadRequest(400, "BadRequest", f'{which} "{container}" in pod "{name}" not found')
-        latest: Path = runs[-2 if is_previous else -1]
-        return latest
+        return folder / f"{runs[-2 if is_previous else -1]}.log"
 
 
-def _start(handle: int, lines: int | None) -> int:
-    """Where the last so many lines begin."""
-    if lines is None:
-        return 0
-    end = position = os.fstat(handle).st_size
-    wanted = lines + (end > 0 and os.pread(handle, 1, end - 1) == b"\n")
-    while position > 0 and wanted > 0:
-        size = min(_CHUNK, position)
-        position -= size
-        block = os.pread(handle, size, position)
-        place = len(block)
-        while wanted > 0 and (place := block.rfind(b"\n", 0, place)) >= 0:
-            wanted -= 1
-            if wanted == 0:
-                return position + place + 1
-    return end if lines == 0 else 0
+def _start(log: RunLog, options: LogOptions) -> Place:
+    oldest = log.numbers()
+    places = [Place(oldest[0] if oldest else 0, 0)]
+    if options.tail_lines is not None:
+        places.append(log.last_lines(options.tail_lines))
+    if options.since is not None:
+        places.append(log.since(options.since))
+    return max(places)
+
+
+def _told_previous(pod: dict[str, Any], container: str) -> int | None:
+    """The run that the pod's status calls the last one that ended."""
+    status = pod.get("status") or {}
+    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        if each["name"] == container:
+            ended = (each.get("lastState") or {}).get("terminated") or {}
+            run = str(ended.get("containerID") or "").rpartition("/")[2]
+            return int(run) if run.isdecimal() else None
+    return None

@@ -149,7 +149,7 @@ class ApiServer:
     async def _special(self, call: Call) -> Reply | StreamReply:
         match call.subresource or "binding", call.request.method:
             case "log", "GET":
-                return pods.read_log(self.store.visible, call, self.logs)
+                return pods.read_log(self.store.visible, call, self.logs, self._clock)
             case "binding", "POST":
                 return await pods.bind(self.store, call, self._clock)
             case "scale", "GET":

@@ -14,7 +14,8 @@ class LogOptions:
     follow: bool = False
     tail_lines: int | None = None
     previous: bool = False
-    since_seconds: int | None = None
+    since: int | None = None
+    """Only what was written from then on, in nanoseconds since 1970."""
     timestamps: bool = False
     limit_bytes: int | None = None
 

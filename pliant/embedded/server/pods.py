@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from pliant.embedded.server.answers import json_reply
@@ -50,7 +51,7 @@ async def bind(store: Store, call: Call, clock: Clock) -> Reply:
     )
 
 
-def read_log(shelves: Shelves, call: Call, source: LogSource | None) -> StreamReply:
+def read_log(shelves: Shelves, call: Call, source: LogSource | None, clock: Clock) -> StreamReply:
     """What a container wrote; refused, as a kubelet would, when it has not run."""
     record = shelves.get(call.key)
     if record is None:
@@ -63,12 +64,25 @@ def read_log(shelves: Shelves, call: Call, source: LogSource | None) -> StreamRe
         previous=call.flag("previous"),
         timestamps=call.flag("timestamps"),
         tail_lines=call.number("tailLines"),
-        since_seconds=call.number("sinceSeconds"),
+        since=_since(call, clock),
         limit_bytes=call.number("limitBytes"),
     )
     container = container_of(pod, call.text("container"))
     _require_run(pod, container, previous=options.previous)
     return StreamReply(status=200, chunks=source.read(pod, container, options), content_type="text/plain")
+
+
+def _since(call: Call, clock: Clock) -> int | None:
+    """The moment from which on output is wanted, in nanoseconds since 1970."""
+    seconds, time = call.number("sinceSeconds"), call.text("sinceTime")
+    if seconds is not None and time:
+        raise senseless("sinceSeconds and sinceTime: at most one of them may be given")
+    if time:
+        try:
+            return int(datetime.fromisoformat(time).timestamp() * 1e9)
+        except ValueError:
+            raise senseless(f'sinceTime: "{time}" is not a time such as 2026-01-02T15:04:05Z') from None
+    return None if seconds is None else int((clock.now().timestamp() - seconds) * 1e9)
 
 
 def _note_scheduled(pod: Object, at: str) -> None:
