@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ _LAST_PORT = 65535
 
 
 def add_node_options(parser: ArgumentParser) -> None:
-    """Let people choose the nodes of the cluster."""
+    """Let people choose the nodes of the cluster, and what their pods may reach."""
     nodes = parser.add_argument_group("nodes")
     nodes.add_argument("--nodes", type=positive, default=1, metavar="N", help="how many (1)")
     nodes.add_argument("--node-cpu", type=positive, metavar="N", help="CPUs of each (those of this machine)")
@@ -28,11 +28,19 @@ def add_node_options(parser: ArgumentParser) -> None:
         metavar="N",
         help="nvidia.com/gpu of each (this machine's, shared out; else pretended)",
     )
+    network = parser.add_argument_group("network")
+    network.add_argument(
+        "--egress", action=BooleanOptionalAction, default=True, help="pods may reach the world outside (yes)"
+    )
+    network.add_argument(
+        "--allow-host-loopback", action="store_true", help="and what listens on 127.0.0.1 of this machine"
+    )
 
 
 def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: bool, port: int = 0) -> ClusterConfig:
     """The cluster that the options ask for."""
     from pliant.embedded.cluster import ClusterConfig
+    from pliant.embedded.network.routes import Egress
 
     return ClusterConfig(
         data=data,
@@ -43,6 +51,7 @@ def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: boo
         durable=durable,
         port=port,
         workspace=workspace,
+        egress=Egress(outside=args.egress, host_loopback=args.allow_host_loopback),
     )
 
 

@@ -8,7 +8,7 @@ import secrets
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +23,7 @@ from pliant.embedded.heartbeats import Heartbeats
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import API_ADDRESS, Names
 from pliant.embedded.names import API_PORT as SERVICE_PORT
+from pliant.embedded.network.routes import Egress
 from pliant.embedded.network.serving import network_served
 from pliant.embedded.node.credentials import Credentials
 from pliant.embedded.node.furnishing import Furnishing
@@ -74,8 +75,8 @@ class ClusterConfig:
     durable: bool = True
     host_paths: tuple[Path, ...] = ()
     """What else hostPath volumes may show."""
-    egress: bool = True
-    """Whether pods may reach the world outside."""
+    egress: Egress = field(default_factory=Egress)
+    """What pods may reach beyond the cluster."""
 
 
 class Worker(Protocol):
@@ -112,7 +113,7 @@ class EmbeddedCluster:
             url = await stack.enter_async_context(_doors(config, api, agent, identity))
             transport = DirectTransport(api)
             names = Names()
-            await stack.enter_async_context(network_served(agent, names, egress=config.egress))
+            await stack.enter_async_context(network_served(agent, names, config.egress))
             furnishing = Furnishing(
                 data=config.data,
                 workspace=config.workspace.resolve(),

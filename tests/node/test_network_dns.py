@@ -21,6 +21,7 @@ from pliant.embedded.network.message import (
     read_question,
 )
 from pliant.embedded.network.podfiles import hosts_text, resolver_text
+from pliant.embedded.network.routes import Egress
 from pliant.embedded.network.upstream import Upstream
 from pliant.kube.resources import SERVICES
 from tests.node.running import Running, is_running, running
@@ -94,7 +95,7 @@ def test_the_resolvers_of_this_machine_are_read(tmp_path: Path) -> None:
 
 
 async def test_pods_find_services_hosts_and_ports_as_soon_as_they_are_there(tmp_path: Path) -> None:
-    async with running(tmp_path, egress=False) as cluster:
+    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
         await service(cluster, "ring", {"app": "ring"}, clusterIP="None")
         await service(cluster, "web", {"app": "web"})
         pod = await cluster.sh("one", "sleep 60", labels={"app": "ring"}, hostname="first", subdomain="ring")
@@ -122,7 +123,7 @@ async def test_unknown_names_fail_at_once_and_aliases_are_known(tmp_path: Path) 
         "    except socket.gaierror as problem: print(name, problem.errno, time.monotonic() - began < 1)\n"
         "print(socket.gethostbyname('alias'), socket.gethostbyname(socket.gethostname()))"
     )
-    async with running(tmp_path, egress=False) as cluster:
+    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
         aliases = [{"ip": "10.9.9.9", "hostnames": ["alias"]}]
         command = ["python3", "-c", script]
         await cluster.pod("a", [{"name": "main", "command": command}], hostAliases=aliases)
@@ -135,7 +136,7 @@ async def test_unknown_names_fail_at_once_and_aliases_are_known(tmp_path: Path) 
 
 async def test_a_service_with_many_pods_is_answered_over_a_connection(tmp_path: Path) -> None:
     count = 40
-    async with running(tmp_path, egress=False) as cluster:
+    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
         await service(cluster, "many", {"app": "many"}, clusterIP="None", publishNotReadyAddresses=True)
         for number in range(count):
             await cluster.sh(f"pod-{number}", "sleep 60", labels={"app": "many"})

@@ -8,15 +8,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pliant.embedded.names import Names
 from pliant.embedded.network.balancer import Balancer
 from pliant.embedded.network.dns import DnsServer
+from pliant.embedded.network.egress import EgressProxy
+from pliant.embedded.network.routes import Egress, Routes
 from pliant.embedded.network.upstream import Upstream
 from pliant.embedded.node.link import NodeAgent
 
 
 @asynccontextmanager
-async def network_served(agent: NodeAgent, names: Names, *, egress: bool) -> AsyncIterator[None]:
-    """Names that are answered and services that are reached on the pods' network."""
-    upstream = Upstream.of_this_machine() if egress else Upstream(())
+async def network_served(agent: NodeAgent, names: Names, egress: Egress) -> AsyncIterator[None]:
+    """Names that are answered, services that are reached, and a way out of the pods' network."""
+    upstream = Upstream.of_this_machine() if egress.outside else Upstream(())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(DnsServer.serving(agent, names, upstream))
         await stack.enter_async_context(Balancer.serving(agent, names))
+        await stack.enter_async_context(EgressProxy.serving(agent, Routes(agent, names, egress)))
         yield

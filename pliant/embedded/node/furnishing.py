@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pliant.embedded.network.egress import proxy_variables
 from pliant.embedded.network.podfiles import hosts_text, resolver_text
 from pliant.embedded.node import volumes
 from pliant.embedded.node.credentials import PLACE, Credentials
@@ -31,7 +32,7 @@ class Furnishing:
     base: Mapping[str, str]
     """Variables that every container has."""
     resolver: str
-    """Whom pods ask for addresses of names."""
+    """Where pods ask for addresses of names, and for a way out."""
     credentials: Credentials | None = None
     """What pods prove themselves with to the API server."""
 
@@ -50,9 +51,9 @@ class Furnishing:
         folder = self._folder(facts.pod["metadata"]["uid"]) / "volumes"
         return volumes.lay_out(facts, folder, (self.workspace, *self.host_paths))
 
-    def variables(self, host: str) -> dict[str, str]:
+    def variables(self, host: str, namespace: str) -> dict[str, str]:
         """What a container's environment starts from."""
-        return {**self.base, "HOSTNAME": host}
+        return {**self.base, **proxy_variables(self.resolver, [f".{namespace}"]), "HOSTNAME": host}
 
     def mounts(
         self, container: Mapping[str, Any], pod: PodMeta, laid: Mapping[str, Laid], variables: Mapping[str, str]

@@ -1,0 +1,139 @@
+"""Where a pod's connection through the proxy may lead: to the cluster always, outside where that is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+from pliant.embedded.names import Names
+from pliant.embedded.network.joining import Stream
+from pliant.embedded.network.zone import Zone
+from pliant.embedded.node.link import AgentLost, NodeAgent
+
+CLUSTER = (ipaddress.ip_network("10.88.0.0/16"), ipaddress.ip_network("10.96.0.0/16"))
+"""The addresses of pods and of services."""
+_PATIENCE = 10.0
+"""Seconds for somebody outside to take a connection."""
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Egress:
+    """What pods may reach beyond the cluster."""
+
+    outside: bool = True
+    host_loopback: bool = False
+    """Also what listens on 127.0.0.1 of this machine."""
+
+
+class Refused(Exception):
+    """A connection that is not made; the words are for the pod that wanted it."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
+
+
+class Routes:
+    """Makes connections on behalf of pods."""
+
+    def __init__(self, agent: NodeAgent, names: Names, egress: Egress) -> None:
+        self._agent = agent
+        self._names = names
+        self._zone = Zone(names)
+        self._egress = egress
+
+    async def connected(self, host: str, port: int, asker: str) -> Stream:
+        """A connection to a host as the pod at the address `asker` knows it, or else Refused."""
+        inside = self._inside(host, asker)
+        if inside:
+            return await self._to_pod(host, inside, port)
+        if _is_this_machine(host) and not self._egress.host_loopback:
+            raise _loopback(host)
+        if not self._egress.outside:
+            raise Refused(403, f"pods of this cluster may not reach {host}: it was started with --no-egress")
+        return await self._to_outside(host, port)
+
+    def _inside(self, host: str, asker: str) -> list[str]:
+        """The addresses in the cluster that a host stands for."""
+        literal = _literal(host)
+        if literal is not None:
+            return [host] if any(literal in network for network in CLUSTER) else []
+        pod = self._names.pod_at(asker)
+        found = self._zone.addresses(host, pod.metadata.namespace if pod else "default")
+        if not found and self._zone.is_ours(host) and not _is_this_machine(host):
+            raise Refused(502, f"there is no {host} in this cluster, or nobody behind it is ready")
+        return found
+
+    async def _to_pod(self, host: str, addresses: list[str], port: int) -> Stream:
+        problem: Exception | None = None
+        for address in addresses:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    return await Stream.over(await self._agent.connected(address, port))
+            except (OSError, AgentLost) as failure:
+                problem = failure
+        raise Refused(502, f"{host}:{port} cannot be reached: {_why(problem)}")
+
+    async def _to_outside(self, host: str, port: int) -> Stream:
+        allowed = await self._looked_up(host, port)
+        problem: OSError | None = None
+        for address in allowed:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    return Stream(*await asyncio.open_connection(address, port))
+            except OSError as failure:
+                problem = failure
+        raise Refused(502, f"{host}:{port} cannot be reached: {_why(problem)}")
+
+    async def _looked_up(self, host: str, port: int) -> list[str]:
+        """The addresses of a host outside that pods may reach."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as problem:
+            raise Refused(502, f"{host} is not known: {_why(problem)}") from problem
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        allowed = [each for each in addresses if self._is_allowed(each)]
+        if not allowed:
+            raise _loopback(host)
+        return allowed
+
+    def _is_allowed(self, address: str) -> bool:
+        known = _literal(address.partition("%")[0])
+        if known is None or known.is_link_local or known.is_multicast:
+            return False
+        return self._egress.host_loopback or not (known.is_loopback or known.is_unspecified)
+
+
+def _literal(host: str) -> Address | None:
+    """The address that a host is written as; None for names."""
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address
+
+
+def _is_this_machine(host: str) -> bool:
+    literal = _literal(host)
+    if literal is not None:
+        return literal.is_loopback or literal.is_unspecified
+    name = host.rstrip(".").lower()
+    return name == "localhost" or name.endswith(".localhost")
+
+
+def _loopback(host: str) -> Refused:
+    return Refused(
+        403, f"{host} is this machine's own loopback or link: pods reach it only with --allow-host-loopback"
+    )
+
+
+def _why(problem: Exception | None) -> str:
+    if isinstance(problem, TimeoutError):
+        return "no answer in time"
+    return getattr(problem, "strerror", None) or str(problem)

@@ -1,0 +1,124 @@
+"""Pods reach the world outside through a proxy; what they may not reach is refused with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pliant.embedded.network.egress import proxy_variables
+from pliant.embedded.network.routes import Egress
+from pliant.kube.resources import SERVICES
+from tests.node.running import Running, running
+
+FETCH = "curl -sS -m 10 {options} http://{host}:{port}/file 2>&1 || true"
+PYTHON = (
+    "import sys, urllib.error, urllib.request\n"
+    "try: print(urllib.request.urlopen(sys.argv[1], timeout=10).read().decode())\n"
+    "except urllib.error.HTTPError as problem: print(problem.code, problem.read().decode().strip())\n"
+    "except OSError as problem: print(problem)"
+)
+
+
+async def test_a_pod_downloads_a_file_from_outside(tmp_path: Path) -> None:
+    async with _served(_outside_address()) as (host, port), running(tmp_path) as cluster:
+        assert await _fetched(cluster, "python", f"http://{host}:{port}/file") == "data of /file"
+        assert await cluster.ran("curl", FETCH.format(options="", host=host, port=port)) == "data of /file"
+        tunnel = FETCH.format(options="--proxytunnel", host=host, port=port)
+        assert await cluster.ran("tunnel", tunnel) == "data of /file"
+
+
+async def test_without_egress_a_pod_is_told_so(tmp_path: Path) -> None:
+    host = _outside_address()
+    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
+        told = await _fetched(cluster, "plain", f"http://{host}:8000/file")
+        assert told == f"403 pods of this cluster may not reach {host}: it was started with --no-egress"
+        told = await _fetched(cluster, "tunnel", f"https://{host}:8000/file")
+        assert "Tunnel connection failed: 403 pods of this cluster may not reach" in told
+
+
+async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed(tmp_path: Path) -> None:
+    script = f"no_proxy= NO_PROXY= python3 -c '{PYTHON}' "
+    async with _served("127.0.0.1") as (_, port):
+        (tmp_path / "one").mkdir()
+        async with running(tmp_path / "one") as cluster:
+            for number, host in enumerate(("127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]")):
+                told = await cluster.ran(f"asker-{number}", f"{script} http://{host}:{port}/")
+                assert told.startswith("403 ")
+                assert told.endswith("pods reach it only with --allow-host-loopback")
+        (tmp_path / "two").mkdir()
+        async with running(tmp_path / "two", egress=Egress(host_loopback=True)) as cluster:
+            assert await cluster.ran("asker", f"{script} http://127.0.0.1:{port}/x") == "data of /x"
+
+
+async def test_the_proxy_leads_into_the_cluster_too(tmp_path: Path) -> None:
+    # Many programs read no ranges in no_proxy, and none can know every short name.
+    serve = "cd /tmp; exec python3 -m http.server 8000"
+    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
+        spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8000}]}
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+        await cluster.client.create(SERVICES, "default", body)
+        await cluster.sh("web", serve, labels={"app": "web"})
+        script = (
+            f"until python3 -c '{PYTHON}' http://web/ | grep Directory >/dev/null; do sleep 0.05; done; echo found"
+        )
+        assert await cluster.ran("asker", script) == "found"
+        told = await _fetched(cluster, "lost", "http://nobody/")
+        assert told == "502 there is no nobody in this cluster, or nobody behind it is ready"
+
+
+async def test_what_is_no_request_of_a_proxy_is_answered_as_such(tmp_path: Path) -> None:
+    senseless = (
+        "import socket; s = socket.create_connection(('10.88.0.1', 3128))\n"
+        "s.sendall(b'hello\\r\\n\\r\\n'); print(s.recv(99).decode())"
+    )
+    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
+        told = await cluster.ran("asker", "curl -sS -m 5 --noproxy '*' http://10.88.0.1:3128/")
+        assert told == "this is an HTTP proxy: ask for http://HOST/..., or CONNECT to HOST:PORT"
+        await cluster.pod("other", [{"name": "main", "command": ["python3", "-c", senseless]}])
+        await cluster.finished("other")
+        assert "400 this is not a request that an HTTP proxy understands" in await cluster.output("other")
+
+
+def test_programs_are_told_of_the_proxy_in_every_usual_way() -> None:
+    told = proxy_variables("10.88.0.1", [".team"])
+    assert told["http_proxy"] == told["HTTPS_PROXY"] == "http://10.88.0.1:3128"
+    assert {"localhost", "127.0.0.1", ".svc", ".cluster.local", ".team", "10.96.0.0/16"} <= set(
+        told["NO_PROXY"].split(",")
+    )
+    assert len(told) == 6
+
+
+async def _fetched(cluster: Running, name: str, url: str) -> str:
+    await cluster.pod(name, [{"name": "main", "command": ["python3", "-c", PYTHON, url]}])
+    await cluster.finished(name)
+    return (await cluster.output(name)).strip()
+
+
+def _outside_address() -> str:
+    """An address of this machine that is not its loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent: it only asks for the route
+        except OSError:
+            pytest.skip("this machine has no network beside its loopback")
+        return str(probe.getsockname()[0])
+
+
+@asynccontextmanager
+async def _served(address: str) -> AsyncIterator[tuple[str, int]]:
+    """A web server of this machine that says which path it was asked for."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
+        body = b"data of " + path
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    server = await asyncio.start_server(answer, address, 0)
+    async with server:
+        yield address, server.sockets[0].getsockname()[1]
