@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pliant.cli.progress import Progress, reported
 from pliant.cli.room import lack_of
 from pliant.controllers.observe import Members, observe
 from pliant.engine.roster import Place, Roster, Standing, call_the_roll
@@ -38,6 +39,7 @@ class GroupLine:
     size: int
     restarts: int
     message: str
+    progress: Progress | None = None
 
     @property
     def count(self) -> str:
@@ -80,6 +82,8 @@ class Board:
         self._pods: dict[JobKey, dict[str, Pod]] = {}
         self._losses: dict[str, Loss] = {}
         self._nodes: Sequence[Node] = ()
+        self._progress: dict[tuple[JobKey, str], Progress] = {}
+        self._gone: set[JobKey] = set()
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -95,6 +99,33 @@ class Board:
         self._jobs[job.key] = job
         self._keys[job.owner.uid] = job.key
         self._pods.setdefault(job.key, {})
+
+    def drop_job(self, uid: str) -> JobKey | None:
+        """Note that a job was deleted; which one it was, if it is one of this run and had not ended."""
+        key = self._keys.get(uid)
+        if key is None or self._is_over(self._jobs[key]):
+            return None
+        self._gone.add(key)
+        return key
+
+    def hear(self, pod: Pod, line: str) -> bool:
+        """Note what a line reports about the progress of a group; False if it reports nothing."""
+        job = self.owner_of(pod)
+        if job is None:
+            return False
+        place = (job.key, pod.metadata.labels.get(labels.REPLICA, ""))
+        progress = reported(line, self._progress.get(place))
+        if progress is not None:
+            self._progress[place] = progress
+        return progress is not None
+
+    def progress(self, job: Job, group: Group) -> Progress | None:
+        """How far a group said it has come."""
+        return self._progress.get((job.key, labels.member_group(group.name)))
+
+    def was_deleted(self, job: Job) -> bool:
+        """Whether somebody deleted a job before it had ended."""
+        return job.key in self._gone
 
     def put_pod(self, pod: Pod) -> None:
         """Note how a pod is now; pods of other owners are ignored."""
@@ -135,11 +166,18 @@ class Board:
 
     def lines(self) -> list[GroupLine]:
         """One line per group, in the order written."""
-        return [_line(job, group, self._roster(job)) for job in self._jobs.values() for group in job.groups]
+        return [
+            replace(_line(job, group, self._roster(job)), progress=self.progress(job, group))
+            for job in self._jobs.values()
+            for group in job.groups
+        ]
 
     def is_over(self) -> bool:
         """Whether every job has reached its end."""
-        return all(job.state is not None and job.state.phase.is_final for job in self._jobs.values())
+        return all(self._is_over(job) for job in self._jobs.values())
+
+    def _is_over(self, job: Job) -> bool:
+        return job.key in self._gone or (job.state is not None and job.state.phase.is_final)
 
     def stuck(self) -> Iterator[Stuck]:
         """Members that do not start, of jobs that have not ended."""

@@ -8,15 +8,18 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from pliant.cli.edits import suspend_path
 from pliant.cli.manifests import Manifest, check_commands, check_kinds
 from pliant.cli.problems import InvalidInput, Problem, refuse
 from pliant.cli.references import check_references
 from pliant.errors import ApiError, InvalidSpec
 from pliant.frontends import FRONTENDS
+from pliant.model.labels import MANAGER
 
 if TYPE_CHECKING:
     from pliant.embedded.catalog.resources import Catalog
     from pliant.frontends.base import Frontend
+    from pliant.model.job import Job
 
 FIRST_MOMENT = "1970-01-01T00:00:00Z"
 
@@ -74,6 +77,19 @@ def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:
     if not any(group.size for group in job.groups):
         where = f"spec.replicaSpecs.{job.groups[0].name}.replicas"
         return [manifest.problem("the job has no members, so it would never end", where, "write 1 or more")]
+    return _idle_problems(manifest, frontend, job)
+
+
+def _idle_problems(manifest: Manifest, frontend: Frontend, job: Job) -> list[Problem]:
+    """Wishes because of which nobody here would ever work on a job."""
+    if job.is_suspended:
+        where = ".".join(suspend_path(frontend))
+        fix = f"take it away, or run with --set {where}=false; `pliant up` keeps jobs that rest"
+        return [manifest.problem("the job is suspended, so it would never end", where, fix)]
+    if job.managed_by not in ("", MANAGER):
+        where = "spec.managedBy" if "managedBy" in manifest.raw.get("spec", {}) else "spec.runPolicy.managedBy"
+        what = f"the job is left to {job.managed_by}, which does not run here, so it would never end"
+        return [manifest.problem(what, where, "take it away")]
     return []
 
 

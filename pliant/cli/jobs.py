@@ -16,6 +16,7 @@ from pliant.frontends.base import Frontend
 from pliant.frontends.memory import status_in
 from pliant.kube.resources import Resource
 from pliant.model.job import Job, JobKey
+from pliant.model.labels import MANAGER
 from pliant.model.state import EngineState, Phase
 
 INVALID = "Invalid"
@@ -71,7 +72,7 @@ class Found:
         """Where it stands, in a sentence."""
         if self.problem:
             return self.problem
-        if self.job is not None and self.job.managed_by and self.job.state is None:
+        if self.job is not None and self.job.managed_by not in ("", MANAGER):
             return f"left to {self.job.managed_by} (spec.managedBy)"
         return self.state.message if self.state else "no operator has looked at it yet"
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
+from pliant.cli.progress import bar
 from pliant.cli.speakers import Speakers
 from pliant.cli.style import Style
 from pliant.cli.view import Wishes
@@ -148,9 +149,16 @@ def group_text(line: GroupLine, name_width: int) -> Text:
         "  ",
         (f"{line.phase:<10}", PHASE_COLOURS.get(line.phase, "yellow")),
         f"  {line.count}",
+        (f"  {_progress_text(line)}" if line.progress else "", "cyan"),
         (f"  {restarts}" if restarts else "", "yellow"),
         (f"  {line.message}" if line.message else "", "dim"),
     )
+
+
+def _progress_text(line: GroupLine) -> str:
+    """How far it said it has come: `██████░░░░ 60 %  step 120/200  loss 0.31`."""
+    share = line.progress.share if line.progress else None
+    return f"{bar(share)} {share:4.0%}  {line.progress}" if share is not None else str(line.progress)
 
 
 def _name(line: GroupLine) -> str:

@@ -19,6 +19,7 @@ SECTIONS = {
         "up": "start a cluster on this machine that stays up, for kubectl and friends",
         "down": "stop that cluster",
         "status": "tell whether it is up, since when, and what is on it",
+        "node": "let a node of it fail, and have it back",
     },
     "about jobs, on any cluster": {
         "get": "list jobs and where they stand",

@@ -8,6 +8,7 @@ from pliant.cli.jobs import Found
 from pliant.cli.surroundings import Surroundings
 from pliant.engine.roster import Place
 from pliant.model.job import CleanPolicy, Job, RestartPolicy
+from pliant.model.labels import MANAGER
 from pliant.model.observed import PodPhase
 from pliant.model.state import Phase
 
@@ -23,7 +24,7 @@ def remedies(one: Found, places: Sequence[Place], around: Surroundings) -> Itera
         field = one.problem.partition(":")[0]
         yield f"mend {field}: kubectl edit {one.frontend.plural} {name}"
         return
-    if job.managed_by:
+    if job.managed_by not in ("", MANAGER):
         yield f"ask {job.managed_by}, or take spec.managedBy away (in a new job)"
         return
     if job.state is None:

@@ -28,8 +28,11 @@ address and a name of its own. The jobs run to their end, and the cluster goes a
 
 exit codes:
   0    every job succeeded
-  1    a job failed, or can never start
+  1    a job failed, was deleted, or can never start
   2    the files cannot be used; nothing was started
+  3    a job ran out of the time that its timeLimit or startLimit gives it (phase Timeout)
+  4    a job was lost with its node (NodeFail)
+  5    a job had to make room for another (Preempted)
   124  --timeout passed first
   130  interrupted by Ctrl-C (a second Ctrl-C does not wait for anything)
 
@@ -38,7 +41,10 @@ examples:
   pliant run job.yaml --timeout 10m               but no longer than ten minutes
   pliant run job.yaml --nodes 4 --node-cpu 8      on four nodes of eight CPUs each
   pliant run job.yaml > train.log                 logs to a file, progress on the screen
+  pliant run job.yaml --set spec.replicaSpecs.worker.replicas=4      with another size
   helm template chart | pliant run -              whatever writes YAML
+
+A line `pliant: step=120 total=1000 loss=0.31` that a program writes shows as its progress.
 """
 
 
@@ -47,6 +53,13 @@ def configure(parser: ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="YAML with jobs and what they need; - reads stdin"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="set a field of the jobs, as spec.replicaSpecs.worker.replicas=4; may be given several times",
     )
     parser.add_argument("--timeout", type=duration, metavar="TIME", help="give up after 90s, 10m, 1h30m…")
     parser.add_argument("--namespace", "-n", default="default", metavar="NAME", help="for objects that name none")
@@ -73,9 +86,10 @@ def execute(args: Namespace) -> int:
     from pliant.cli.checks import check
     from pliant.cli.manifests import load
     from pliant.cli.session import Plan
+    from pliant.cli.setting import with_settings
     from pliant.cli.style import Style
 
-    manifests = load(args.files)
+    manifests = with_settings(load(args.files), args.set)
     catalog = served_catalog(manifests)
     check(manifests, catalog, args.namespace)
     plan = Plan(

@@ -25,10 +25,13 @@ from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import EVENTS, NODES, PODS
+from pliant.model.job import Job
+from pliant.model.state import Phase
 from pliant.runtime.clock import SystemClock
 
 LAST_WORDS = timedelta(seconds=5)
 """How long the streams of containers that have ended may be silent before they are given up."""
+PHASES = frozenset(Phase)
 JOB_KINDS = frozenset(kind for _, kind in FRONTENDS)
 FRAME = 0.02
 """Seconds during which changes gather before they are looked at together."""
@@ -101,6 +104,9 @@ class Session:
         def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
             if new is not None:
                 self._take_job(frontend, new)
+            elif old is not None and (key := self._board.drop_job(old["metadata"].get("uid", ""))):
+                self._view.note(f"! {key.name} was deleted")
+                self._changed.set()
 
         return Informer(self._client, resource_of(frontend), dict, on_change=changed)
 
@@ -124,8 +130,18 @@ class Session:
             self._changed.clear()
 
     def _take_job(self, frontend: Frontend, raw: dict[str, Any]) -> None:
-        self._board.put_job(frontend.parse(raw))
+        job = frontend.parse(raw)
+        self._board.put_job(job)
+        self._tell_turns(job)
         self._changed.set()
+
+    def _tell_turns(self, job: Job) -> None:
+        """Tell changes of course that leave the phase alone: sizes, members that are replaced at no charge."""
+        for moment in job.state.timeline if job.state else ():
+            told = (str(job.key), moment.what, f"{moment.at} {moment.why}")
+            if moment.what not in PHASES and told not in self._told:
+                self._told.add(told)
+                self._view.note(safe_text(f"{job.key.name}: {moment.why}"))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is not None:
@@ -146,6 +162,8 @@ class Session:
             self._view.note(safe_text(f"! {': '.join(told)}"))
 
     def _line(self, pod: Pod, container: str, line: str) -> None:
+        if self._board.hear(pod, line):
+            self._changed.set()
         speaker = self._board.speaker(pod)
         many = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
         self._view.log(f"{speaker}/{container}" if many else speaker, line)

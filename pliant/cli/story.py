@@ -18,6 +18,7 @@ from pliant.engine.roster import Place, Standing
 from pliant.engine.sizing import sized
 from pliant.engine.wording import counted, listing, manner_of
 from pliant.model.job import Job
+from pliant.model.labels import MANAGER
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, Phase, Requester
 
@@ -132,7 +133,7 @@ def _whole_job(seen: Evidence) -> Iterator[Sentence]:
     job = seen.one.job
     if job is None:
         return
-    if job.managed_by:
+    if job.managed_by not in ("", MANAGER):
         yield Sentence(text=f"spec.managedBy leaves it to {job.managed_by}: this operator does not touch it.")
     elif job.state is None and seen.now - job.created_at > UNSEEN:
         yield Sentence(text="No operator looks after it: none is running, or none that watches this namespace.")

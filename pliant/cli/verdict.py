@@ -10,6 +10,7 @@ from pliant.cli.board import Board, Loss, Stuck, restarts_of
 from pliant.cli.durations import duration_text
 from pliant.cli.logstreams import LogStreams
 from pliant.cli.style import Style
+from pliant.engine.sizing import sized
 from pliant.engine.wording import counted, listing, manner_of
 from pliant.model.job import Job
 from pliant.model.state import Phase
@@ -17,6 +18,13 @@ from pliant.model.state import Phase
 EXIT_SUCCESS = 0
 EXIT_FAILED = 1
 EXIT_TIMEOUT = 124
+ENDS = {
+    Phase.FAILED: (EXIT_FAILED, "failed"),
+    Phase.TIMEOUT: (3, "ran out of the time it was given"),
+    Phase.NODE_FAIL: (4, "was lost with its node"),
+    Phase.PREEMPTED: (5, "had to make room (preempted)"),
+}
+"""The exit code and the words for each bad end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +40,8 @@ def verdict(board: Board, logs: LogStreams, took: timedelta, style: Style) -> Ve
     parts, code = [], EXIT_SUCCESS
     for job in board.jobs:
         succeeded = job.state is not None and job.state.phase is Phase.SUCCEED
-        code = code if succeeded else EXIT_FAILED
-        parts += [_success(job, took, style)] if succeeded else _failure(job, board, logs, took, style)
+        code = code if succeeded else _worse(code, _code(job))
+        parts += [_success(job, board, took, style)] if succeeded else _failure(job, board, logs, took, style)
     return Verdict(code=code, text="\n".join(parts))
 
 
@@ -62,10 +70,28 @@ def timeout_verdict(board: Board, limit: timedelta, style: Style) -> Verdict:
     return Verdict(code=EXIT_TIMEOUT, text="\n".join(lines))
 
 
-def _success(job: Job, took: timedelta, style: Style) -> str:
-    members = ", ".join(counted(group.size, group.name) for group in job.groups)
+def _code(job: Job) -> int:
+    return ENDS.get(job.state.phase, (EXIT_FAILED, ""))[0] if job.state else EXIT_FAILED
+
+
+def _worse(code: int, other: int) -> int:
+    """The exit code of a run with both ends: a failure counts most, then whatever came first."""
+    return EXIT_FAILED if EXIT_FAILED in (code, other) else code or other
+
+
+def _success(job: Job, board: Board, took: timedelta, style: Style) -> str:
+    present = sized(job, job.state) if job.state else job
+    members = ", ".join(counted(group.size, group.name) for group in present.groups)
     said = style.bold(f"{job.key.name} succeeded")
-    return f"{style.green('✔')} {said} in {duration_text(took)} ({members}{_restarts(job)})"
+    reports = [str(progress) for group in job.groups if (progress := board.progress(job, group))]
+    reached = f"; {'; '.join(reports)}" if reports else ""
+    return f"{style.green('✔')} {said} in {duration_text(took)} ({members}{_restarts(job)}{_losses(job)}{reached})"
+
+
+def _losses(job: Job) -> str:
+    """Members that a job which may lose some went on without."""
+    lost = sum(each.failed for each in job.state.counts.values()) if job.state else 0
+    return f", {lost} lost" if lost else ""
 
 
 def _restarts(job: Job) -> str:
@@ -74,8 +100,11 @@ def _restarts(job: Job) -> str:
 
 
 def _failure(job: Job, board: Board, logs: LogStreams, took: timedelta, style: Style) -> list[str]:
-    phase = "failed" if job.state is None or job.state.phase is Phase.FAILED else f"ended as {job.state.phase}"
-    message = job.state.message if job.state else "it was deleted"
+    if board.was_deleted(job):
+        said = style.bold(f"{job.key.name} was deleted")
+        return [f"{style.red('✘')} {said} after {duration_text(took)}, before it had ended"]
+    phase = ENDS.get(job.state.phase, (EXIT_FAILED, "failed"))[1] if job.state else "failed"
+    message = job.state.message if job.state else "nobody looked after it"
     said = style.bold(f"{job.key.name} {phase}")
     lines = [f"{style.red('✘')} {said} after {duration_text(took)}{_restarts(job)}: {message}"]
     loss = board.first_cause(job)

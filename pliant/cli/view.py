@@ -12,6 +12,9 @@ from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
 from pliant.model.state import FINAL, Phase
 
+LOSS = "goes on although"
+"""How a message begins that tells of members which a job does without."""
+
 
 class View(Protocol):
     """Where a run is shown."""
@@ -80,8 +83,9 @@ class PlainView:
         for job in jobs:
             mine = [group for group in groups if group.job == job]
             phase = " and ".join(dict.fromkeys(group.phase for group in mine))
-            # Each restart is news, though the phase stays the same.
-            news = f"{phase}{mine[0].message}" if phase == Phase.RESTARTING else phase
+            # Each restart is news, though the phase stays the same, and so is each member that is lost for good.
+            is_news = phase == Phase.RESTARTING or mine[0].message.startswith(LOSS)
+            news = f"{phase}{mine[0].message}" if is_news else phase
             is_last_word = len(jobs) == 1 and phase in FINAL
             if self._told.get(job) != news and not is_last_word:
                 self._told[job] = news

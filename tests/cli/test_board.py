@@ -6,6 +6,9 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+from msgspec import structs
+
 from pliant.cli.board import Board
 from pliant.cli.logstreams import LogStreams
 from pliant.cli.style import Style
@@ -28,7 +31,7 @@ from pliant.kube.objects import (
 )
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import ATTEMPT, INDEX, REPLICA
-from pliant.model.state import Cause, EngineState, GroupState, Phase
+from pliant.model.state import Cause, EngineState, GroupCounts, GroupState, Phase
 from tests.builders import NOON, make_group, make_job
 
 PLAIN = Style()
@@ -199,3 +202,54 @@ def test_a_timeout_names_what_was_still_waiting() -> None:
     assert "not done after 5.0s" in said.text
     assert "demo/worker: Pending, 1/2 running" in said.text
     assert "worker-1 waits: Unschedulable: 0/1 nodes are available" in said.text
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "words"),
+    [
+        (Phase.FAILED, 1, "demo failed after 3.0s"),
+        (Phase.TIMEOUT, 3, "demo ran out of the time it was given after 3.0s"),
+        (Phase.NODE_FAIL, 4, "demo was lost with its node after 3.0s"),
+        (Phase.PREEMPTED, 5, "demo had to make room (preempted) after 3.0s"),
+    ],
+)
+def test_every_bad_end_has_its_own_words_and_exit_code(phase: Phase, code: int, words: str) -> None:
+    said = verdict(board_with(make_job(state=in_phase(phase, "why"))), silent_logs(), TOOK, PLAIN)
+    assert said.code == code
+    assert words in said.text
+
+
+def test_a_failure_outweighs_other_bad_ends() -> None:
+    board = Board()
+    for name, phase in (("a", Phase.PREEMPTED), ("b", Phase.FAILED), ("c", Phase.SUCCEED)):
+        job = make_job(state=in_phase(phase, "why"))
+        owner = replace(job.owner, uid=name)
+        board.put_job(replace(job, key=JobKey("default", name), owner=owner))
+    assert verdict(board, silent_logs(), TOOK, PLAIN).code == 1
+
+
+def test_members_that_a_job_did_without_are_counted() -> None:
+    state = in_phase(Phase.SUCCEED, "done")
+    state = structs.replace(state, counts={"worker": GroupCounts(size=2, succeeded=1, failed=1)})
+    said = verdict(board_with(make_job(state=state)), silent_logs(), TOOK, PLAIN)
+    assert "(2 workers, 1 lost)" in said.text
+
+
+def test_what_a_group_reports_is_shown_and_told_at_the_end() -> None:
+    board = board_with(make_job(state=in_phase(Phase.SUCCEED, "done")), pod(0))
+    assert board.hear(pod(0), "pliant: step=200 total=200 loss=0.15")
+    assert not board.hear(pod(0), "hello")
+    [line] = board.lines()
+    assert line.progress is not None
+    assert line.progress.share == 1.0
+    assert "; step 200/200  loss 0.15)" in verdict(board, silent_logs(), TOOK, PLAIN).text
+
+
+def test_a_job_that_is_deleted_meanwhile_ends_the_run() -> None:
+    board = board_with(make_job(state=in_phase(Phase.RUNNING, "fine")))
+    assert board.drop_job("someone-else") is None
+    assert board.drop_job("job-uid") is not None
+    assert board.is_over()
+    said = verdict(board, silent_logs(), TOOK, PLAIN)
+    assert said.code == 1
+    assert "demo was deleted after 3.0s, before it had ended" in said.text

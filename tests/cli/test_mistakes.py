@@ -79,6 +79,12 @@ def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("[python3, train.py]", "python3 train.py", "fix: write a list: [one, two]"),
         ("[python3, train.py]", "[sleep, 10]", "fix: put it in quotes"),
         ("- name: aitj-worker", "- image: x", "`image` is written twice"),
+        ("spec:\n  clean", "spec:\n  suspend: true\n  clean", "the job is suspended, so it would never end"),
+        (
+            "spec:\n  clean",
+            "spec:\n  managedBy: kueue.x-k8s.io/x\n  clean",
+            "left to kueue.x-k8s.io/x, which does not",
+        ),
         ("spec:\n  clean", "spec: 3\nx:\n  clean", "`spec` must be of type object"),
     ],
 )

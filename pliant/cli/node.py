@@ -1,0 +1,186 @@
+"""`pliant node`: let a node of the cluster on this machine fail, and have it back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pliant.cli.target import add_target_options, connected
+from pliant.embedded.chaos import GPU_FAULT, KILLED, OUTAGE, PAUSED
+from pliant.errors import NotFound, PliantError, UserError
+
+if TYPE_CHECKING:
+    from pliant.kube.client import KubeClient
+
+PATIENCE = 20.0
+"""Seconds within which a node is seen to be lost, or to be back."""
+_GPU = "nvidia.com/gpu"
+_RUNTIME = "pliant://"
+_XID = "Xid 79: GPU has fallen off the bus"
+
+EPILOG = """\
+kill       every process on the node dies at once; the node is lost, and nobody tells what became of its pods
+pause      every process on the node stands still; the node is lost until it is healed, and then all goes on
+gpu-fault  the first GPU of the node is bad; its pods go on, and who asks for GPUs finds one less
+heal       the node is back, also one that `kubectl delete node` took away
+
+Only clusters of `pliant up` can do this; give it several nodes with `pliant up --nodes 3`.
+
+examples:
+  pliant node kill node-1               what does my job do when it loses a machine?
+  pliant node heal node-1
+  pliant node gpu-fault node-0          what when a GPU goes bad?
+  pliant node gpu-fault node-0 --heal
+"""
+
+Node = dict[str, Any]
+
+
+class NothingHappened(PliantError):
+    """The cluster does not do what it was asked to."""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = EPILOG
+    parser.add_argument("action", choices=["kill", "pause", "heal", "gpu-fault"], help="what happens to it")
+    parser.add_argument("node", metavar="NODE", help="its name, as in `kubectl get nodes`")
+    parser.add_argument("--heal", action="store_true", help="with gpu-fault: the GPU is well again")
+    parser.add_argument("--message", default=_XID, metavar="TEXT", help=f"what is wrong with the GPU ({_XID})")
+    add_target_options(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Do it, and wait until the cluster has noticed."""
+    if args.heal and args.action != "gpu-fault":
+        raise UserError(f"--heal goes with gpu-fault; to have the node back, `pliant node heal {args.node}`")
+    return asyncio.run(_execute(args))
+
+
+async def _execute(args: Namespace) -> int:
+    async with connected(args) as target:
+        client, name = target.client, args.node
+        node = await _found(client, name)
+        if args.action == "heal":
+            await _heal(client, name, node)
+        elif node is None:
+            raise UserError(
+                f"there is no node `{name}`{await _others(client)}; `pliant node heal {name}` has it back"
+            )
+        elif args.action == "gpu-fault":
+            await _gpu_fault(client, name, node, "" if args.heal else args.message)
+        else:
+            await _strike(client, name, KILLED if args.action == "kill" else PAUSED)
+    return 0
+
+
+async def _found(client: KubeClient, name: str) -> Node | None:
+    """The node, if it is there; never one of a real cluster."""
+    from pliant.kube.resources import NODES
+
+    try:
+        node: Node = await client.get(NODES, None, name)
+    except NotFound:
+        if b"+pliant" not in await client.raw("/version"):
+            raise UserError(f"there is no node `{name}`, and the cluster is none of `pliant up`") from None
+        return None
+    about = (node.get("status") or {}).get("nodeInfo") or {}
+    if about and not str(about.get("containerRuntimeVersion")).startswith(_RUNTIME):
+        raise UserError(f"node `{name}` is not of a cluster of `pliant up`: it is left alone")
+    return node
+
+
+async def _others(client: KubeClient) -> str:
+    from pliant.kube.resources import NODES
+
+    names = [node["metadata"]["name"] for node in (await client.list(NODES)).items]
+    return f" (there is {', '.join(names)})" if names else ""
+
+
+async def _strike(client: KubeClient, name: str, how: str) -> None:
+    pods = await _pods_on(client, name)
+    await _annotate(client, name, {OUTAGE: how})
+    await _until(client, name, lambda node: _status(node, "Ready") != "True", "be lost")
+    fate = "died" if how == KILLED else "stand still"
+    what = f"the processes of its {_counted(pods)} {fate}" if pods else "no pod was running there"
+    sys.stdout.write(f"{name} is {how} and not ready; {what}\n")
+    sys.stdout.write(f"have it back with: pliant node heal {name}\n")
+
+
+async def _heal(client: KubeClient, name: str, node: Node | None) -> None:
+    from pliant.kube.resources import NODES
+
+    if node is None:
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+        await client.create(NODES, None, body)
+    else:
+        await _annotate(client, name, {OUTAGE: None, GPU_FAULT: None})
+    try:
+        await _until(
+            client, name, lambda node: _status(node, "Ready") == "True", "be back", PATIENCE if node else 5
+        )
+    except NothingHappened:
+        if node is None:
+            await client.delete(NODES, None, name)
+            raise UserError(f"the cluster never had a node `{name}`{await _others(client)}") from None
+        raise
+    sys.stdout.write(f"{name} is ready\n")
+
+
+async def _gpu_fault(client: KubeClient, name: str, node: Node, words: str) -> None:
+    has = int(((node.get("status") or {}).get("capacity") or {}).get(_GPU, 0))
+    if not has:
+        raise UserError(f"node `{name}` offers no GPU; pretend some with `pliant up --node-gpu 2`")
+    await _annotate(client, name, {GPU_FAULT: words or None})
+    await _until(client, name, lambda node: (_status(node, "GPUUnhealthy") == "True") is bool(words), "say so")
+    sys.stdout.write(f"{name} has a bad GPU: {words}\n" if words else f"the GPUs of {name} are well\n")
+    if words:
+        sys.stdout.write(f"have it back with: pliant node gpu-fault {name} --heal\n")
+
+
+async def _annotate(client: KubeClient, name: str, annotations: dict[str, str | None]) -> None:
+    from pliant.kube.resources import NODES
+
+    await client.patch(NODES, None, name, {"metadata": {"annotations": annotations}})
+
+
+async def _pods_on(client: KubeClient, name: str) -> int:
+    from pliant.kube.resources import PODS
+
+    pods = (await client.list(PODS, fields=f"spec.nodeName={name}")).items
+    return sum(pod["status"].get("phase") == "Running" for pod in pods)
+
+
+async def _until(
+    client: KubeClient, name: str, wanted: Callable[[Node], bool], what: str, limit: float = PATIENCE
+) -> None:
+    """Wait until a node is as wanted."""
+    from contextlib import aclosing
+
+    from pliant.kube.resources import NODES
+
+    chosen = f"metadata.name={name}"
+    listing = await client.list(NODES, fields=chosen)
+    if any(wanted(node) for node in listing.items):
+        return
+    changes = client.watch(NODES, since=listing.resource_version, fields=chosen)
+    try:
+        async with asyncio.timeout(limit), aclosing(changes):
+            async for change in changes:
+                if change.object is not None and wanted(change.object):
+                    return
+    except TimeoutError:
+        pass
+    raise NothingHappened(f"node `{name}` should {what}, but after {limit:.0f}s it does not; is the cluster well?")
+
+
+def _status(node: Node, kind: str) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return next((str(each["status"]) for each in conditions if each["type"] == kind), "")
+
+
+def _counted(pods: int) -> str:
+    return f"{pods} running pods" if pods != 1 else "one running pod"

@@ -1,0 +1,51 @@
+"""A program's own reports of its progress."""
+
+from __future__ import annotations
+
+import pytest
+
+from pliant.cli.board import GroupLine
+from pliant.cli.live import group_text
+from pliant.cli.progress import Progress, bar, reported
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("pliant: step=120 loss=0.31 total=1000", "step 120/1000  loss 0.31"),
+        ("12:00 INFO pliant: step=7", "step 7"),
+        ("pliant: loss=1.5e-3 accuracy=.9", "loss 0.0015  accuracy 0.9"),
+        ("pliant: loss=nan", "loss nan"),
+        ("pliant: step=3 phase=warmup", "step 3"),
+    ],
+)
+def test_a_line_reports_steps_and_figures(line: str, text: str) -> None:
+    assert str(reported(line)) == text
+
+
+@pytest.mark.parametrize(
+    "line", ["step=120", "pliant: ", "pliant: hello", "pliant: step=x", "appliant:step=1", ""]
+)
+def test_other_lines_report_nothing(line: str) -> None:
+    assert reported(line) is None
+
+
+def test_what_a_report_leaves_out_stays_known() -> None:
+    first = reported("pliant: step=1 total=10 loss=3")
+    later = reported("pliant: step=2", first)
+    assert later == Progress(step=2, total=10, figures=(("loss", 3.0),))
+    assert later.share == 0.2
+
+
+@pytest.mark.parametrize(("step", "total", "share"), [(5, 10, 0.5), (20, 10, 1.0), (5, 0, None), (None, 9, None)])
+def test_a_share_is_told_only_of_a_known_whole(step: int | None, total: int | None, share: float | None) -> None:
+    assert Progress(step=step, total=total).share == share
+
+
+def test_the_live_view_paints_a_bar() -> None:
+    assert bar(0.5, 4) == "██░░"
+    line = GroupLine(
+        job="demo", group="worker", phase="Running", running=2, done=0, size=2, restarts=0, message="",
+        progress=Progress(step=120, total=240, figures=(("loss", 0.31),)),
+    )  # fmt: skip
+    assert "██████████░░░░░░░░░░  50%  step 120/240  loss 0.31" in group_text(line, 11).plain

@@ -1,0 +1,66 @@
+"""`--set` writes fields of jobs as YAML would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pliant.cli.manifests import load
+from pliant.cli.problems import InvalidInput
+from pliant.cli.setting import with_settings
+from tests.cli.test_mistakes import GOOD
+
+MAP = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\n"
+
+
+def job_with(tmp_path: Path, *settings: str) -> dict[str, Any]:
+    file = tmp_path / "job.yaml"
+    file.write_text(GOOD + MAP)
+    job, other = with_settings(load([str(file)]), settings)
+    assert other.raw == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
+    return job.raw
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("4", 4),
+        ("'4'", "4"),
+        ("true", True),
+        ("1e-3", 0.001),
+        ("[a, b]", ["a", "b"]),
+        ("{a: 1}", {"a": 1}),
+        ("", ""),
+    ],
+)
+def test_a_value_has_the_type_that_yaml_gives_it(tmp_path: Path, written: str, value: Any) -> None:
+    raw = job_with(tmp_path, f"spec.replicaSpecs.worker.replicas={written}")
+    assert raw["spec"]["replicaSpecs"]["worker"]["replicas"] == value
+
+
+def test_a_path_leads_through_lists_and_makes_what_is_not_there(tmp_path: Path) -> None:
+    container = "spec.replicaSpecs.worker.template.spec.containers[0]"
+    raw = job_with(tmp_path, f"{container}.image=b:2", 'metadata.labels."a.b/c"=d', "spec.elastic.replicas=3")
+    assert raw["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]["image"] == "b:2"
+    assert raw["metadata"]["labels"] == {"a.b/c": "d"}
+    assert raw["spec"]["elastic"] == {"replicas": 3}
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("spec.replicas", "not a path and a value"),
+        ("=3", "not a path and a value"),
+        ("replicas=3", "begins with spec or metadata"),
+        ("spec.cleanPodPolicy.x.y=3", "nothing can stand below a plain value"),
+        ("spec.replicaSpecs.worker.template.spec.containers[7].image=x", "beyond the end of a list of 1"),
+        ("spec.replicaSpecs.worker.template.spec.containers.image=x", "stands where a list is"),
+        ("spec.x={", "--set spec.x={: "),
+    ],
+)
+def test_a_setting_that_leads_nowhere_is_refused(tmp_path: Path, setting: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        job_with(tmp_path, setting)
+    assert words in refused.value.problems[0].what

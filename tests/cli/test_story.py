@@ -1,0 +1,169 @@
+"""What `pliant why` makes of a job, its pods, its nodes and what was told about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pliant.cli.exitcodes import meaning_of
+from pliant.cli.jobs import Found, found
+from pliant.cli.story import Evidence, Story, story
+from pliant.cli.storytext import story_text
+from pliant.cli.style import Style
+from pliant.cli.surroundings import Surroundings, Told
+from pliant.frontends import FRONTENDS
+from pliant.kube.objects import Condition, Node, NodeStatus, ObjectMeta, Pod
+from pliant.model.job import Job
+from pliant.model.observed import Exit
+from pliant.model.state import Cause, EngineState, GroupState, Moment, Phase, Request, Requester
+from tests.builders import NOON, make_group, make_job, restarting
+from tests.cli.test_board import pod
+
+[AITJ, *_] = FRONTENDS.values()
+LATER = NOON + timedelta(minutes=5)
+
+
+def one(job: Job | None, problem: str = "") -> Found:
+    raw = {"metadata": {"name": "demo", "namespace": "default", "uid": "job-uid"}}
+    return Found(frontend=AITJ, raw=raw, job=job, problem=problem)
+
+
+def told_of(job: Job | None, *pods: Pod, problem: str = "", **around: Any) -> Story:
+    return story(Evidence(one=one(job, problem), around=Surroundings(pods=pods, **around), now=LATER))
+
+
+def state(phase: Phase, message: str = "", **fields: Any) -> EngineState:
+    return EngineState(phase=phase, message=message, started_at=NOON, **fields)
+
+
+def sentences(told: Story) -> str:
+    return " ".join(each.text for each in told.why)
+
+
+def test_a_failure_names_its_first_cause_and_what_a_signal_means() -> None:
+    job = make_job(state=state(Phase.FAILED, "worker-1 was killed", ended_at=NOON))
+    told = told_of(job, pod(0), pod(1, phase="Failed", code=137))
+    assert told.headline == "demo failed 5m ago, after 0.0s: worker-1 was killed"
+    assert "First cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1" in sentences(told)
+    assert "The kernel for lack of memory, or somebody with kill -9" in sentences(told)
+    assert any("more memory in resources.limits" in each for each in told.remedies)
+
+
+def test_when_the_pods_are_gone_that_is_said() -> None:
+    told = told_of(make_job(state=state(Phase.FAILED, "x", ended_at=NOON)))
+    assert "Its pods are gone (cleanPodPolicy All), and their logs with them" in sentences(told)
+    assert "keep pods and logs next time: spec.cleanPodPolicy: None" in told.remedies
+
+
+def test_a_job_that_nobody_looks_after_says_so() -> None:
+    told = told_of(make_job())
+    assert "No operator looks after it" in sentences(told)
+    assert any("pliant up" in each for each in told.remedies)
+
+
+def test_a_job_left_to_others_says_to_whom() -> None:
+    told = told_of(make_job(managed_by="kueue.x-k8s.io/multikueue"))
+    assert "leaves it to kueue.x-k8s.io/multikueue" in sentences(told)
+
+
+def test_a_job_that_cannot_be_understood_names_the_field() -> None:
+    told = told_of(None, problem="spec.replicaSpecs: needs at least one group")
+    assert "cannot be understood" in told.headline
+    assert told.remedies == ["mend spec.replicaSpecs: kubectl edit aitrainingjobs demo"]
+
+
+def test_growing_waits_are_told() -> None:
+    memory = GroupState(
+        attempt=4, streak=5, restarted_at=LATER, restarts={Cause.APP: 4}, index_floors={0: 4, 1: 4}
+    )
+    group = make_group(restart=restarting(limit=9))
+    told = told_of(make_job(group, state=state(Phase.RESTARTING, "again", groups={"worker": memory})))
+    assert "worker-0, worker-1 will be started again in 8.0s: its group keeps failing" in sentences(told)
+    assert told.accounts == ["worker has spent 4 of 9 restarts (app 4), 5 left."]
+
+
+def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
+    sick = Node(
+        metadata=ObjectMeta(name="node-1"),
+        status=NodeStatus(conditions=(Condition(type="Ready", status="Unknown", reason="NodeStatusUnknown"),)),
+    )
+    job = make_job(state=state(Phase.RUNNING, "fine", avoided=("node-1",)))
+    told = told_of(job, pod(0), pod(1), nodes={"node-1": sick})
+    assert "Node node-1 is not ready (NodeStatusUnknown); 0 members of this job are there." in sentences(told)
+    assert "New pods keep off node-1" in sentences(told)
+
+
+def test_sizes_say_who_asked_and_what_held_them_back() -> None:
+    requests = {
+        Requester.SPEC: Request(size=2, at=NOON),
+        Requester.SCALE: Request(size=9, at=NOON + timedelta(minutes=1)),
+    }
+    group = make_group(size=4, least=1, most=4, is_elastic=True)
+    memory = GroupState(size=4, requests=requests)
+    told = told_of(make_job(group, state=state(Phase.RUNNING, "fine", groups={"worker": memory})))
+    assert told.accounts == [
+        "worker has size 4: scaling asked for 9 4m ago; before that an edit of replicas for 2, within 1–4."
+    ]
+
+
+def test_history_runs_backwards_and_holds_warnings_about_pods() -> None:
+    timeline = (Moment(at=NOON, what="Pending", why="job accepted"),)
+    event = Told(
+        at=NOON + timedelta(minutes=2),
+        is_warning=True,
+        reason="FailedMount",
+        about="Pod demo-worker-0",
+        message="no such volume",
+        count=3,
+    )
+    told = told_of(make_job(state=state(Phase.PENDING, timeline=timeline)), events=(event,))
+    assert told.history == [
+        ("3m ago", "FailedMount", "demo-worker-0: no such volume (×3)"),
+        ("5m ago", "Pending", "job accepted"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("phase", "advice"),
+    [
+        (Phase.TIMEOUT, "spec.timeLimit"),
+        (Phase.NODE_FAIL, "restartPolicy OnNodeFail"),
+        (Phase.PREEMPTED, "priority"),
+        (Phase.SUSPENDED, "pliant resume demo"),
+    ],
+)
+def test_every_end_has_its_advice(phase: Phase, advice: str) -> None:
+    assert advice in " ".join(told_of(make_job(state=state(phase, "x"))).remedies)
+
+
+def test_a_story_fits_the_terminal() -> None:
+    job = make_job(state=state(Phase.FAILED, "a message that goes on for quite a while " * 5, ended_at=NOON))
+    text = story_text(told_of(job, pod(1, phase="Failed", code=1)), Style(), 60)
+    assert max(map(len, text.splitlines())) <= 60
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (Exit(code=1), "an exception that nobody caught"),
+        (Exit(code=127), "did not find the program"),
+        (Exit(code=42), "42 is the program's own code"),
+        (Exit(code=139), "mismatched libraries"),
+        (Exit(code=135), "/dev/shm"),
+        (Exit(code=1, reason="OOMKilled"), "more memory than its limit"),
+    ],
+)
+def test_exit_codes_have_meanings(end: Exit, words: str) -> None:
+    assert words in meaning_of(end)
+    assert meaning_of(None) == meaning_of(Exit()) == meaning_of(Exit(code=250)) == ""
+
+
+def test_a_broken_object_is_found_all_the_same() -> None:
+    raw = {"metadata": {"name": "x", "namespace": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}}
+    broken = found(AITJ, {**raw, "spec": {}})
+    assert broken.phase == "Invalid"
+    assert broken.message.startswith("spec.replicaSpecs")
+    assert replace(broken, problem="").phase == "Pending"

@@ -1,0 +1,99 @@
+"""Tables that fit, paths into every kind, and scripts for shells."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pliant.cli.completion import bash_script, fish_script, options_of, zsh_script
+from pliant.cli.durations import age_text
+from pliant.cli.edits import patch_of, replicas_path, scale_path, suspend_path, with_value
+from pliant.cli.main import COMMANDS
+from pliant.cli.style import Style
+from pliant.cli.table import Table, shortened
+from pliant.cli.top import amounts
+from pliant.errors import UserError
+from pliant.frontends import FRONTENDS, Frontend
+
+
+def test_columns_are_aligned_and_the_last_one_gives_way() -> None:
+    table = Table(("NAME", "PHASE", "MESSAGE"), Style(), 40)
+    lines = table.lines([["a", "Running", "every member runs and more to say"], ["longer", "Failed", "x"]])
+    assert lines == [
+        "NAME     PHASE     MESSAGE",
+        "a        Running   every member runs an…",
+        "longer   Failed    x",
+    ]
+    assert max(map(len, lines)) == 40
+
+
+def test_a_pipe_gets_everything_and_no_colour() -> None:
+    long = "x" * 500
+    assert Table(("A", "B"), Style()).lines([["Running", long]])[1].endswith(long)
+    assert "\x1b[32mRunning" in Table(("A", "B"), Style(has_colour=True)).row(["Running", "x"])
+    assert shortened("a\n b", 0) == "a b"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-3, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172800, "2d")]
+)
+def test_ages_are_short(seconds: int, text: str) -> None:
+    assert age_text(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize("frontend", FRONTENDS.values(), ids=lambda each: each.kind)
+def test_every_kind_can_be_suspended(frontend: Frontend) -> None:
+    path = suspend_path(frontend)
+    assert path[0] == "spec"
+    assert path[-1] == "suspend"
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"replicaSpecs": {"worker": {"template": {}}}}, ("spec", "replicaSpecs", "worker", "replicas")),
+        ({"tfReplicaSpecs": {"Worker": {"template": {}}}}, ("spec", "tfReplicaSpecs", "Worker", "replicas")),
+        ({"worker": {"template": {}}}, ("spec", "worker", "replicas")),
+    ],
+)
+def test_the_size_of_a_group_is_found_in_any_dialect(spec: dict[str, Any], path: tuple[str, ...]) -> None:
+    assert replicas_path({"spec": spec}, "worker") == path
+
+
+def test_a_group_that_is_not_written_is_not_made_up() -> None:
+    with pytest.raises(UserError, match="not written in a field of its own"):
+        replicas_path({"spec": {"replicaSpecs": {"ps": {"template": {"worker": {"template": {}}}}}}}, "worker")
+
+
+def test_one_field_is_set_and_nothing_else() -> None:
+    raw: dict[str, Any] = {"spec": {"a": 1}}
+    assert with_value(raw, ("spec", "b", "c"), 2) == {"spec": {"a": 1, "b": {"c": 2}}}
+    assert raw == {"spec": {"a": 1}}
+    assert patch_of(("spec", "b"), 2) == {"spec": {"b": 2}}
+    [aitj, *_] = FRONTENDS.values()
+    assert scale_path(aitj) == ("spec", "elastic", "replicas")
+
+
+def test_usage_is_summed_over_containers() -> None:
+    usage = [{"usage": {"cpu": "250m", "memory": "64Mi"}}, {"usage": {"cpu": "1", "memory": "65536Ki"}}]
+    assert amounts({"containers": usage}) == ("1250m", "128Mi")
+
+
+def test_shells_are_told_every_command_and_option() -> None:
+    options = {name: options_of(name) for name in COMMANDS}
+    assert "--tail" in dict(options["logs"])
+    for script in (bash_script, zsh_script, fish_script):
+        text = script(COMMANDS, options)
+        assert all(name in text for name in COMMANDS)
+        assert "pliant get -o name" in text
+
+
+def test_bash_completes() -> None:
+    script = bash_script(COMMANDS, {name: options_of(name) for name in COMMANDS})
+    ask = 'COMP_WORDS=({}); COMP_CWORD={}; _pliant; echo "${{COMPREPLY[@]}}"\n'
+    asked = script + ask.format("pliant wh", 1) + ask.format("pliant logs --ta", 2)
+    done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["why", "--tail"]
