@@ -160,7 +160,7 @@ def test_one_failed_job_fails_the_run() -> None:
     other = replace(make_job(state=in_phase(Phase.NODE_FAIL, "node lost")), key=JobKey("default", "other"))
     board.put_job(other)
     said = verdict(board, silent_logs(), TOOK, PLAIN)
-    assert said.code == 1
+    assert said.code == 4
     assert "✘ other ended as NodeFail after 3.0s: node lost" in said.text
 
 
