@@ -161,7 +161,7 @@ def test_one_failed_job_fails_the_run() -> None:
     board.put_job(other)
     said = verdict(board, silent_logs(), TOOK, PLAIN)
     assert said.code == 4
-    assert "✘ other ended as NodeFail after 3.0s: node lost" in said.text
+    assert "✘ other was lost with its node after 3.0s: node lost" in said.text
 
 
 def test_a_container_that_cannot_be_made_is_hopeless_and_one_without_room_is_not() -> None:
