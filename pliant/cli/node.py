@@ -67,9 +67,8 @@ async def _execute(args: Namespace) -> int:
         if args.action == "heal":
             await _heal(client, name, node)
         elif node is None:
-            raise UserError(
-                f"there is no node `{name}`{await _others(client)}; `pliant node heal {name}` has it back"
-            )
+            there = await _others(client)
+            raise UserError(f"there is no node `{name}`{there}; was it deleted? `pliant node heal {name}`")
         elif args.action == "gpu-fault":
             await _gpu_fault(client, name, node, "" if args.heal else args.message)
         else:

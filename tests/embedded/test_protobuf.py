@@ -41,3 +41,18 @@ def test_options_of_a_deletion_are_read() -> None:
 def test_what_cannot_be_read_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         read_protobuf(body)
+
+
+def test_a_priority_class_is_read_also_one_below_zero() -> None:
+    minus_one = bytes([0xFF] * 9 + [0x01])
+    message = field(1, field(1, b"low")) + bytes([2 << 3]) + minus_one + field(5, b"Never")
+    body = (
+        b"k8s\x00" + field(1, field(1, b"scheduling.k8s.io/v1") + field(2, b"PriorityClass")) + field(2, message)
+    )
+    assert read_protobuf(body) == {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "low"},
+        "value": -1,
+        "preemptionPolicy": "Never",
+    }

@@ -49,7 +49,11 @@ _DELETE_OPTIONS = {
     4: _Field("propagationPolicy", "text"),
     5: _Field("dryRun", "texts"),
 }
-_VERSIONS = {"Eviction": ("policy/v1",), "DeleteOptions": ("v1", "policy/v1", "meta.k8s.io/v1")}
+_VERSIONS = {
+    "Eviction": ("policy/v1",),
+    "PriorityClass": ("scheduling.k8s.io/v1",),
+    "DeleteOptions": ("v1", "policy/v1", "meta.k8s.io/v1"),
+}
 """The versions in which a kind is sent, where that is not `v1` alone."""
 _KINDS: dict[str, dict[int, _Field]] = {
     "Namespace": {1: _METADATA},
@@ -67,6 +71,13 @@ _KINDS: dict[str, dict[int, _Field]] = {
         5: _Field("immutable", "flag"),
     },
     "ServiceAccount": {1: _METADATA, 4: _Field("automountServiceAccountToken", "flag")},
+    "PriorityClass": {
+        1: _METADATA,
+        2: _Field("value", "number"),
+        3: _Field("globalDefault", "flag"),
+        4: _Field("description", "text"),
+        5: _Field("preemptionPolicy", "text"),
+    },
     "DeleteOptions": _DELETE_OPTIONS,
     "Eviction": {1: _METADATA, 2: _Field("deleteOptions", _DELETE_OPTIONS)},
 }
@@ -156,7 +167,7 @@ def _bytes(value: int | bytes) -> bytes:
 def _number(value: int | bytes) -> int:
     if isinstance(value, bytes):
         raise TypeError(value)
-    return value
+    return value - (1 << 64) if value >> 63 else value
 
 
 def _text(value: int | bytes) -> str:

@@ -1,0 +1,136 @@
+"""Machines that are killed, paused or lose a GPU under jobs with real processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.running import eventually
+from tests.scenarios.cluster import IMPATIENT, Site, an_ordinary_user, cluster
+from tests.scenarios.host import descendants
+from tests.scenarios.jobs import FOREVER, Manifest, group, job
+from tests.scenarios.scene import Scene
+
+RULES: dict[str, Any] = {"restartPolicy": "OnNodeFail", "restartScope": "Pod", "restartLimit": 3}
+GPU = "nvidia.com/gpu"
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """A cluster of one's own, for its nodes are going to fail."""
+    with an_ordinary_user() as user, cluster(user, *IMPATIENT, "--nodes=3", "--node-gpu=1") as started:
+        yield started
+
+
+@pytest.fixture
+def strike(site: Site) -> Iterator[Any]:
+    """Strikes nodes as people do; all are well again at the end."""
+
+    async def struck(*words: str) -> None:
+        ended = await asyncio.to_thread(site.user.run, "node", *words)
+        assert ended.code == 0, ended.err
+
+    yield struck
+    for number in range(3):
+        site.user.run("node", "heal", f"node-{number}")
+
+
+def with_gpu(of: Manifest) -> Manifest:
+    """The same group, each member with a GPU."""
+    of["template"]["spec"]["containers"][0]["resources"] = {"limits": {GPU: "1"}}
+    return of
+
+
+def node_of(scene: Scene, pod: str) -> str:
+    return str(scene.pods[pod]["spec"]["nodeName"])
+
+
+async def is_told(scene: Scene, restarts: int) -> None:
+    """Wait until both members run again, after so many restarts."""
+    await scene.until(
+        lambda: (
+            scene.phase("t") == "Running"
+            and scene.status("t").get("ready") == "2/2"
+            and scene.status("t")["RestartCount"] == {"worker": restarts}
+        ),
+        f"two members after {restarts} restarts",
+    )
+
+
+async def at_work(site: Site, number: int) -> None:
+    """Wait until so many members are at work on this machine."""
+    assert site.process is not None
+    cluster_itself = site.process
+
+    def commands() -> list[str]:
+        return [command_line(process) for process in descendants(cluster_itself)]
+
+    await eventually(lambda: commands().count("sleep 600") == number, what=f"{number} at work", within=10)
+
+
+def command_line(process: int) -> str:
+    """What a process runs; nothing when it has just ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+async def test_members_leave_a_lost_node_and_no_two_ever_do_the_same_work(
+    scene: Scene, site: Site, strike: Any, how: str
+) -> None:
+    await scene.submit(job("t", {"worker": group(FOREVER, 2, **RULES)}))
+    await scene.until(lambda: scene.status("t").get("ready") == "2/2", "two members run")
+    lost = node_of(scene, "t-worker-1")
+    await strike(how, lost)
+    await is_told(scene, 1)
+    assert node_of(scene, "t-worker-1") != lost
+    words = f"worker-1 was lost: node {lost} is not ready (NodeStatusUnknown)"
+    assert words in scene.events("t")["Restarting"]
+    await strike("heal", lost)
+    await at_work(site, 2)
+    await is_told(scene, 1)
+    scene.excuse("t-worker-1")
+
+
+async def test_a_node_that_is_back_in_time_costs_nothing(scene: Scene, site: Site, strike: Any) -> None:
+    await scene.submit(job("t", {"worker": group(FOREVER, 2, **RULES)}))
+    await scene.until(lambda: scene.status("t").get("ready") == "2/2", "two members run")
+    before = {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
+    node = node_of(scene, "t-worker-0")
+    await strike("pause", node)
+    await strike("heal", node)
+    await asyncio.sleep(4)  # longer than a node may be lost
+    assert {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()} == before
+    await is_told(scene, 0)
+    await at_work(site, 2)
+
+
+async def test_a_member_leaves_a_bad_gpu_for_a_good_one(scene: Scene, strike: Any) -> None:
+    await scene.submit(job("t", {"worker": with_gpu(group(FOREVER, 2, **RULES))}))
+    await scene.until(lambda: scene.status("t").get("ready") == "2/2", "two members run")
+    bad = node_of(scene, "t-worker-1")
+    await strike("gpu-fault", bad)
+    await is_told(scene, 1)
+    assert node_of(scene, "t-worker-1") != bad
+    assert "GPUUnhealthy: GPU 0: Xid 79" in scene.events("t")["Restarting"]
+    await strike("gpu-fault", bad, "--heal")
+
+
+async def test_jobs_that_want_more_gpus_than_there_are_wait_and_say_so(scene: Scene) -> None:
+    visible = "echo $CUDA_VISIBLE_DEVICES; exec sleep 600"
+    await scene.submit(job("first", {"worker": with_gpu(group(visible, 2))}))
+    await scene.submit(job("second", {"worker": with_gpu(group(visible, 1))}))
+    await scene.submit(job("third", {"worker": with_gpu(group("exit 0", 1))}))
+    await scene.until_phase("first", "Running")
+    await scene.until_phase("second", "Running")
+    await scene.until(
+        lambda: f"3 Insufficient {GPU}" in scene.status("third").get("message", ""), "the third waits"
+    )
+    await scene.delete("second")
+    await scene.until_phase("third", "Succeed")
