@@ -119,6 +119,25 @@ async def test_processes_of_a_paused_node_stand_still_and_go_on(tmp_path: Path) 
         await cluster.until_gone("a")
 
 
+async def test_nobody_is_blamed_for_standing_still(tmp_path: Path) -> None:
+    probe = {"httpGet": {"port": 8000}, "periodSeconds": 1, "failureThreshold": 2}
+    server = {"name": "main", "command": ["python3", "-m", "http.server", "8000"], "livenessProbe": probe}
+    async with running(tmp_path) as cluster:
+        await cluster.pod(
+            "a", [{**server, "startupProbe": {**probe, "failureThreshold": 30}}], restartPolicy="Always"
+        )
+        await cluster.until(
+            "a", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("started") is True
+        )
+        await strike(cluster, "node-0", PAUSED)
+        await until_ready(cluster, "node-0", "Unknown")
+        await strike(cluster, "node-0", None)
+        await until_ready(cluster, "node-0", "True")
+        await asyncio.sleep(2.5)  # longer than two failures need
+        pod = await cluster.client.get(PODS, "default", "a")
+        assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
 async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> None:
     async with running(tmp_path, nodes=2) as cluster:
         agents = descendants(os.getpid())

@@ -109,7 +109,12 @@ class Health:
             await asyncio.sleep(probe.period)
 
     async def _asked(self, probe: Probe) -> Answer:
+        heard = self.pod.report.audible
+        await heard.wait()
         answer = await check(self.target, probe.asked, probe.timeout)
+        if not heard.is_set():
+            # The node came to a halt meanwhile: whatever was heard says nothing about the container.
+            return Answer(Result.UNKNOWN)
         if answer.result is Result.BAD:
             await self.pod.warn("Unhealthy", f"{probe.word} probe failed: {answer.message}")
         elif answer.result is Result.UNKNOWN:
