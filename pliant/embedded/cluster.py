@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agent.sandbox import GATEWAY
 from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.claims import Claims, ClaimView
 from pliant.embedded.evictions import Evictions
 from pliant.embedded.gangs import DIALECTS, groups_of
 from pliant.embedded.gpuhealth import GpuHealth
@@ -47,7 +48,7 @@ from pliant.embedded.views import PodView, ServiceView
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Node
-from pliant.kube.resources import NODES, PODS, SERVICES
+from pliant.kube.resources import CLAIMS, NODES, PODS, SERVICES
 from pliant.kube.transport import Transport
 from pliant.runtime.clock import Clock, SystemClock
 
@@ -148,16 +149,18 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
     of_pods = (names.pod_changed, kubelet.pod_changed, scheduler.pod_changed, evictions.pod_changed)
+    claims = Claims(client, services.furnishing)
     health = GpuHealth(client, clock, services.gpus)
     pods = Informer(client, PODS, PodView, on_change=_all(*of_pods))
     beats = Heartbeats(services, kubelet, nodes, pods.store.all)
     watching = (scheduler, marks, evictions, health, beats)
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
+        Informer(client, CLAIMS, ClaimView, on_change=claims.claim_changed),
         Informer(client, NODES, Node, on_change=_all(*(each.node_changed for each in watching))),
         *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     )
-    workers: tuple[Worker, ...] = (kubelet, scheduler.gangs, *watching, pods, *others)
+    workers: tuple[Worker, ...] = (kubelet, claims, scheduler.gangs, *watching, pods, *others)
     running = [services.agent.wait_lost(), *(each.run() for each in workers)]
     async with _background(running):
         for informer in (pods, *others):

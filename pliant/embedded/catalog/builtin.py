@@ -45,6 +45,13 @@ def builtin_kinds() -> tuple[Kind, ...]:
             selectable_fields=("spec.unschedulable",),
         ),
         _core(
+            "PersistentVolumeClaim",
+            "persistentvolumeclaims",
+            columns.CLAIM,
+            short_names=("pvc",),
+            subresources=("status",),
+        ),
+        _core(
             "Pod",
             "pods",
             POD_COLUMNS,

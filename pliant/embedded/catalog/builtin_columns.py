@@ -102,6 +102,22 @@ def _data_count(*fields: str) -> Cell:
     return lambda obj, now: sum(len(obj.get(field) or ()) for field in fields)
 
 
+_SHORT_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _access_modes(claim: Object, now: datetime) -> str:
+    return ",".join(_SHORT_MODES.get(mode, mode) for mode in _part(claim, "status").get("accessModes") or ())
+
+
+def _claimed_storage(claim: Object, now: datetime) -> str:
+    return str((_part(claim, "status").get("capacity") or {}).get("storage", ""))
+
+
 CONFIG_MAP: Final = (
     NAME,
     _column("Data", _data_count("data", "binaryData"), "Number of entries.", type="integer"),
@@ -112,6 +128,16 @@ SECRET: Final = (
     _column("Type", lambda secret, now: secret.get("type", ""), "What the secret is for."),
     _column("Data", _data_count("data"), "Number of entries.", type="integer"),
     AGE,
+)
+CLAIM: Final = (
+    NAME,
+    _column("Status", lambda claim, now: _part(claim, "status").get("phase", ""), "Pending or Bound."),
+    _column("Volume", lambda claim, now: _part(claim, "spec").get("volumeName", ""), "What it is bound to."),
+    _column("Capacity", _claimed_storage, "How much there is."),
+    _column("Access Modes", _access_modes, "Who may use it, and how."),
+    _column("StorageClass", lambda claim, now: _part(claim, "spec").get("storageClassName", ""), "Its class."),
+    AGE,
+    _column("VolumeMode", lambda claim, now: _part(claim, "spec").get("volumeMode", ""), "Its form.", wide=True),
 )
 SERVICE_ACCOUNT: Final = (
     NAME,

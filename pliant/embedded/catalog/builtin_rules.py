@@ -12,6 +12,16 @@ _LABEL: Final = {"pattern": f"^{DNS_LABEL.pattern.pattern}$", "maxLength": DNS_L
 _MAY_REPEAT: Final = {"x-kubernetes-list-type": "atomic"}
 """A list Kubernetes merges by key and yet lets repeat."""
 
+_PROBE: Final[dict[str, dict[str, Any]]] = {
+    "failureThreshold": {"default": 3, "minimum": 1},
+    "periodSeconds": {"default": 10, "minimum": 1},
+    "successThreshold": {"default": 1, "minimum": 1},
+    "timeoutSeconds": {"default": 1, "minimum": 1},
+    "initialDelaySeconds": {"minimum": 0},
+    "httpGet.path": {"default": "/"},
+    "httpGet.scheme": {"default": "HTTP", "enum": ["HTTP", "HTTPS"]},
+}
+
 _CONTAINER: Final[dict[str, dict[str, Any]]] = {
     "name": _LABEL,
     "env": _MAY_REPEAT,
@@ -24,6 +34,11 @@ _CONTAINER: Final[dict[str, dict[str, Any]]] = {
     "terminationMessagePath": {"default": "/dev/termination-log"},
     "terminationMessagePolicy": {"default": "File", "enum": ["File", "FallbackToLogsOnError"]},
     "volumeMounts[].mountPath": {"minLength": 1},
+    **{
+        f"{probe}.{path}": keywords
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe")
+        for path, keywords in _PROBE.items()
+    },
 }
 
 
@@ -36,6 +51,15 @@ def _of_each_container() -> dict[str, dict[str, Any]]:
 
 
 RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "PersistentVolumeClaim": {
+        "spec": {"required": ["accessModes", "resources"]},
+        "spec.accessModes": {"minItems": 1},
+        "spec.accessModes[]": {"enum": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]},
+        "spec.resources": {"required": ["requests"]},
+        "spec.resources.requests": {"required": ["storage"]},
+        "spec.volumeMode": {"default": "Filesystem", "enum": ["Filesystem", "Block"]},
+        "status": {"default": {"phase": "Pending"}},
+    },
     "Pod": {
         "spec.dnsPolicy": {
             "default": "ClusterFirst",

@@ -1,4 +1,4 @@
-"""Find the ConfigMaps and Secrets that a pod names, and wait for those that are missing."""
+"""Find the ConfigMaps, Secrets and volume claims that a pod names, and wait for those that are missing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pliant.embedded.node.environment import CONFIG_MAP, SECRET, references
+from pliant.embedded.node.environment import CLAIM, CONFIG_MAP, SECRET, UID, references
 from pliant.embedded.patience import patiently
 from pliant.errors import NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
-from pliant.kube.resources import CONFIG_MAPS, SECRETS
+from pliant.kube.resources import CLAIMS, CONFIG_MAPS, SECRETS
 
-_RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS}
+_RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, CLAIM: CLAIMS}
 
 Found = dict[tuple[str, str], Mapping[str, bytes]]
 
@@ -62,6 +62,8 @@ class Configuration:
 
 
 def _content(obj: Mapping[str, Any]) -> Mapping[str, bytes]:
+    if obj["kind"] == CLAIM:
+        return {UID: obj["metadata"]["uid"].encode()}
     encoded = obj.get("data") or {} if obj["kind"] == SECRET else obj.get("binaryData") or {}
     plain = {} if obj["kind"] == SECRET else obj.get("data") or {}
     content = {key: value.encode() for key, value in plain.items()}

@@ -12,6 +12,9 @@ from pliant.embedded.amounts import amount
 from pliant.errors import NotYet, UserError
 
 CONFIG_MAP = "ConfigMap"
+CLAIM = "PersistentVolumeClaim"
+UID = "uid"
+"""All that is to know of a claim."""
 SECRET = "Secret"  # noqa: S105 - the name of a kind
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
@@ -131,7 +134,7 @@ def resource_value(reference: Mapping[str, Any], container: Container, facts: Po
 
 
 def references(spec: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The ConfigMaps and Secrets that a pod names anywhere, by kind and name."""
+    """The ConfigMaps, Secrets and volume claims that a pod names anywhere, by kind and name."""
     found: set[tuple[str, str]] = set()
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
         for variable in container.get("env") or ():
@@ -143,6 +146,8 @@ def references(spec: Mapping[str, Any]) -> set[tuple[str, str]]:
         found |= _named(volume, configMap=CONFIG_MAP)
         if secret := volume.get("secret"):
             found.add((SECRET, secret["secretName"]))
+        if claim := volume.get("persistentVolumeClaim"):
+            found.add((CLAIM, claim["claimName"]))
         for source in (volume.get("projected") or {}).get("sources") or ():
             found |= _named(source, configMap=CONFIG_MAP, secret=SECRET)
     return found

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pliant.embedded.names import API_ADDRESS
 from pliant.embedded.network.egress import proxy_variables
 from pliant.embedded.network.podfiles import hosts_text, resolver_text
 from pliant.embedded.node import volumes
 from pliant.embedded.node.credentials import PLACE, Credentials
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.link import Mount
-from pliant.embedded.node.volumes import Laid
+from pliant.embedded.node.volumes import Ground, Laid
 from pliant.embedded.views import PodMeta
 
 _HOSTS_LINE: Final = re.compile(r"^hosts:.*$", re.MULTILINE)
@@ -48,12 +49,16 @@ class Furnishing:
 
     def lay_out(self, facts: PodFacts) -> dict[str, Laid]:
         """Make the pod's volumes."""
-        folder = self._folder(facts.pod["metadata"]["uid"]) / "volumes"
-        return volumes.lay_out(facts, folder, (self.workspace, *self.host_paths))
+        ground = Ground(
+            folder=self._folder(facts.pod["metadata"]["uid"]) / "volumes",
+            roots=(self.workspace, *self.host_paths),
+            claims=self.data / "claims",
+        )
+        return volumes.lay_out(facts, ground)
 
     def variables(self, host: str, namespace: str) -> dict[str, str]:
         """What a container's environment starts from."""
-        return {**self.base, **proxy_variables(self.resolver, [f".{namespace}"]), "HOSTNAME": host}
+        return {**self.base, **proxy_variables(self.resolver, [API_ADDRESS, f".{namespace}"]), "HOSTNAME": host}
 
     def mounts(
         self, container: Mapping[str, Any], pod: PodMeta, laid: Mapping[str, Laid], variables: Mapping[str, str]
@@ -79,6 +84,10 @@ class Furnishing:
         for folder in (self.data / "pods").glob("*"):
             if folder.name not in uids:
                 volumes.remove(folder)
+
+    def forget_claim(self, uid: str) -> None:
+        """Take away what was kept under a claim."""
+        volumes.remove(self.data / "claims" / uid)
 
     def _folder(self, uid: str) -> Path:
         return self.data / "pods" / uid

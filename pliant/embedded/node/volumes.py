@@ -10,8 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pliant.embedded.node.environment import (
+    CLAIM,
     CONFIG_MAP,
     SECRET,
+    UID,
     PodFacts,
     Unusable,
     content,
@@ -34,13 +36,21 @@ class Laid:
     private: bool = True
 
 
-def lay_out(facts: PodFacts, folder: Path, roots: Sequence[Path]) -> dict[str, Laid]:
-    """Make every volume of a pod, in `folder` where it needs one; host paths must lie under one of `roots`."""
-    laid = {}
-    for volume in facts.pod["spec"].get("volumes") or ():
-        name = volume["name"]
-        laid[name] = _lay(volume, facts, folder / name, roots)
-    return laid
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """Where volumes are made."""
+
+    folder: Path
+    """The pod's own."""
+    roots: Sequence[Path]
+    """What host paths may show."""
+    claims: Path
+    """Where claims have their folders."""
+
+
+def lay_out(facts: PodFacts, ground: Ground) -> dict[str, Laid]:
+    """Make every volume of a pod."""
+    return {volume["name"]: _lay(volume, facts, ground) for volume in facts.pod["spec"].get("volumes") or ()}
 
 
 def mounts(
@@ -77,19 +87,26 @@ def remove(folder: Path) -> None:
         shutil.rmtree(folder, onerror=insist)
 
 
-def _lay(volume: Mapping[str, Any], facts: PodFacts, folder: Path, roots: Sequence[Path]) -> Laid:
-    name = volume["name"]
+def _lay(volume: Mapping[str, Any], facts: PodFacts, ground: Ground) -> Laid:
+    name, folder = volume["name"], ground.folder / volume["name"]
     if (empty := volume.get("emptyDir")) is not None:
         if empty.get("medium") == "Memory":
             return Laid(memory=f"volume-{name}")
         folder.mkdir(parents=True, exist_ok=True)
         return Laid(path=folder)
     if (host := volume.get("hostPath")) is not None:
-        return Laid(path=_host_path(name, host, roots), private=False)
+        return Laid(path=_host_path(name, host, ground.roots), private=False)
+    if (claim := volume.get("persistentVolumeClaim")) is not None:
+        uid = content(CLAIM, {"name": claim["claimName"]}, facts)[UID].decode()
+        kept = ground.claims / uid
+        kept.mkdir(parents=True, exist_ok=True)
+        return Laid(path=kept, readonly=bool(claim.get("readOnly")))
     files = dict(_files(volume, facts))
     if not files and not any(volume.get(kind) is not None for kind in ("configMap", "secret", *_GENERATED)):
         kind = next((key for key in volume if key != "name"), "nothing")
-        raise Unusable(f"volume {name!r}: {kind} is not offered here; use emptyDir, configMap, secret or hostPath")
+        raise Unusable(
+            f"volume {name!r}: {kind} is not offered here; use emptyDir, persistentVolumeClaim, hostPath"
+        )
     _write_files(folder, files)
     return Laid(path=folder, readonly=True)
 
