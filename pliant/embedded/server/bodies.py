@@ -8,9 +8,9 @@ import msgspec
 
 from pliant.embedded.server import protobuf
 from pliant.embedded.server.refusals import senseless, unsupported_media
-from pliant.kube.transport import JSON, Request
+from pliant.kube.transport import APPLY_PATCH, JSON, Request
 
-YAML = ("application/yaml", "application/x-yaml", "text/yaml")
+YAML = ("application/yaml", "application/x-yaml", "text/yaml", APPLY_PATCH)
 LARGEST_BYTES = 3 * 1024 * 1024
 
 
@@ -27,11 +27,11 @@ def read_any(request: Request) -> Any:
     media = request.content_type.partition(";")[0].strip() or JSON
     if not request.body:
         raise senseless("the request has no body")
-    if media in YAML:
+    if media in YAML and not (media == APPLY_PATCH and request.body.startswith(b"{")):
         return _from_yaml(request.body)
     if media == protobuf.MEDIA_TYPE:
         return protobuf.read_protobuf(request.body)
-    if media != JSON and not media.endswith("+json"):
+    if media not in (JSON, APPLY_PATCH) and not media.endswith("+json"):
         raise unsupported_media(media, (JSON, YAML[0]))
     try:
         return msgspec.json.decode(request.body)

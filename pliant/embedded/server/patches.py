@@ -5,10 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.embedded.schema import copied
+from pliant.embedded.server.bodies import read_any
+from pliant.embedded.server.calls import Call
 from pliant.embedded.server.json_patch import json_patched
+from pliant.embedded.server.refusals import unsupported_media
 from pliant.embedded.server.strategic_merge import strategically_merged
 from pliant.errors import BadRequest, api_error
-from pliant.kube.transport import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pliant.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+
+
+def read_patch(call: Call) -> tuple[str, Any]:
+    """The kind of patch a call carries, and the patch."""
+    media = call.request.content_type.partition(";")[0].strip()
+    accepted = (JSON_PATCH, MERGE_PATCH, *(() if call.kind.is_custom else (STRATEGIC_PATCH,)))
+    if media not in accepted:
+        raise unsupported_media(media or JSON, accepted)
+    return media, read_any(call.request)
 
 
 def apply_patch(content_type: str, target: dict[str, Any], patch: Any) -> dict[str, Any]:

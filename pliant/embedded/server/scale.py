@@ -9,9 +9,9 @@ from pliant.embedded.schema import Problem, Reason, copied, invalid
 from pliant.embedded.server.answers import json_reply
 from pliant.embedded.server.bodies import read_body
 from pliant.embedded.server.calls import Call
-from pliant.embedded.server.patches import apply_patch
+from pliant.embedded.server.patches import apply_patch, read_patch
 from pliant.embedded.server.refusals import absent, no_such_path, outdated, senseless
-from pliant.embedded.server.writes import Writer, read_patch
+from pliant.embedded.server.writes import Writer
 from pliant.embedded.storage.records import Object
 from pliant.embedded.storage.shelves import Shelves
 from pliant.errors import ServerError

@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
-from typing import Any
 
 from pliant.embedded.catalog.crds import established
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.admission import CRDS, Admission
 from pliant.embedded.server.answers import body_in, warnings
-from pliant.embedded.server.bodies import read_any, read_body
+from pliant.embedded.server.apply import Application, follow, is_apply
+from pliant.embedded.server.bodies import read_body
 from pliant.embedded.server.calls import Call
 from pliant.embedded.server.lifecycle import NAMESPACES, PODS, keep, timestamp
-from pliant.embedded.server.patches import apply_patch
+from pliant.embedded.server.patches import apply_patch, read_patch
 from pliant.embedded.server.priorities import settle_priority
 from pliant.embedded.server.refusals import (
     absent,
@@ -26,17 +26,16 @@ from pliant.embedded.server.refusals import (
     unfit,
     unfit_options,
     unknown_fields,
-    unsupported_media,
 )
 from pliant.embedded.storage.records import Key, Object, Record
 from pliant.embedded.storage.store import Store, Transaction
-from pliant.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Reply
+from pliant.kube.transport import Reply
 from pliant.runtime.clock import Clock
 
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _VALIDATIONS = ("Strict", "Warn", "Ignore")
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
-_NEVER_KEPT = ("managedFields", "selfLink")
+_NEVER_KEPT = ("selfLink",)
 _NEVER_EMPTY = ("labels", "annotations", "finalizers", "ownerReferences")
 
 Change = Callable[[Object], Object]
@@ -73,6 +72,8 @@ class Writer:
 
     async def patch(self, call: Call) -> Reply:
         """Change parts of an object; decided on its newest state, so there is no race to retry."""
+        if is_apply(call):
+            return await self._apply(call)
         media, patch = read_patch(call)
         warned: list[str] = []
 
@@ -94,9 +95,32 @@ class Writer:
             old = call.kind.shown(current.decode())
             new = wanted(old)
             _require_current(call, old, new, unconditional=unconditional)
-            return self.replace(transaction, call.kind, current, _allowed(call, old, new))
+            new = follow(call, old, _allowed(call, old, new), self._clock.now())
+            return self.replace(transaction, call.kind, current, new)
 
         return await self._store.write(decide, dry_run=call.is_dry_run)
+
+    async def _apply(self, call: Call) -> Reply:
+        """Keep what a manager wants of an object, which need not be there yet."""
+        asked, dry_run = Application.read(call, self._clock.now()), call.is_dry_run
+        warned = self._check_shape(call, asked.wanted)
+
+        def decide(transaction: Transaction) -> tuple[int, Record]:
+            current = transaction.get(call.key)
+            if current is None and call.subresource:
+                raise absent(call.kind, call.name)
+            if current is None:
+                fresh = asked.created()
+                return 201, self.add(transaction, call.kind, call.namespace, fresh, assign=not dry_run)
+            old = call.kind.shown(current.decode())
+            new, managers = asked.onto(old)
+            _require_current(call, old, new, unconditional=True)
+            new = _allowed(call, old, new)
+            new["metadata"] = {**new["metadata"], "managedFields": managers}
+            return 200, self.replace(transaction, call.kind, current, new)
+
+        status, record = await self._store.write(decide, dry_run=dry_run)
+        return Reply(status=status, body=body_in(call.kind, record), headers=warnings(warned))
 
     def add(
         self, transaction: Transaction, kind: Kind, namespace: str, obj: Object, *, assign: bool = True
@@ -171,6 +195,7 @@ class Writer:
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise senseless("metadata must be an object")
+        metadata.pop("managedFields", None)
         if call.namespace and metadata.get("namespace") not in (None, "", call.namespace):
             why = "the namespace of the provided object does not match the namespace sent on the request"
             raise senseless(why)
@@ -186,20 +211,6 @@ class Writer:
         if unknown and wish == "Strict":
             raise unknown_fields(kind, unknown)
         return [f'unknown field "{field}"' for field in unknown] if wish == "Warn" else []
-
-
-def read_patch(call: Call) -> tuple[str, Any]:
-    """The kind of patch a call carries, and the patch."""
-    media = call.request.content_type.partition(";")[0].strip()
-    if media == APPLY_PATCH:
-        why = "server-side apply is not served here: apply from the client, or send another kind of patch"
-        error = unsupported_media(media, (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH))
-        error.message = f"{error.message} ({why})"
-        raise error
-    accepted = (JSON_PATCH, MERGE_PATCH, *(() if call.kind.is_custom else (STRATEGIC_PATCH,)))
-    if media not in accepted:
-        raise unsupported_media(media or JSON, accepted)
-    return media, read_any(call.request)
 
 
 def _require_kind(kind: Kind, obj: Object) -> None:
@@ -264,7 +275,7 @@ def _allowed(call: Call, old: Object, new: Object) -> Object:
         if "status" in old:
             new["status"] = old["status"]
     metadata = new["metadata"]
-    for field in _SERVER_OWNED:
+    for field in (*_SERVER_OWNED, "managedFields"):
         metadata.pop(field, None)
         if field in old["metadata"]:
             metadata[field] = old["metadata"][field]

@@ -1,0 +1,213 @@
+"""Who manages which field of an object: read from `managedFields`, followed through writes, and kept there.
+
+Objects get `managedFields` with their first server-side apply; what was there before then belongs to
+`before-first-apply`. Writes of other kinds are followed from then on, so that plain objects cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from pliant.embedded.catalog.kinds import Kind
+from pliant.embedded.server import fieldsets
+from pliant.embedded.server.fieldsets import Path, Shape
+from pliant.embedded.storage.records import Object
+from pliant.errors import Conflict
+from pliant.schemas import definition
+
+APPLY, UPDATE = "Apply", "Update"
+_NOBODY_S = frozenset(
+    {"name", "namespace", "generateName", "uid", "resourceVersion", "generation", "creationTimestamp"}
+    | {"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}
+)
+"""Members of metadata that the server alone writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manager:
+    """Somebody who writes, and how."""
+
+    name: str
+    operation: str
+    subresource: str = ""
+    version: str = ""
+    """The apiVersion in which it writes."""
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """What tells managers apart."""
+        return self.name, self.operation, self.subresource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The fields of one manager, and when they last changed."""
+
+    manager: Manager
+    time: str
+    paths: frozenset[Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What a write can reach: the shape of the kind, and the part that the endpoint lets through."""
+
+    shape: Shape
+    is_status: bool = False
+    has_status: bool = False
+
+    @classmethod
+    def of(cls, kind: Kind, subresource: str) -> Scope:
+        """The scope of an endpoint."""
+        return cls(shape=_shape(kind), is_status=subresource == "status", has_status=kind.has_status)
+
+    def leaves(self, obj: Object) -> dict[Path, Any]:
+        """Every field within reach that anybody may manage."""
+        metadata = {name: value for name, value in obj.get("metadata", {}).items() if name not in _NOBODY_S}
+        rest = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+        if self.is_status:
+            rest = {name: value for name, value in rest.items() if name == "status"}
+        elif self.has_status:
+            rest.pop("status", None)
+        reached = {**({"metadata": metadata} if metadata and not self.is_status else {}), **rest}
+        return dict(fieldsets.leaves(reached, self.shape)) if reached else {}
+
+
+def applied(
+    live: Object, wanted: Object, scope: Scope, entry: Entry, *, force: bool
+) -> tuple[Object, list[Entry]]:
+    """A live object with an applied one merged in, and who manages what then; `Conflict` unless forced."""
+    entries = _entries(live, scope)
+    before = next((each for each in entries if each.manager.identity == entry.manager.identity), None)
+    others = [each for each in entries if each is not before]
+    result = fieldsets.merged(live, wanted, scope.shape)
+    changed = _changed(scope.leaves(live), scope.leaves(result))
+    lost = [(each, sorted(each.paths & changed)) for each in others if each.paths & changed]
+    if lost and not force:
+        raise _conflict(lost)
+    others = [replace(each, paths=each.paths - changed) for each in others]
+    if before is not None:
+        result = fieldsets.without(result, scope.shape, _dropped(before.paths - entry.paths, others))
+    if before is not None and before.paths == entry.paths and result == live:
+        return result, entries
+    return result, _tidied([*others, entry], scope, result)
+
+
+def followed(old: Object, new: Object, scope: Scope, entry: Entry) -> list[Entry]:
+    """Who manages what after a write that is no apply; the writer owns what it changed."""
+    entries = _entries(old, scope)
+    was, becomes = scope.leaves(old), scope.leaves(new)
+    changed = _changed(was, becomes)
+    if not changed and not (was.keys() - becomes.keys()):
+        return entries
+    others = [each for each in entries if each.manager.identity != entry.manager.identity]
+    own = frozenset(changed).union(*(each.paths for each in entries if each not in others))
+    others = [replace(each, paths=each.paths - changed) for each in others]
+    return _tidied([*others, replace(entry, paths=own)], scope, new)
+
+
+def written(entries: list[Entry]) -> list[dict[str, Any]]:
+    """Entries as `managedFields` has them."""
+    return [
+        {
+            "manager": each.manager.name,
+            "operation": each.manager.operation,
+            "apiVersion": each.manager.version,
+            "time": each.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fieldsets.encoded(each.paths),
+            **({"subresource": each.manager.subresource} if each.manager.subresource else {}),
+        }
+        for each in entries
+    ]
+
+
+def _entries(obj: Object, scope: Scope) -> list[Entry]:
+    kept = obj["metadata"].get("managedFields")
+    if not kept:
+        first = Manager(name="before-first-apply", operation=UPDATE, version=obj["apiVersion"])
+        time = obj["metadata"].get("creationTimestamp", "")
+        return [Entry(manager=first, time=time, paths=frozenset(scope.leaves(obj)))]
+    return [_entry(each) for each in kept]
+
+
+def _entry(kept: Mapping[str, Any]) -> Entry:
+    manager = Manager(
+        name=kept["manager"],
+        operation=kept["operation"],
+        subresource=kept.get("subresource", ""),
+        version=kept["apiVersion"],
+    )
+    paths = frozenset(fieldsets.decoded(kept.get("fieldsV1") or {}))
+    return Entry(manager=manager, time=kept.get("time", ""), paths=paths)
+
+
+def _changed(was: Mapping[Path, Any], becomes: Mapping[Path, Any]) -> set[Path]:
+    return {path for path, value in becomes.items() if path not in was or was[path] != value}
+
+
+def _dropped(given_up: frozenset[Path], others: list[Entry]) -> set[Path]:
+    """Of what a manager no longer applies, that which nobody else has a part in."""
+    held = {path[:length] for each in others for path in each.paths for length in range(1, len(path) + 1)}
+    return set(given_up - held)
+
+
+def _tidied(entries: list[Entry], scope: Scope, obj: Object) -> list[Entry]:
+    """Entries without fields that are no longer there, and without managers of nothing."""
+    there = scope.leaves(obj)
+    in_reach = [
+        replace(each, paths=frozenset(path for path in each.paths if path in there or not _reaches(scope, path)))
+        for each in entries
+    ]
+    return [each for each in in_reach if each.paths]
+
+
+def _reaches(scope: Scope, path: Path) -> bool:
+    is_status = path[:1] == ("f:status",)
+    return is_status if scope.is_status else not (is_status and scope.has_status)
+
+
+def _conflict(lost: list[tuple[Entry, list[Path]]]) -> Conflict:
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f"conflict with {_named(entry)}",
+            "field": fieldsets.printed(path),
+        }
+        for entry, paths in lost
+        for path in paths
+    ]
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        said = (
+            f"conflicts with {_named(entry)}:\n" + "\n".join(f"- {fieldsets.printed(path)}" for path in paths)
+            for entry, paths in lost
+        )
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(said)
+    return Conflict(409, "Conflict", message, details={"causes": causes})
+
+
+def _named(entry: Entry) -> str:
+    manager = entry.manager
+    name = f'"{manager.name}"' + (f' with subresource "{manager.subresource}"' if manager.subresource else "")
+    return name if manager.operation == APPLY else f"{name} using {manager.version}"
+
+
+def _shape(kind: Kind) -> Shape:
+    if kind.is_custom:
+        known = kind.schema.openapi if kind.schema is not None else {}
+        return {**known, "properties": {**(known.get("properties") or {}), "metadata": _published("ObjectMeta")}}
+    return {} if kind.form is not None else _published(kind.kind)
+
+
+@cache
+def _published(name: str) -> Shape:
+    """What Kubernetes publishes of a kind; the server's own rules let some lists repeat that are merged by key."""
+    try:
+        return definition(name)
+    except KeyError:
+        return {}
