@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from datetime import timedelta
+from os.path import normpath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pliant.embedded.cluster import ClusterConfig
@@ -28,6 +29,14 @@ def add_node_options(parser: ArgumentParser) -> None:
         metavar="N",
         help="nvidia.com/gpu of each (this machine's, shared out; else pretended)",
     )
+    nodes.add_argument(
+        "--mount",
+        action="append",
+        type=mount,
+        default=[],
+        metavar="DIR:/PATH[:ro]",
+        help="show a folder of this machine to every container at /PATH; may be repeated",
+    )
     network = parser.add_argument_group("network")
     network.add_argument(
         "--egress", action=BooleanOptionalAction, default=True, help="pods may reach the world outside (yes)"
@@ -41,6 +50,7 @@ def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: boo
     """The cluster that the options ask for."""
     from pliant.embedded.cluster import ClusterConfig
     from pliant.embedded.network.routes import Egress
+    from pliant.embedded.node.link import Mount
 
     return ClusterConfig(
         data=data,
@@ -51,6 +61,10 @@ def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: boo
         durable=durable,
         port=port,
         workspace=workspace,
+        mounts=tuple(
+            Mount(target=shown.target, source=str(shown.source), readonly=shown.readonly, private=False)
+            for shown in args.mount
+        ),
         egress=Egress(outside=args.egress, host_loopback=args.allow_host_loopback),
     )
 
@@ -69,6 +83,25 @@ def folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise ArgumentTypeError(f"`{text}` is not a folder")
     return Path(text)
+
+
+class Shown(NamedTuple):
+    """A folder of this machine that containers see."""
+
+    source: Path
+    target: str
+    readonly: bool
+
+
+def mount(text: str) -> Shown:
+    """A folder and where containers see it, as an option's type."""
+    readonly = text.endswith(":ro")
+    source, colon, target = text.removesuffix(":ro").removesuffix(":rw").rpartition(":")
+    if not colon or not target.startswith("/"):
+        raise ArgumentTypeError(f"`{text}` is not DIR:/PATH or DIR:/PATH:ro, with a whole path after the colon")
+    if normpath(target) in ("/", "/proc", "/dev", "/sys"):
+        raise ArgumentTypeError(f"`{target}` is needed by the container itself; choose a path such as /data")
+    return Shown(folder(source).absolute(), normpath(target), readonly)
 
 
 def duration(text: str) -> timedelta:

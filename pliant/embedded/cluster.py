@@ -30,7 +30,7 @@ from pliant.embedded.node.credentials import Credentials
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.kubelet import Kubelet
-from pliant.embedded.node.link import Launch, NodeAgent
+from pliant.embedded.node.link import Launch, Mount, NodeAgent
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.node.podlogs import PodLogs
 from pliant.embedded.node.podscope import NodeServices
@@ -76,6 +76,8 @@ class ClusterConfig:
     durable: bool = True
     host_paths: tuple[Path, ...] = ()
     """What else hostPath volumes may show."""
+    mounts: tuple[Mount, ...] = ()
+    """What every container sees."""
     egress: Egress = field(default_factory=Egress)
     """What pods may reach beyond the cluster."""
 
@@ -119,6 +121,7 @@ class EmbeddedCluster:
                 data=config.data,
                 workspace=config.workspace.resolve(),
                 host_paths=config.host_paths,
+                shown=config.mounts,
                 base=_base_variables(os.environ),
                 resolver=GATEWAY,
                 credentials=stack.enter_context(closing(Credentials(api.tokens.issue, identity.authority))),

@@ -30,6 +30,8 @@ class Furnishing:
     """Where containers start when they name no folder, and what hostPath volumes may show."""
     host_paths: tuple[Path, ...] = ()
     """What else hostPath volumes may show."""
+    shown: tuple[Mount, ...] = ()
+    """What every container sees, unless it has a volume there."""
     base: Mapping[str, str]
     """Variables that every container has."""
     resolver: str
@@ -66,7 +68,8 @@ class Furnishing:
         """All that a container sees beside the host's files."""
         chosen = list(volumes.mounts(container, laid, variables))
         taken = {mount["target"] for mount in chosen}
-        return [*(each for each in self._usual_mounts(pod) if each["target"] not in taken), *chosen]
+        usual = (*self._usual_mounts(pod), *self.shown)
+        return [*(each for each in usual if each["target"] not in taken), *chosen]
 
     def clear(self, uid: str) -> None:
         """Take away the volumes of a pod that has ended; its logs stay."""
