@@ -33,11 +33,39 @@ def scratch_folder(*, keep: bool = False) -> Iterator[Path]:
         os.close(lock)
 
 
-def _root() -> Path:
+def folders_in_use() -> list[Path]:
+    """The folders of runs that go on now, the latest first."""
+    root = _place()
+    found = [folder for folder in (*root.glob("run-*"), *root.glob("kept-*")) if _is_held(folder / _LOCK)]
+    return sorted(found, key=lambda folder: folder.stat().st_mtime, reverse=True)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        # Shared, so that two who look at once do not take each other for the owner.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(lock)
+
+
+def _place() -> Path:
     """Where the runs of this user live: memory-backed where the system offers that."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     base = Path(runtime) if runtime and os.access(runtime, os.W_OK | os.X_OK) else None
-    root = base / "pliant" if base else Path(tempfile.gettempdir()) / f"pliant-{os.getuid()}"
+    return base / "pliant" if base else Path(tempfile.gettempdir()) / f"pliant-{os.getuid()}"
+
+
+def _root() -> Path:
+    """That place, made and found to be nobody else's."""
+    root = _place()
     root.mkdir(mode=0o700, exist_ok=True)
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pliant.cli.home import Home, Running
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from pliant.kube.http import Endpoint
 
 WHICH_CLUSTER = """\
-The cluster is that of --kubeconfig, --context, --cluster or $KUBECONFIG; else the one that `pliant up` runs for
-you; else that of the pod this runs in, or of ~/.kube/config. One that nobody named is told on standard error.
+The cluster is that of --kubeconfig, --context, --cluster or $KUBECONFIG; else the one that `pliant up`, or else
+`pliant run`, runs for you; else that of the pod this runs in, or of ~/.kube/config. One that nobody named is told
+on standard error.
 """
 
 
@@ -41,12 +42,20 @@ class Choice:
     guess: str = ""
 
 
+class Here(NamedTuple):
+    """A cluster on this machine, and the command that runs it."""
+
+    name: str
+    kubeconfig: Path
+    command: str
+
+
 def add_target_options(parser: ArgumentParser, *, everywhere: bool = False) -> None:
     """Let people say which cluster and which namespace they mean."""
     group = parser.add_argument_group("which cluster")
     group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach it")
     group.add_argument("--context", metavar="NAME", help="which context of the kubeconfig")
-    group.add_argument("--cluster", metavar="NAME", help="the one that `pliant up --name NAME` runs")
+    group.add_argument("--cluster", metavar="NAME", help="the one of this name on this machine")
     group.add_argument("--namespace", "-n", metavar="NAME", help="which namespace (that of the context)")
     if everywhere:
         group.add_argument("--all-namespaces", "-A", action="store_true", help="all of them")
@@ -63,7 +72,7 @@ async def connected(args: Namespace) -> AsyncIterator[Target]:
 
     choice = chosen(args, os.environ)
     endpoint = find_endpoint(choice.kubeconfig, args.context, os.environ, SystemClock().now)
-    if guess := choice.guess or _guess(endpoint, args, os.environ):
+    if guess := f"{choice.guess}, {endpoint.url}" if choice.guess else _guess(endpoint, args, os.environ):
         from pliant.cli.style import Style
 
         sys.stderr.write(Style.of(sys.stderr).dim(f"cluster: {guess}") + "\n")
@@ -81,29 +90,39 @@ async def connected(args: Namespace) -> AsyncIterator[Target]:
 
 def chosen(args: Namespace, environment: Mapping[str, str]) -> Choice:
     """The kubeconfig that the options mean; None leaves it to the order that kubectl has."""
-    from pliant.cli.home import Home
     from pliant.errors import UserError
 
     if args.cluster:
         if args.kubeconfig or args.context:
             raise UserError("--cluster and --kubeconfig or --context exclude each other; leave one of them out")
-        home = Home.of(args.cluster, environment)
-        running = home.running()
-        if running is None or not running.kubeconfig:
-            raise UserError(f"cluster `{home.name}` is not up; start it with `pliant up --name {home.name}`")
-        return Choice(Path(running.kubeconfig))
+        for up in clusters_here(environment):
+            if up.name == args.cluster:
+                return Choice(up.kubeconfig)
+        raise UserError(f"cluster `{args.cluster}` is not up; start it with `pliant up --name {args.cluster}`")
     if args.kubeconfig or args.context or environment.get("KUBECONFIG"):
         return Choice(args.kubeconfig)
-    up = ready_clusters(environment)
-    if not up:
+    here = clusters_here(environment)
+    if not here:
         return Choice(None)
-    home, running = next((one for one in up if one[0].name == "default"), up[0])
-    others = f"; `--cluster {up[-1][0].name}` means another" if len(up) > 1 else ""
-    return Choice(Path(running.kubeconfig), f"`{home.name}` of `pliant up`, {running.url}{others}")
+    first, *others = here
+    more = f"; others: {', '.join(f'--cluster {other.name}' for other in others)}" if others else ""
+    return Choice(first.kubeconfig, f"`{first.name}` of `{first.command}`{more}")
+
+
+def clusters_here(environment: Mapping[str, str]) -> list[Here]:
+    """The clusters of this user on this machine: `default` first, then those that stay up, then runs."""
+    from pliant.cli.scratch import folders_in_use
+
+    stay = [
+        Here(home.name, Path(running.kubeconfig), "pliant up") for home, running in ready_clusters(environment)
+    ]
+    stay.sort(key=lambda here: here.name != "default")
+    runs = [Here(folder.name, folder / "kubeconfig", "pliant run") for folder in folders_in_use()]
+    return stay + [here for here in runs if here.kubeconfig.is_file()]
 
 
 def ready_clusters(environment: Mapping[str, str]) -> list[tuple[Home, Running]]:
-    """The clusters of this user that are up, by name."""
+    """The clusters of this user that stay up, by name."""
     from pliant.cli.home import Home
 
     root = Home.of("default", environment).folder.parent

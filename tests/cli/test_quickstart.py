@@ -15,10 +15,12 @@ QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
 TRAINER = QUICKSTART / "train.py"
 
 
-@pytest.mark.parametrize("name", ["job.yaml", "restart.yaml"])
-def test_the_trainer_in_the_manifest_is_the_file_beside_it(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "trainer"), [("job.yaml", "train.py"), ("restart.yaml", "train.py"), ("elastic.yaml", "elastic.py")]
+)
+def test_the_trainer_in_the_manifest_is_the_file_beside_it(name: str, trainer: str) -> None:
     _, code = yaml.safe_load_all((QUICKSTART / name).read_text())
-    assert code["data"]["train.py"] == TRAINER.read_text()
+    assert code["data"][trainer] == (QUICKSTART / trainer).read_text()
 
 
 def worker(rank: int, port: int, *, attempt: int = 0, kill_at: int = 0) -> subprocess.Popen[str]:
