@@ -178,7 +178,7 @@ class Scheduler:
         await self._refuse(pod, problem)
         for each in way.victims:
             meta = each.pod.metadata
-            await self._events.warn(meta, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {way.node}")
+            await self._events.tell(meta, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {way.node}")
             await take_away(self._client, meta, *_PREEMPTED, self._clock.now())
 
     async def _refuse(self, pod: PodView, message: str) -> None:
