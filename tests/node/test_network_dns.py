@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pliant.embedded.network.message import (
     Code,
@@ -52,6 +54,16 @@ def test_an_answer_that_is_too_long_asks_to_be_asked_for_over_a_connection() -> 
 def test_what_is_no_question_is_not_read(message: bytes) -> None:
     with pytest.raises(Unreadable):
         read_question(message)
+
+
+@given(st.binary(max_size=80))
+def test_no_message_is_too_strange_to_be_refused(message: bytes) -> None:
+    for each in (message, question("web.default")[: len(message)] + message, question("web.default") + message):
+        try:
+            asked = read_question(each)
+        except Unreadable:
+            continue
+        assert struct.unpack_from("!H", answer(asked, ()))[0] == asked.number
 
 
 def test_a_pod_is_told_whom_to_ask_as_its_policy_says() -> None:

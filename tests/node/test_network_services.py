@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import resource
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pliant.embedded.node.link import NodeAgent
 from pliant.kube.resources import PODS, SERVICES
-from tests.node.running import Running, is_running, running
+from tests.node.conftest import ordinary
+from tests.node.running import Running, eventually, is_running, running
 
 SERVE = (
     "import socket; s = socket.create_server(('', 9000), backlog=64); print('up', flush=True)\n"
@@ -29,6 +36,28 @@ ECHO = (
     "import socket; s = socket.create_server(('', 9000)); print('up', flush=True); c = s.accept()[0]; n = 0\n"
     "while data := c.recv(65536): n += len(data)\n"
     "c.sendall(str(n).encode())"
+)
+MIRROR = (
+    "import asyncio\n"
+    "async def one(r, w):\n"
+    "    while data := await r.read(99): w.write(data)\n"
+    "    w.close()\n"
+    "async def main():\n"
+    "    s = await asyncio.start_server(one, '', 9000, backlog=999)\n"
+    "    print('up', flush=True); await s.serve_forever()\n"
+    "asyncio.run(main())"
+)
+CROWD = (
+    "import asyncio\n"
+    "async def one(gate):\n"
+    "    r, w = await asyncio.open_connection('web', 80); w.write(b'x')\n"
+    "    gate.release(); await r.readexactly(1); await all_here.wait(); w.close(); return 1\n"
+    "async def main():\n"
+    "    global all_here; all_here, gate = asyncio.Event(), asyncio.Semaphore(0)\n"
+    "    every = [asyncio.create_task(one(gate)) for _ in range(300)]\n"
+    "    for _ in every: await gate.acquire()\n"
+    "    all_here.set(); print(sum(await asyncio.gather(*every)))\n"
+    "asyncio.run(main())"
 )
 SEND = (
     "import socket\n"
@@ -61,6 +90,36 @@ async def test_a_service_carries_much_and_the_end_of_it(tmp_path: Path) -> None:
         await _service(cluster)
         await _backend(cluster, "a", ECHO)
         assert await _python(cluster, "sender", SEND) == "30000000"
+
+
+async def test_a_service_carries_many_connections_and_forgets_them(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await _service(cluster)
+        await _backend(cluster, "a", MIRROR)
+        before = _open_files()
+        assert await _python(cluster, "asker", CROWD) == "300"
+        await eventually(lambda: _open_files() <= before + 2, what="all are closed")
+
+
+async def test_sockets_for_which_there_is_no_room_are_refused_and_the_rest_goes_on(data: Path) -> None:
+    async with NodeAgent.started(ordinary(data)) as agent:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+        try:
+            with pytest.raises(OSError, match="Too many open files"):
+                await agent.open_socket("stream")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        (await agent.open_socket("stream")).close()
+
+
+async def test_a_port_that_is_taken_is_told(data: Path) -> None:
+    told = re.escape("no socket could be opened at 10.88.0.1:9000: Address already in use")
+    async with NodeAgent.started(ordinary(data)) as agent:
+        with await agent.open_socket("stream", agent.address, 9000), pytest.raises(OSError, match=told):
+            await agent.open_socket("stream", agent.address, 9000)
 
 
 async def test_pods_on_the_nodes_network_share_its_address_and_ports(tmp_path: Path) -> None:
@@ -98,3 +157,7 @@ async def _python(cluster: Running, name: str, program: str, **spec: Any) -> str
     await cluster.pod(name, [{"name": "main", "command": ["python3", "-c", program]}], **spec)
     await cluster.finished(name)
     return (await cluster.output(name)).strip()
+
+
+def _open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -19,7 +19,7 @@ _SAME_NAME = b"\xc0\x0c"
 _LIFETIME = 5
 PLAIN_SIZE = 512
 """How long an answer in a datagram may be when the asker does not say."""
-_LONGEST_LABEL = 63
+_LONGEST_LABEL, _LONGEST_NAME = 63, 253
 
 
 class Kind(IntEnum):
@@ -118,6 +118,14 @@ def encoded_name(name: str) -> bytes:
     """A name as messages hold it."""
     labels = [label.encode() for label in name.rstrip(".").split(".")]
     return b"".join(bytes([len(label)]) + label for label in labels) + b"\0"
+
+
+def is_name(text: str) -> bool:
+    """Whether a message can hold a name."""
+    labels = text.rstrip(".").split(".")
+    return (
+        text.isascii() and len(text) <= _LONGEST_NAME and all(0 < len(each) <= _LONGEST_LABEL for each in labels)
+    )
 
 
 def _read_name(message: bytes, place: int) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -17,9 +18,16 @@ from pliant.embedded.node.link import NodeAgent
 @asynccontextmanager
 async def network_served(agent: NodeAgent, names: Names, egress: Egress) -> AsyncIterator[None]:
     """Names that are answered, services that are reached, and a way out of the pods' network."""
+    _make_room()
     upstream = Upstream.of_this_machine() if egress.outside else Upstream(())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(DnsServer.serving(agent, names, upstream))
         await stack.enter_async_context(Balancer.serving(agent, names))
         await stack.enter_async_context(EgressProxy.serving(agent, Routes(agent, names, egress)))
         yield
+
+
+def _make_room() -> None:
+    """Let this process hold as many connections as it may: each one that is led on takes two descriptors."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

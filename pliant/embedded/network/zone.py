@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pliant.embedded.names import Names, port_of
-from pliant.embedded.network.message import Kind, Record, address_record, name_record, service_record
+from pliant.embedded.network.message import Kind, Record, address_record, is_name, name_record, service_record
 from pliant.embedded.views import PodView, ServicePort, ServiceView, host_name
 
 DOMAIN = "cluster.local"
@@ -88,13 +88,11 @@ class Zone:
         if service is None:
             return None
         if service.spec.external_name:
-            return [name_record(Kind.CNAME, service.spec.external_name)]
+            target = service.spec.external_name
+            return [name_record(Kind.CNAME, target)] if is_name(target) else None
         if service.spec.cluster_ip != _HEADLESS:
-            return [address_record(service.spec.cluster_ip), *self._locations(service, service.spec.ports)]
-        pods = self._names.pods_behind(service)
-        if not pods:
-            return None
-        return [*_addresses_of(pods), *self._locations(service, service.spec.ports)]
+            return [address_record(service.spec.cluster_ip)]
+        return list(_addresses_of(self._names.pods_behind(service))) or None
 
     def _host(self, host: str, service: ServiceView | None) -> list[Record] | None:
         """A pod by its own name below a service, or by its address written with dashes."""

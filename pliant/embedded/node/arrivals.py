@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 
 
@@ -10,33 +12,39 @@ class Arrivals:
 
     def __init__(self, handover: socket.socket) -> None:
         self._handover = handover
-        self._here: dict[int, socket.socket] = {}
+        self._here: dict[int, socket.socket | None] = {}
         self._unwanted: set[int] = set()
 
     def take(self, number: int) -> socket.socket:
         """The socket that answers a question; the agent sends it ahead of its answer."""
         self._receive(until=number)
-        return self._here.pop(number)
+        sock = self._here.pop(number)
+        if sock is None:
+            # The kernel drops a descriptor for which there is no room.
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return sock
 
     def abandon(self, number: int) -> None:
         """The socket that answers a question, which may still come, is wanted no more."""
         if number in self._here:
-            self._here.pop(number).close()
+            _close(self._here.pop(number))
         else:
             self._unwanted.add(number)
-
-    def close(self) -> None:
-        """Close what nobody took."""
-        for sock in self._here.values():
-            sock.close()
 
     def _receive(self, until: int) -> None:
         while until not in self._here:
             heard, descriptors, _, _ = socket.recv_fds(self._handover, 64, 1)
-            number, sock = int(heard), socket.socket(fileno=descriptors[0])
-            sock.setblocking(False)
+            number = int(heard)
+            sock = socket.socket(fileno=descriptors[0]) if descriptors else None
             if number in self._unwanted:
                 self._unwanted.discard(number)
-                sock.close()
-            else:
-                self._here[number] = sock
+                _close(sock)
+                continue
+            if sock is not None:
+                sock.setblocking(False)
+            self._here[number] = sock
+
+
+def _close(sock: socket.socket | None) -> None:
+    if sock is not None:
+        sock.close()
