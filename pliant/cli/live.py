@@ -25,6 +25,8 @@ TICK = 1.0
 """Seconds between repaints when nothing moves: only the clock does."""
 
 NOTE_COLOUR = 33
+ALL_WELL = "every member runs"
+"""What need not be said of a group that tells its steps."""
 PHASE_COLOURS = {
     "Running": "green",
     "Succeeded": "green",
@@ -144,6 +146,7 @@ def region(groups: Sequence[GroupLine], elapsed: timedelta, width: int) -> Group
 def group_text(line: GroupLine, name_width: int) -> Text:
     """One group: `bert/worker  Running  2/2  1 restart  every member runs`."""
     restarts = f"{line.restarts} restart{'' if line.restarts == 1 else 's'}" if line.restarts else ""
+    message = "" if line.progress and line.message == ALL_WELL else line.message
     return Text.assemble(
         (f"{_name(line):<{name_width}}", "bold"),
         "  ",
@@ -151,7 +154,7 @@ def group_text(line: GroupLine, name_width: int) -> Text:
         f"  {line.count}",
         (f"  {_progress_text(line)}" if line.progress else "", "cyan"),
         (f"  {restarts}" if restarts else "", "yellow"),
-        (f"  {line.message}" if line.message else "", "dim"),
+        (f"  {message}" if message else "", "dim"),
     )
 
 

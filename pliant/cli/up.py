@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shlex
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.cli.cluster_options import add_node_options, cluster_config, folder, port
 from pliant.cli.home import Home, Running, owned
+from pliant.errors import NotPossibleHere
 
 if TYPE_CHECKING:
     from pliant.cli.daemon import Tell
@@ -107,7 +109,17 @@ async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: T
                 raise
         except BaseExceptionGroup as group:
             raise first_error(group) from group
+        except OSError as error:
+            raise _explained(error, args.port) from error
     return 0
+
+
+def _explained(error: OSError, port: int) -> Exception:
+    """What is wrong with the port that was asked for, if it is that."""
+    what = {errno.EADDRINUSE: "is in use by another program", errno.EACCES: "is not for ordinary users"}
+    if not port or error.errno not in what:
+        return error
+    return NotPossibleHere(f"port {port} of 127.0.0.1 {what[error.errno]}; name another, or leave --port out")
 
 
 async def _prepare(args: Namespace, cluster: EmbeddedCluster, tasks: asyncio.TaskGroup) -> None:

@@ -151,6 +151,26 @@ def test_attaching_shows_what_a_container_writes_from_now_on(kubectl: Kubectl) -
     assert int(second[1]) == int(first[1]) + 1 > 1
 
 
+def test_a_container_that_reads_hears_whoever_attaches(kubectl: Kubectl) -> None:
+    run = ("run", "reader", "--image=none", "--restart=Never", "-i", "--quiet", "--command")
+    out, _ = kubectl(
+        *run, "--", "sh", "-c", "sleep 1; while read line; do echo heard $line; done", stdin=b"a\nb\n"
+    )
+    assert out == "heard a\nheard b\n"
+    kubectl("wait", "pod/reader", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=10s")
+    assert kubectl("logs", "reader")[0] == out
+
+
+def test_a_shell_of_its_own_pod(kubectl: Kubectl) -> None:
+    words = ("run", "shell", "--image=none", "--restart=Never", "-it", "--rm", "--command", "--", "sh", "-c")
+    script = "while ! read -p 'you> ' word; do :; done; stty size; exec bash --norc"
+    with Terminal(kubectl, *words, script, prompt="enter.\r\n") as terminal:
+        terminal.types("hi\n", until=r"40 120\s+bash.*\$ $")
+        terminal.types("echo $TERM; exit 4\n", until=r"xterm\s")
+        assert terminal.ended() == 4
+    assert "shell" not in kubectl("get", "pods", "-o", "name")[0]
+
+
 def eventually_gone(kubectl: Kubectl, pattern: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while any(re.search(pattern, each) for each in kubectl.user.processes()):
@@ -161,15 +181,16 @@ def eventually_gone(kubectl: Kubectl, pattern: str) -> None:
 class Terminal:
     """Somebody who types, and reads the screen."""
 
-    def __init__(self, kubectl: Kubectl, *words: str) -> None:
+    def __init__(self, kubectl: Kubectl, *words: str, prompt: str = r"[$#] $") -> None:
         self._outer, inner = pty.openpty()
         fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self._process = kubectl.start(*words, stdin=inner, stdout=inner, stderr=inner, start_new_session=True)
         os.close(inner)
         self._seen = ""
+        self._prompt = prompt
 
     def __enter__(self) -> Terminal:
-        self._read(r"[$#] $")
+        self._read(self._prompt)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,8 +101,11 @@ def test_in_the_foreground_it_ends_with_a_signal(user: OrdinaryUser) -> None:
 
 
 def test_a_cluster_that_cannot_start_says_why(user: OrdinaryUser) -> None:
-    done = user.run("up", "--port", "1")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = user.run("up", "--port", str(port))
     assert done.code == 1
+    assert f"port {port} of 127.0.0.1 is in use by another program; name another" in done.err
     assert "Traceback" not in done.err
     assert "pliant.log" in done.err
 
