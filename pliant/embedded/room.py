@@ -81,18 +81,24 @@ class Room:
     def lacks(self, pod: PodView, needed: Amounts, node: Node, without: Iterable[Tenant] = ()) -> list[str]:
         """What a node has too little of for a pod, even when some of its tenants were gone."""
         name, has = node.metadata.name, node.status.allocatable
-        used = self._used[name].copy()
-        for tenant in without:
-            used.subtract(tenant.needs)
-        for uid, tenant in self.promised.items():
-            # What others made way for is not for pods that matter less.
-            if tenant.node == name and uid != pod.metadata.uid and tenant.pod.spec.priority >= pod.spec.priority:
-                used.update(tenant.needs)
+        used = self._used[name]
+        if self.promised or without:
+            used = self._used_without(pod, name, without)
         return [
             "Too many pods" if resource == "pods" else f"Insufficient {resource}"
             for resource, wanted in needed.items()
             if wanted and used[resource] + wanted > amount(has.get(resource, "0"))
         ]
+
+    def _used_without(self, pod: PodView, node: str, without: Iterable[Tenant]) -> Counter[str]:
+        """What is taken of a node when some have left, with all that is kept for pods that matter as much or more."""
+        used = self._used[node].copy()
+        for tenant in without:
+            used.subtract(tenant.needs)
+        for uid, tenant in self.promised.items():
+            if tenant.node == node and uid != pod.metadata.uid and tenant.pod.spec.priority >= pod.spec.priority:
+                used.update(tenant.needs)
+        return used
 
     def _load(self, node: Node) -> Fraction:
         """How full a node is, by its scarcest resource."""
