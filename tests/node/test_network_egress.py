@@ -71,6 +71,31 @@ async def test_the_proxy_leads_into_the_cluster_too(tmp_path: Path) -> None:
         assert told == "502 there is no nobody in this cluster, or nobody behind it is ready"
 
 
+async def test_a_machine_behind_a_proxy_lets_its_pods_out_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        is_tunnel = heard[-1].startswith(b"CONNECT")
+        writer.write(b"HTTP/1.1 403 not there\r\n\r\n" if is_tunnel else b"HTTP/1.1 200 OK\r\n\r\nrelayed")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://ada:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with server, running(tmp_path) as cluster:
+        assert await _fetched(cluster, "plain", "http://example.com/file?x=1") == "relayed"
+        assert "said: HTTP/1.1 403 not there" in await _fetched(cluster, "tunnel", "https://example.com/")
+    plain, tunnel = heard
+    assert plain.startswith(b"GET http://example.com/file?x=1 HTTP/1.1\r\n")
+    assert tunnel.startswith(b"CONNECT example.com:443 HTTP/1.1\r\n")
+    assert all(b"\r\nProxy-Authorization: Basic YWRhOnNlY3JldA==\r\n" in each for each in heard)
+
+
 async def test_what_is_no_request_of_a_proxy_is_answered_as_such(tmp_path: Path) -> None:
     senseless = (
         "import socket; s = socket.create_connection(('10.88.0.1', 3128))\n"

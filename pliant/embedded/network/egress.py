@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pliant.embedded.network.connections import Connections
 from pliant.embedded.network.joining import Stream, joined
+from pliant.embedded.network.relay import Relay
 from pliant.embedded.network.routes import CLUSTER, Refused, Routes
 from pliant.embedded.node.link import NodeAgent
 
@@ -69,8 +70,8 @@ class EgressProxy:
             here.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         else:
             host, port = _place(target, 80)
-            there = await self._routes.connected(host, port, asker)
-            there.writer.write(_passed_on(method, target, headers))
+            there, relay = await self._routes.connected_for_requests(host, port, asker)
+            there.writer.write(_passed_on(method, target, headers, relay))
         await joined(here, there)
 
 
@@ -100,12 +101,15 @@ def _place(target: str, usual: int) -> tuple[str, int]:
     raise Refused(400, "this is an HTTP proxy: ask for http://HOST/..., or CONNECT to HOST:PORT")
 
 
-def _passed_on(method: str, target: str, headers: list[str]) -> bytes:
-    """A request as the one it is meant for expects it, and the last one on its connection."""
+def _passed_on(method: str, target: str, headers: list[str], relay: Relay | None) -> bytes:
+    """A request as the next one expects it, and the last one on its connection."""
     parts = urlsplit(target)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     kept = [each for each in headers if each.partition(":")[0].strip().lower() not in _BETWEEN_TWO]
-    return "\r\n".join([f"{method} {path} HTTP/1.1", *kept, "Connection: close", "", ""]).encode("latin-1")
+    wanted, more = (target, relay.headers) if relay else (path, [])
+    return "\r\n".join([f"{method} {wanted} HTTP/1.1", *kept, *more, "Connection: close", "", ""]).encode(
+        "latin-1"
+    )
 
 
 async def _refuse(writer: asyncio.StreamWriter, refusal: Refused) -> None:

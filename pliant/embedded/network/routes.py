@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pliant.embedded.names import Names
 from pliant.embedded.network.joining import Stream
+from pliant.embedded.network.relay import Relay
 from pliant.embedded.network.zone import Zone
 from pliant.embedded.node.link import AgentLost, NodeAgent
 
 CLUSTER = (ipaddress.ip_network("10.88.0.0/16"), ipaddress.ip_network("10.96.0.0/16"))
 """The addresses of pods and of services."""
+_LOOPBACK = ipaddress.ip_address("127.0.0.1")
 _PATIENCE = 10.0
 """Seconds for somebody outside to take a connection."""
 
@@ -51,11 +55,25 @@ class Routes:
         inside = self._inside(host, asker)
         if inside:
             return await self._to_pod(host, inside, port)
-        if _is_this_machine(host) and not self._egress.host_loopback:
+        self._require_outside(host)
+        relay = Relay.towards("https", host, port)
+        return await (_told(host, port, relay.tunnelled(host, port)) if relay else self._to_outside(host, port))
+
+    async def connected_for_requests(self, host: str, port: int, asker: str) -> tuple[Stream, Relay | None]:
+        """The same for plain requests, which a proxy of this machine wants for itself; that proxy, if so."""
+        relay = None if self._inside(host, asker) else Relay.towards("http", host, port)
+        if relay is None:
+            return await self.connected(host, port, asker), None
+        self._require_outside(host)
+        return await _told(host, port, relay.reached()), relay
+
+    def _require_outside(self, host: str) -> None:
+        """Refuse hosts that pods may not reach beyond the cluster, as far as their name tells."""
+        known = _LOOPBACK if _is_this_machine(host) else _literal(host)
+        if known is not None and not self._is_allowed(known):
             raise _loopback(host)
         if not self._egress.outside:
             raise Refused(403, f"pods of this cluster may not reach {host}: it was started with --no-egress")
-        return await self._to_outside(host, port)
 
     def _inside(self, host: str, asker: str) -> list[str]:
         """The addresses in the cluster that a host stands for."""
@@ -79,15 +97,11 @@ class Routes:
         raise Refused(502, f"{host}:{port} cannot be reached: {_why(problem)}")
 
     async def _to_outside(self, host: str, port: int) -> Stream:
-        allowed = await self._looked_up(host, port)
-        problem: OSError | None = None
-        for address in allowed:
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    return Stream(*await asyncio.open_connection(address, port))
-            except OSError as failure:
-                problem = failure
-        raise Refused(502, f"{host}:{port} cannot be reached: {_why(problem)}")
+        *others, last = await self._looked_up(host, port)
+        for address in others:
+            with suppress(Refused):
+                return await _told(host, port, _opened(address, port))
+        return await _told(host, port, _opened(last, port))
 
     async def _looked_up(self, host: str, port: int) -> list[str]:
         """The addresses of a host outside that pods may reach."""
@@ -96,17 +110,29 @@ class Routes:
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as problem:
             raise Refused(502, f"{host} is not known: {_why(problem)}") from problem
-        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-        allowed = [each for each in addresses if self._is_allowed(each)]
+        addresses = {str(each[4][0]): _literal(str(each[4][0])) for each in found}
+        allowed = [each for each, known in addresses.items() if known is not None and self._is_allowed(known)]
         if not allowed:
             raise _loopback(host)
         return allowed
 
-    def _is_allowed(self, address: str) -> bool:
-        known = _literal(address.partition("%")[0])
-        if known is None or known.is_link_local or known.is_multicast:
+    def _is_allowed(self, address: Address) -> bool:
+        if address.is_link_local or address.is_multicast:
             return False
-        return self._egress.host_loopback or not (known.is_loopback or known.is_unspecified)
+        return self._egress.host_loopback or not (address.is_loopback or address.is_unspecified)
+
+
+async def _told(host: str, port: int, connecting: Awaitable[Stream]) -> Stream:
+    """A connection within due time, or a refusal that tells what went wrong."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            return await connecting
+    except OSError as problem:
+        raise Refused(502, f"{host}:{port} cannot be reached: {_why(problem)}") from problem
+
+
+async def _opened(address: str, port: int) -> Stream:
+    return Stream(*await asyncio.open_connection(address, port))
 
 
 def _literal(host: str) -> Address | None:
