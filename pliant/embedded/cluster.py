@@ -26,7 +26,9 @@ from pliant.embedded.names import API_ADDRESS, Names
 from pliant.embedded.names import API_PORT as SERVICE_PORT
 from pliant.embedded.network.routes import Egress
 from pliant.embedded.network.serving import network_served
+from pliant.embedded.node.confignews import ConfigView
 from pliant.embedded.node.credentials import Credentials
+from pliant.embedded.node.environment import CONFIG_MAP, SECRET
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.kubelet import Kubelet
@@ -48,7 +50,7 @@ from pliant.embedded.views import PodView, ServiceView
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Node
-from pliant.kube.resources import CLAIMS, NODES, PODS, SERVICES
+from pliant.kube.resources import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS, SERVICES
 from pliant.kube.transport import Transport
 from pliant.runtime.clock import Clock, SystemClock
 
@@ -160,6 +162,8 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
         Informer(client, CLAIMS, ClaimView, on_change=claims.claim_changed),
+        Informer(client, CONFIG_MAPS, ConfigView, on_change=services.news.listener(CONFIG_MAP)),
+        Informer(client, SECRETS, ConfigView, on_change=services.news.listener(SECRET)),
         Informer(client, NODES, Node, on_change=_all(*(each.node_changed for each in watching))),
         *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     )

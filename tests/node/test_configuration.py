@@ -117,10 +117,10 @@ async def test_a_host_path_elsewhere_is_refused(cluster: Running) -> None:
 
 
 async def test_a_volume_of_another_kind_is_refused(cluster: Running) -> None:
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "big"}}]
+    volumes = [{"name": "data", "nfs": {"server": "far", "path": "/big"}}]
     await cluster.sh("a", "true", volumes=volumes)
     pod = await cluster.until("a", lambda pod: "message" in state(pod).get("waiting", {}))
-    assert "persistentVolumeClaim is not offered here; use emptyDir" in state(pod)["waiting"]["message"]
+    assert "nfs is not offered here; use emptyDir" in state(pod)["waiting"]["message"]
 
 
 async def _config_map(cluster: Running, name: str, data: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ class ContainerRun:
     def _grace(self) -> float:
         """Seconds the container has to leave when the pod stays."""
         assert self._pod.facts is not None
-        return float(self._pod.facts.pod["spec"].get("terminationGracePeriodSeconds") or 30)
+        return grace_of(self._pod.facts.pod["spec"])
 
     def _note_end(self, ending: Ending) -> None:
         said = last_words(self._record.spec, self._log, has_failed=ending.code != 0)
@@ -235,6 +236,12 @@ class ContainerRun:
             mounts=[*furnishing.mounts(spec, pod.meta, pod.laid, variables), mount_of(spec, note_beside(log))],
             memory=math.ceil(amount((spec.get("resources") or {}).get("limits", {}).get("memory") or 0)),
         )
+
+
+def grace_of(spec: Mapping[str, Any]) -> float:
+    """Seconds that the containers of a pod have to leave."""
+    grace = spec.get("terminationGracePeriodSeconds")
+    return 30.0 if grace is None else float(grace)
 
 
 async def _first(*futures: asyncio.Future[Any]) -> None:

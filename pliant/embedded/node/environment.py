@@ -142,6 +142,12 @@ def references(spec: Mapping[str, Any]) -> set[tuple[str, str]]:
             found |= _named(source, configMapKeyRef=CONFIG_MAP, secretKeyRef=SECRET)
         for source in container.get("envFrom") or ():
             found |= _named(source, configMapRef=CONFIG_MAP, secretRef=SECRET)
+    return found | mounted(spec)
+
+
+def mounted(spec: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Those of them that its volumes are made of."""
+    found: set[tuple[str, str]] = set()
     for volume in spec.get("volumes") or ():
         found |= _named(volume, configMap=CONFIG_MAP)
         if secret := volume.get("secret"):

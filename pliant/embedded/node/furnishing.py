@@ -51,12 +51,18 @@ class Furnishing:
 
     def lay_out(self, facts: PodFacts) -> dict[str, Laid]:
         """Make the pod's volumes."""
-        ground = Ground(
+        return volumes.lay_out(facts, self._ground(facts))
+
+    def refresh(self, facts: PodFacts) -> None:
+        """Bring the configuration in the pod's volumes up to date."""
+        volumes.refresh(facts, self._ground(facts))
+
+    def _ground(self, facts: PodFacts) -> Ground:
+        return Ground(
             folder=self._folder(facts.pod["metadata"]["uid"]) / "volumes",
             roots=(self.workspace, *self.host_paths),
             claims=self.data / "claims",
         )
-        return volumes.lay_out(facts, ground)
 
     def variables(self, host: str, namespace: str) -> dict[str, str]:
         """What a container's environment starts from."""

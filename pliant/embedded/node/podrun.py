@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from pliant.embedded.gpus import GPU, asked_for_by_pod
-from pliant.embedded.node.containerrun import ContainerRun
-from pliant.embedded.node.environment import Missing, PodFacts, Unusable
+from pliant.embedded.node.confignews import ConfigKey
+from pliant.embedded.node.containerrun import ContainerRun, grace_of
+from pliant.embedded.node.environment import Missing, PodFacts, Unusable, mounted
 from pliant.embedded.node.link import Ending, StartFailed
 from pliant.embedded.node.podscope import PodScope
 from pliant.embedded.node.podstatus import ContainerRecord, restored
@@ -38,7 +40,7 @@ class PodRun:
         if raw["metadata"]["uid"] != pod.meta.uid:
             return
         self._policy = raw["spec"].get("restartPolicy") or "Always"
-        self._grace = raw["spec"].get("terminationGracePeriodSeconds") or 30
+        self._grace = grace_of(raw["spec"])
         inits, mains = restored(raw["spec"], raw.get("status") or {})
         pod.report.begin(raw, inits, mains)
         if self._may_run(inits, mains):
@@ -75,17 +77,20 @@ class PodRun:
         pod.report.address = address
         limit = raw["spec"].get("activeDeadlineSeconds")
         expiry = asyncio.get_running_loop().call_later(limit, self._expire) if limit else None
-        if await self._is_furnished(raw, address, mains) and await self._has_gpus(raw["spec"]):
-            await self._run_containers(inits, mains)
+        shown = [ConfigKey(kind, pod.meta.namespace, name) for kind, name in mounted(raw["spec"])]
+        with services.news.of(shown) as news:
+            if await self._is_furnished(raw, address, mains) and await self._has_gpus(raw["spec"]):
+                await self._run_containers(inits, mains, news)
         if expiry is not None:
             expiry.cancel()
         await services.agent.remove_pod(pod.meta.uid)
         await services.gpus.release(pod.meta.uid)
         await asyncio.to_thread(services.furnishing.clear, pod.meta.uid)
 
-    async def _run_containers(self, inits: Records, mains: Records) -> None:
+    async def _run_containers(self, inits: Records, mains: Records, news: asyncio.Event) -> None:
         """Run init containers in order and then the others; those that stay beside them end last, in reverse."""
         async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(self._keep_volumes_current(news))
             sidecars: list[ContainerRun] = []
             if await self._is_prepared(inits, sidecars, tasks):
                 await self._run_mains(mains)
@@ -93,6 +98,18 @@ class PodRun:
             self.scope.stop(self._grace)
             for each in reversed(sidecars):
                 await each.dismissed()
+            following.cancel()
+
+    async def _keep_volumes_current(self, news: asyncio.Event) -> None:
+        """Show changes of mounted configuration to the pod; one that cannot be shown leaves what was there."""
+        pod = self.scope
+        while True:
+            await news.wait()
+            news.clear()
+            assert pod.facts is not None
+            pod.facts = pod.facts.with_found(await pod.configuration.found(pod.facts.pod["spec"]))
+            with suppress(Missing, Unusable, OSError):
+                pod.services.furnishing.refresh(pod.facts)
 
     async def _is_prepared(self, inits: Records, sidecars: list[ContainerRun], tasks: asyncio.TaskGroup) -> bool:
         """Run the init containers; whether the others may start."""

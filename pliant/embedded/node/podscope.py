@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pliant.embedded.gpus import GpuDesk
+from pliant.embedded.node.confignews import ConfigNews
 from pliant.embedded.node.configuration import Configuration
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.furnishing import Furnishing
@@ -33,6 +34,7 @@ class NodeServices:
     furnishing: Furnishing
     logs: PodLogs
     events: PodEvents
+    news: ConfigNews = field(default_factory=ConfigNews)
     gpus: GpuDesk = field(default_factory=lambda: GpuDesk({}))
 
 

@@ -53,6 +53,13 @@ def lay_out(facts: PodFacts, ground: Ground) -> dict[str, Laid]:
     return {volume["name"]: _lay(volume, facts, ground) for volume in facts.pod["spec"].get("volumes") or ()}
 
 
+def refresh(facts: PodFacts, ground: Ground) -> None:
+    """Bring what volumes made of configuration hold up to date, file by file, for pods that look at them."""
+    for volume in facts.pod["spec"].get("volumes") or ():
+        if any(volume.get(kind) is not None for kind in _FOLLOWED):
+            _write_files(ground.folder / volume["name"], dict(_files(volume, facts)))
+
+
 def mounts(
     container: Mapping[str, Any], laid: Mapping[str, Laid], variables: Mapping[str, str]
 ) -> Iterator[Mount]:
@@ -112,6 +119,7 @@ def _lay(volume: Mapping[str, Any], facts: PodFacts, ground: Ground) -> Laid:
 
 
 _GENERATED = ("downwardAPI", "projected")
+_FOLLOWED = ("configMap", "secret", "projected")
 
 
 def _files(volume: Mapping[str, Any], facts: PodFacts) -> Iterator[tuple[str, tuple[bytes, int]]]:
@@ -163,14 +171,22 @@ def _downward(
 
 
 def _write_files(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
+    """Have a folder hold just these files; whoever reads one meanwhile finds it old or new, never half."""
     folder.mkdir(parents=True, exist_ok=True)
+    stale = [each for each in folder.rglob("*") if each.is_file() and str(each.relative_to(folder)) not in files]
     for path, (value, mode) in files.items():
         place = folder / path
+        if place.is_file() and place.read_bytes() == value:
+            continue
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        fresh = place.with_name(f".{place.name}.new")
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(value)
             os.fchmod(handle, mode | 0o400)
+        fresh.replace(place)
+    for each in stale:
+        each.unlink()
 
 
 def _host_path(name: str, host: Mapping[str, Any], roots: Sequence[Path]) -> Path:
