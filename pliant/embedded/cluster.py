@@ -31,6 +31,7 @@ from pliant.embedded.node.credentials import Credentials
 from pliant.embedded.node.environment import CONFIG_MAP, SECRET
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
+from pliant.embedded.node.inputs import Inputs
 from pliant.embedded.node.kubelet import Kubelet
 from pliant.embedded.node.link import Launch, Mount, NodeAgent
 from pliant.embedded.node.podevents import PodEvents
@@ -114,7 +115,8 @@ class EmbeddedCluster:
             logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
             store = await stack.enter_async_context(_store(config))
             api = await stack.enter_async_context(ApiServer.started(store, Catalog.standard(), clock, logs=logs))
-            api.sessions = NodeSessions(agent, logs)
+            inputs = Inputs()
+            api.sessions = NodeSessions(agent, logs, inputs)
             url = await stack.enter_async_context(_doors(config, api, agent, identity))
             transport = DirectTransport(api)
             names = Names()
@@ -135,6 +137,7 @@ class EmbeddedCluster:
                 agent=agent,
                 furnishing=furnishing,
                 logs=logs,
+                inputs=inputs,
                 events=PodEvents(client, clock, "kubelet"),
                 gpus=gpus,
             )

@@ -163,10 +163,10 @@ def test_a_container_that_reads_hears_whoever_attaches(kubectl: Kubectl) -> None
 
 def test_a_shell_of_its_own_pod(kubectl: Kubectl) -> None:
     words = ("run", "shell", "--image=none", "--restart=Never", "-it", "--rm", "--command", "--", "sh", "-c")
-    script = "while ! read -p 'you> ' word; do :; done; stty size; exec bash --norc"
-    with Terminal(kubectl, *words, script, prompt="enter.\r\n") as terminal:
-        terminal.types("hi\n", until=r"40 120\s+bash.*\$ $")
-        terminal.types("echo $TERM; exit 4\n", until=r"xterm\s")
+    with Terminal(kubectl, *words, "read word; exec bash --norc", prompt="enter.\r\n") as terminal:
+        terminal.types("hi\n", until=r"bash.*\$ $")
+        time.sleep(0.3)  # the size of the screen comes on a way of its own
+        terminal.types("stty size; echo $TERM; exit 4\n", until=r"40 120\s+xterm\s")
         assert terminal.ended() == 4
     assert "shell" not in kubectl("get", "pods", "-o", "name")[0]
 

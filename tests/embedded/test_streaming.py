@@ -42,7 +42,7 @@ class Shout:
             stream.put_nowait(b"")
         self._over.set()
 
-    def resize(self, columns: int, rows: int) -> None:
+    async def resize(self, columns: int, rows: int) -> None:
         self._streams[STDOUT].put_nowait(f"{columns}x{rows}\n".encode())
 
     async def ended(self) -> int:

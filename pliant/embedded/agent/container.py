@@ -25,6 +25,7 @@ from pliant.embedded.agent.process import (
     start,
 )
 from pliant.embedded.agent.rootfs import Mount, enter_root
+from pliant.embedded.agent.wiring import Wiring
 
 _LOOK_AGAIN = 0.25
 """Seconds between two looks at the memory of a container that has a limit."""
@@ -39,6 +40,9 @@ class Command(Program):
     mounts: list[Mount]
     memory: NotRequired[int]
     """Bytes that all its processes may hold together."""
+    input: NotRequired[str]
+    """A named pipe from which it reads, or its terminal does."""
+    terminal: NotRequired[bool]
 
 
 def spawn(command: Command, namespaces: Sequence[tuple[int, int]], stage: str, own_pids: int) -> tuple[int, int]:
@@ -71,11 +75,12 @@ def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stag
         syscalls.unshare(syscalls.NEW_MOUNTS)
         close_all_but(reports)
         output = Output(command["log"], command.get("log_size", FILE_SIZE))
-        written = _redirect()
+        has_terminal = command.get("terminal", False)
+        wiring = Wiring.laid(command.get("input"), has_terminal=has_terminal)
         enter_root(stage, command["mounts"])
-        main, failure = start(command)
-        _let_go_of_output()
-        watch = _Watch(main, written, output, command.get("memory", 0))
+        main, failure = start(command, has_terminal=has_terminal)
+        wiring.let_go()
+        watch = _Watch(main, wiring, output, command.get("memory", 0))
         report(reports, {"error": failure} if failure else {"started": True})
         code, ended_by = watch.until_end()
         report(reports, {"code": code, "signal": ended_by, "outgrown": watch.is_outgrown})
@@ -85,32 +90,13 @@ def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stag
         os._exit(code)
 
 
-def _redirect() -> int:
-    """Send both outputs to a pipe, read from nowhere; the other end of the pipe."""
-    written, output = os.pipe()
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
-    os.close(nothing)
-    os.close(output)
-    os.set_blocking(written, False)
-    return written
-
-
-def _let_go_of_output() -> None:
-    """Leave the pipe to the command, so that its end is seen."""
-    nothing = os.open("/dev/null", os.O_WRONLY)
-    for target in (1, 2):
-        os.dup2(nothing, target)
-    os.close(nothing)
-
-
 class _Watch:
     """What the first process does while the command runs."""
 
-    def __init__(self, main: int, written: int, output: Output, memory: int) -> None:
+    def __init__(self, main: int, wiring: Wiring, output: Output, memory: int) -> None:
         self._main = main
-        self._written = written
+        self._wiring = wiring
+        self._written = wiring.written
         self._output = output
         self._memory = memory if memory and footprint.is_seen() else 0
         self.is_outgrown = False
@@ -118,7 +104,9 @@ class _Watch:
         self._poll = select.poll()
         self._signals = _heard_signals()
         self._poll.register(self._signals, select.POLLIN)
-        self._poll.register(written, select.POLLIN)
+        self._poll.register(self._written, select.POLLIN)
+        if wiring.frames >= 0:
+            self._poll.register(wiring.frames, select.POLLIN)
 
     def until_end(self) -> tuple[int, int]:
         """Work until the command ends; its exit code, as a shell would tell it, and signal."""
@@ -127,6 +115,9 @@ class _Watch:
                 if descriptor == self._written:
                     if not self._output.take(self._written):
                         self._poll.unregister(self._written)
+                elif descriptor == self._wiring.frames:
+                    if not self._wiring.feed():
+                        self._poll.unregister(self._wiring.frames)
                 elif (status := self._hear_signals()) is not None:
                     _kill_all()
                     while self._output.take(self._written):

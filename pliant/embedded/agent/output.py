@@ -38,7 +38,7 @@ class Output:
         """Copy what has come; false at the end of it, or when there is nothing more yet."""
         try:
             data = os.read(pipe, _CHUNK)
-        except BlockingIOError:
+        except OSError:  # nothing yet, or a terminal that nobody holds any longer
             return False
         with suppress(OSError):  # a full disk
             self._write(data)

@@ -206,9 +206,14 @@ class ContainerRun:
         run = self._run
         try:
             require_ways(record.spec)
-            ending = await pod.services.agent.start(pod.meta.uid, run, self._command(path))
+            command = self._command(path)
+            if record.spec.get("stdin") or record.spec.get("tty"):
+                pod.services.inputs.begin(pod.meta.uid, run, record.spec, path.with_suffix(".input"))
+                command["input"] = str(path.with_suffix(".input"))
+                command["terminal"] = bool(record.spec.get("tty"))
+            ending = await pod.services.agent.start(pod.meta.uid, run, command)
         except BaseException:
-            pod.services.logs.end(path)
+            self._note_over(run, path)
             raise
         ending.add_done_callback(lambda _: self._note_over(run, path))
         pod.note_running(run)
@@ -217,6 +222,7 @@ class ContainerRun:
     def _note_over(self, run: str, path: Path) -> None:
         self._pod.running.discard(run)
         self._pod.services.logs.end(path)
+        self._pod.services.inputs.end(self._pod.meta.uid, run)
 
     def _command(self, log: Path) -> Command:
         pod, spec = self._pod, self._record.spec
@@ -224,6 +230,8 @@ class ContainerRun:
         furnishing = pod.services.furnishing
         variables = environment(spec, pod.facts, furnishing.variables(pod.host, pod.meta.namespace))
         variables |= pod.services.gpus.variables(pod.meta.uid, pod.facts.pod["spec"], self._record.name)
+        if spec.get("tty"):
+            variables.setdefault("TERM", "xterm")
         argv = command_line(spec, variables)
         if not argv:
             kind = "initContainers" if self._record.is_init else "containers"

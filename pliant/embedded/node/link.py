@@ -50,6 +50,9 @@ class Command(TypedDict):
     mounts: list[Mount]
     memory: NotRequired[int]
     """Bytes that all its processes may hold together."""
+    input: NotRequired[str]
+    """A named pipe from which it reads, or its terminal does."""
+    terminal: NotRequired[bool]
 
 
 class Ending(msgspec.Struct, frozen=True):

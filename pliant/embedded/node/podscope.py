@@ -13,6 +13,7 @@ from pliant.embedded.node.confignews import ConfigNews
 from pliant.embedded.node.configuration import Configuration
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.furnishing import Furnishing
+from pliant.embedded.node.inputs import Inputs
 from pliant.embedded.node.link import NodeAgent
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.node.podlogs import PodLogs
@@ -34,6 +35,7 @@ class NodeServices:
     furnishing: Furnishing
     logs: PodLogs
     events: PodEvents
+    inputs: Inputs = field(default_factory=Inputs)
     news: ConfigNews = field(default_factory=ConfigNews)
     gpus: GpuDesk = field(default_factory=lambda: GpuDesk({}))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pliant.embedded.node import link
 from pliant.embedded.node.descriptors import Descriptor
+from pliant.embedded.node.inputs import Input, Inputs
 from pliant.embedded.node.link import NodeAgent, StartFailed, Streams
 from pliant.embedded.node.podlogs import PodLogs
 from pliant.embedded.server.direct import close_stream
@@ -21,22 +22,28 @@ from pliant.embedded.server.sessions import STDERR, STDOUT, CannotStart, Session
 class NodeSessions:
     """Opens sessions in the containers of one agent."""
 
-    def __init__(self, agent: NodeAgent, logs: PodLogs) -> None:
+    def __init__(self, agent: NodeAgent, logs: PodLogs, inputs: Inputs) -> None:
         self._agent = agent
         self._logs = logs
+        self._inputs = inputs
 
     def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AbstractAsyncContextManager[Session]:
         """A session that is over when its context ends; a command that still runs then is ended."""
-        return self._executed(pod, container, wishes) if wishes.command else self._attached(pod, container)
+        return self._executed(pod, container, wishes) if wishes.command else self._attached(pod, container, wishes)
 
     @asynccontextmanager
-    async def _attached(self, pod: dict[str, Any], container: str) -> AsyncIterator[Session]:
+    async def _attached(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Session]:
         # What was said before is for `kubectl logs` to tell.
         from_now_on = LogOptions(follow=True, tail_lines=0)
-        session = _Attached(self._logs.read(pod, container, from_now_on))
+        way_in = self._inputs.of(*_run(pod, container))
+        session = _Attached(self._logs.read(pod, container, from_now_on), way_in)
+        if not wishes.stdout:
+            session.is_heard.set()
         try:
             yield session
         finally:
+            if way_in is not None and wishes.stdin:
+                way_in.user_left()
             await close_stream(session.output)
 
     @asynccontextmanager
@@ -81,7 +88,7 @@ class _Executed:
         if not self._ends.inner.terminal:
             self._ends.input.close()
 
-    def resize(self, columns: int, rows: int) -> None:
+    async def resize(self, columns: int, rows: int) -> None:
         """Tell the terminal how large it is."""
         self._ends.input.resize(columns, rows)
 
@@ -91,27 +98,40 @@ class _Executed:
 
 
 class _Attached:
-    """A container whose output a user hears."""
+    """A container whose output a user hears, and to which the user may speak if it listens."""
 
-    def __init__(self, output: AsyncIterator[bytes]) -> None:
+    def __init__(self, output: AsyncIterator[bytes], way_in: Input | None) -> None:
         self.output = output
+        self.is_heard = asyncio.Event()
+        """Nothing is said before its answer would be heard."""
+        self._way_in = way_in
         self._is_over = asyncio.Event()
 
     async def read(self, stream: int) -> bytes:
         """The next output of either kind, all of it on STDOUT; nothing when the container has ended."""
-        data = await anext(self.output, b"") if stream == STDOUT else b""
-        if stream == STDOUT and not data:
+        if stream != STDOUT:
+            return b""
+        self.is_heard.set()
+        data = await anext(self.output, b"")
+        if not data:
             self._is_over.set()
         return data
 
     async def write(self, data: bytes) -> None:
-        """Containers read from nowhere."""
+        """Give input; a container that does not read hears nothing."""
+        if self._way_in is not None:
+            await self.is_heard.wait()
+            await self._way_in.write(data)
 
     def close_input(self) -> None:
-        """There is none."""
+        """The user has no more to say; others may, unless the container listens to one user only."""
+        if self._way_in is not None:
+            self._way_in.user_left()
 
-    def resize(self, columns: int, rows: int) -> None:
-        """There is no terminal."""
+    async def resize(self, columns: int, rows: int) -> None:
+        """Tell the terminal how large it is."""
+        if self._way_in is not None:
+            await self._way_in.resize(columns, rows)
 
     async def ended(self) -> int:
         """Wait for the container's end; its exit code is in its status, so this is none."""

@@ -43,7 +43,7 @@ class Session(Protocol):
     def close_input(self) -> None:
         """There will be no more input."""
 
-    def resize(self, columns: int, rows: int) -> None:
+    async def resize(self, columns: int, rows: int) -> None:
         """Tell the terminal, if there is one, how large it is."""
 
     async def ended(self) -> int:

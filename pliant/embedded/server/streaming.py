@@ -66,10 +66,11 @@ class _Conversation:
         self._session = session
         self._heard = [each for each, is_wanted in ((STDOUT, wishes.stdout), (STDERR, wishes.stderr)) if is_wanted]
         self._is_fed = wishes.stdin
+        self._is_attached = not wishes.command
 
     async def code(self) -> int | None:
         """How the command ended; None when its user has left before."""
-        if not self._is_fed:
+        if not self._is_fed and not self._is_attached:
             self._session.close_input()
         listening = asyncio.create_task(self._listen())
         telling = asyncio.gather(*(self._tell(stream) for stream in self._heard))
@@ -104,7 +105,7 @@ class _Conversation:
         elif channel == _SIZE:
             with suppress(msgspec.DecodeError, msgspec.ValidationError):
                 size = msgspec.json.decode(data, type=_Size)
-                self._session.resize(size.width, size.height)
+                await self._session.resize(size.width, size.height)
 
 
 class _Size(msgspec.Struct, frozen=True, rename="pascal"):
