@@ -152,8 +152,8 @@ def group_text(line: GroupLine, name_width: int) -> Text:
         "  ",
         (f"{line.phase:<10}", PHASE_COLOURS.get(line.phase, "yellow")),
         f"  {line.count}",
-        (f"  {_progress_text(line)}" if line.progress else "", "cyan"),
         (f"  {restarts}" if restarts else "", "yellow"),
+        (f"  {_progress_text(line)}" if line.progress else "", "cyan"),
         (f"  {message}" if message else "", "dim"),
     )
 
