@@ -16,7 +16,7 @@ from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import PodView
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.objects import Node
-from pliant.kube.resources import NODES
+from pliant.kube.resources import NODES, PODS
 from pliant.kube.transport import STRATEGIC_PATCH
 
 BEAT = 2.0
@@ -74,6 +74,7 @@ class Heartbeats:
                 if is_here != self._is_here[name]:
                     self._is_here[name] = is_here
                     await self._tell(name, is_here=is_here)
+                    await self._speak_for_pods(name, is_here=is_here)
             await self._pause()
 
     async def _agent_answers(self) -> bool:
@@ -128,6 +129,23 @@ class Heartbeats:
             await patiently(partial(show, services.clock.now()))
         except (NotFound, Conflict, Invalid) as refusal:
             log.info("node not shown", extra={"node": name, "because": str(refusal)})
+
+    async def _speak_for_pods(self, name: str, *, is_here: bool) -> None:
+        """Tell that the pods of a lost node are not ready, so that nobody is led to them, until it is back."""
+        if is_here:
+            self._kubelet.repeat(name)
+            return
+        now = timestamp(self._services.clock.now())
+        condition = {"type": "Ready", "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
+        for pod in [each for each in self._pods() if each.spec.node_name == name and each.is_ready]:
+            meta = pod.metadata
+            patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+            write = partial(self._services.client.patch, PODS, meta.namespace, meta.name, patch)
+            try:
+                await patiently(partial(write, content_type=STRATEGIC_PATCH, subresource="status"))
+            except (NotFound, Conflict, Invalid):
+                continue  # it is gone
+            await self._services.events.warn(meta, "NodeNotReady", "Node is not ready")
 
     async def _tell(self, name: str, *, is_here: bool) -> None:
         condition = readiness(timestamp(self._services.clock.now()), is_here=is_here)

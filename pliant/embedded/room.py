@@ -91,7 +91,7 @@ class Room:
         ]
 
     def _used_without(self, pod: PodView, node: str, without: Iterable[Tenant]) -> Counter[str]:
-        """What is taken of a node when some have left, with all that is kept for pods that matter as much or more."""
+        """What is taken of a node when some have left, and what is kept for pods that matter as much."""
         used = self._used[node].copy()
         for tenant in without:
             used.subtract(tenant.needs)

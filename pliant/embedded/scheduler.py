@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from pliant.embedded.patience import patiently
 from pliant.embedded.preemption import Way, is_being_made, way_for
 from pliant.embedded.room import Room, Tenant, needs
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.embedded.views import PodView
+from pliant.embedded.views import PodMeta, PodView
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
@@ -176,10 +177,17 @@ class Scheduler:
     async def _clear(self, pod: PodView, way: Way, problem: str) -> None:
         """Ask those in the way to leave."""
         await self._refuse(pod, problem)
+        await self._nominate(pod.metadata, way.node)
         for each in way.victims:
             meta = each.pod.metadata
             await self._events.tell(meta, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {way.node}")
             await take_away(self._client, meta, *_PREEMPTED, self._clock.now())
+
+    async def _nominate(self, pod: PodMeta, node: str) -> None:
+        """Show where room is being made for a pod."""
+        patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
+        with suppress(NotFound, Conflict, Invalid):
+            await self._client.patch(PODS, pod.namespace, pod.name, patch, subresource="status")
 
     async def _refuse(self, pod: PodView, message: str) -> None:
         """Say once that a pod has to wait, and say it again only for another reason."""

@@ -82,6 +82,7 @@ async def test_as_few_as_possible_make_way_and_the_least_important() -> None:
         await places.pod("big", gpus=1)
         await places.pod("small", gpus=1)
         assert not await places.pod("high", gpus=1, priorityClassName="high")
+        assert (await places.client.get(PODS, "default", "high"))["status"]["nominatedNodeName"] == "n"
         (gone,) = await leaving(places, "middle", "big", "small")
         assert gone in ("big", "small")
         conditions = (await places.client.get(PODS, "default", gone))["status"]["conditions"]

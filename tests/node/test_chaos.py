@@ -42,6 +42,13 @@ async def until_ready(cluster: Running, name: str, status: str) -> None:
                 return
 
 
+def is_ready(pod: dict[str, Any]) -> bool:
+    """Whether a pod is told to be ready."""
+    return any(
+        each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ())
+    )
+
+
 async def stands_still(clock: Path) -> None:
     """Wait until a file has not changed for a while."""
     seen = ""
@@ -69,7 +76,9 @@ async def test_a_killed_node_is_silent_until_it_is_healed(tmp_path: Path) -> Non
         await stands_still(clock)
         await until_ready(cluster, "node-1", "Unknown")
         await until_ready(cluster, "node-0", "True")
-        assert all(is_running(pod) for pod in (await cluster.client.list(PODS, "default")).items)
+        for name in ("never", "always"):
+            pod = await cluster.until(name, lambda pod: not is_ready(pod))
+            assert is_running(pod)
         await cluster.sh("late", "true", nodeName="node-1")
         await strike(cluster, "node-1", None)
         await until_ready(cluster, "node-1", "True")
@@ -113,7 +122,7 @@ async def test_processes_of_a_paused_node_stand_still_and_go_on(tmp_path: Path) 
         await strike(cluster, "node-0", None)
         await goes_on(clock)
         await until_ready(cluster, "node-0", "True")
-        after = await cluster.client.get(PODS, "default", "a")
+        after = await cluster.until("a", is_ready)
         assert state(after) == state(before)
         await cluster.client.delete(PODS, "default", "a")
         await cluster.until_gone("a")
@@ -140,6 +149,8 @@ async def test_nobody_is_blamed_for_standing_still(tmp_path: Path) -> None:
 
 async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> None:
     async with running(tmp_path, nodes=2) as cluster:
+        await cluster.sh("before", "exec sleep 60")
+        await cluster.until("before", is_ready)
         agents = descendants(os.getpid())
         for process in agents:
             os.kill(process, signal.SIGSTOP)
@@ -151,7 +162,8 @@ async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> 
                 os.kill(process, signal.SIGCONT)
         for node in ("node-0", "node-1"):
             await until_ready(cluster, node, "True")
-        assert await cluster.ran("a", "echo up") == "up"
+        await cluster.until("before", is_ready)
+        assert await cluster.ran("after", "echo up") == "up"
 
 
 @pytest.mark.parametrize("how", [None, KILLED])

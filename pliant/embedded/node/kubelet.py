@@ -101,6 +101,12 @@ class Kubelet:
         for pod in present.values():
             self.pod_changed(None, pod)
 
+    def repeat(self, node: str) -> None:
+        """Tell anew how the pods of a node are: others spoke for them while it was not heard."""
+        for life in self._on(node):
+            if not life.is_over:
+                self._own(life.run.scope.report.repeat())
+
     def _silenced(self, node: str) -> list[_Life]:
         self._silent.add(node)
         for life in self._on(node):

@@ -76,6 +76,11 @@ class StatusReport:
             if each.ended is None:
                 each.note_end(now, Ending(137), _UNKNOWN, "the pod was stopped before the container had run")
 
+    async def repeat(self) -> None:
+        """Say all of it again: somebody else has had a say meanwhile."""
+        self._written = {}
+        await self.publish()
+
     async def publish(self, *, even_held: bool = False) -> None:
         """Bring the object up to date."""
         if (self._held > 0 and not even_held) or not self.audible.is_set():
