@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from pliant.embedded.network.egress import proxy_variables
+from pliant.embedded.network.gateway import PORTS
 from pliant.embedded.network.routes import Egress
 from pliant.kube.resources import SERVICES
 from tests.node.running import Running, running
+
+Answers = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 FETCH = "curl -sS -m 10 {options} http://{host}:{port}/file 2>&1 || true"
 PYTHON = (
@@ -69,6 +72,26 @@ async def test_the_proxy_leads_into_the_cluster_too(tmp_path: Path) -> None:
         assert await cluster.ran("asker", script) == "found"
         told = await _fetched(cluster, "lost", "http://nobody/")
         assert told == "502 there is no nobody in this cluster, or nobody behind it is ready"
+
+
+async def test_a_program_that_knows_no_proxy_reaches_well_known_ports_outside(tmp_path: Path) -> None:
+    direct = (
+        "import socket, sys, time; began = time.monotonic()\n"
+        "try: s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)\n"
+        "except OSError as problem: print(problem.strerror, time.monotonic() - began < 1)\n"
+        "else: s.sendall(b'GET /direct HTTP/1.1\\r\\n\\r\\n'); print(s.makefile().read().splitlines()[-1])"
+    )
+    async with _served(_outside_address(), *PORTS) as (host, port), running(tmp_path) as cluster:
+        for name, number, network in (("known", port, False), ("other", 4444, False), ("node", port, True)):
+            command = ["python3", "-c", direct, host, str(number)]
+            await cluster.pod(name, [{"name": "main", "command": command}], hostNetwork=network)
+            await cluster.finished(name)
+        told = [(await cluster.output(name)).strip() for name in ("known", "other", "node")]
+        assert told == ["data of /direct", "Connection refused True", "data of /direct"]
+        metadata = "import socket; s = socket.create_connection(('169.254.169.254', 80), 5); s.recv(9)"
+        await cluster.pod("curious", [{"name": "main", "command": ["python3", "-c", metadata]}])
+        await cluster.finished("curious")
+        assert "ConnectionResetError" in await cluster.output("curious")
 
 
 async def test_a_machine_behind_a_proxy_lets_its_pods_out_through_it(
@@ -135,8 +158,8 @@ def _outside_address() -> str:
 
 
 @asynccontextmanager
-async def _served(address: str) -> AsyncIterator[tuple[str, int]]:
-    """A web server of this machine that says which path it was asked for."""
+async def _served(address: str, *ports: int) -> AsyncIterator[tuple[str, int]]:
+    """A web server of this machine, at one of some ports, that says which path it was asked for."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path = (await reader.readuntil(b"\r\n\r\n")).split()[1]
@@ -144,6 +167,12 @@ async def _served(address: str) -> AsyncIterator[tuple[str, int]]:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         writer.close()
 
-    server = await asyncio.start_server(answer, address, 0)
-    async with server:
+    async with await _started(answer, address, [each for each in ports if each > 1023] or [0]) as server:
         yield address, server.sockets[0].getsockname()[1]
+
+
+async def _started(answer: Answers, address: str, ports: Sequence[int]) -> asyncio.Server:
+    for port in ports:
+        with suppress(OSError):
+            return await asyncio.start_server(answer, address, port)
+    raise AssertionError(f"every port of {ports} is taken")

@@ -71,10 +71,13 @@ class Netlink:
         self._ask(_NEWROUTE, _CREATE | _EXCL, body + _attribute(_RTA_GATEWAY, socket.inet_aton(gateway)))
 
     def add_local_range(self, network: str, prefix: int) -> None:
-        """Take every address of a range for this machine's own, so that anything may listen at any of them."""
-        table_local, proto_boot, scope_host, local = 255, 3, 254, 2
+        """Take every address of a range for this machine's own, so that anything may listen at any of them.
+
+        Routes that say more precisely where an address is come first.
+        """
+        table_main, proto_boot, scope_host, local = 254, 3, 254, 2
         body = struct.pack(
-            "=BBBBBBBBI", socket.AF_INET, prefix, 0, 0, table_local, proto_boot, scope_host, local, 0
+            "=BBBBBBBBI", socket.AF_INET, prefix, 0, 0, table_main, proto_boot, scope_host, local, 0
         )
         body += _attribute(_RTA_DESTINATION, socket.inet_aton(network)) + _number(_RTA_OUTPUT, LOOPBACK)
         self._ask(_NEWROUTE, _CREATE | _EXCL, body)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.netlink import LOOPBACK, Netlink
@@ -14,7 +16,9 @@ PREFIX = 16
 SERVICES = ("10.96.0.0", 16)
 """Addresses at which the parent may listen, so that they lead on to pods."""
 _HARDWARE = bytes.fromhex("0a580a580001")
-_BRIDGE, _FIRST, _LAST = 0x0A580001, 0x0A580002, 0x0A58FFFE
+_BRIDGE, _FIRST, _LAST = 0x0A580001, 0x0A580002, 0x0A58FFFD
+_OUTSIDE = "10.88.255.254"
+_EVERYWHERE = ("0.0.0.0", 0)  # noqa: S104 - a route, not a listener
 _OUTER_END = 2
 _SHARED = (("net", syscalls.NEW_NETWORK), ("uts", syscalls.NEW_HOSTNAME), ("ipc", syscalls.NEW_IPC))
 _WITHOUT_NETWORK = _SHARED[1:]
@@ -48,6 +52,7 @@ class Network:
         self._next = _FIRST
         self._taken: set[int] = set()
         self._ports = 0
+        self._outside: tuple[int, int] | None = None
 
     @classmethod
     def made(cls, memory: str) -> Network:
@@ -92,6 +97,34 @@ class Network:
         self._taken.discard(int.from_bytes(socket.inet_aton(sandbox.address), "big"))
         sandbox.close()
 
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Stand, for the length of a block, where connections to all other addresses arrive.
+
+        Everything that is sent to no pod and no service ends there, and is refused where nobody listens.
+        """
+        if self._outside is None:
+            self._outside = self._made_outside()
+        syscalls.setns(*self._outside)
+        try:
+            yield
+        finally:
+            syscalls.setns(*self._home[0])
+
+    def _made_outside(self) -> tuple[int, int]:
+        sandbox = Sandbox(_OUTSIDE, f"{self._memory}/outside")
+        inner = self._unshare(sandbox, "outside", _SHARED)
+        try:
+            self._connect(sandbox, inner)
+            inner.add_local_range(*_EVERYWHERE)
+        finally:
+            inner.close()
+        self._link.add_default_route(_OUTSIDE)
+        syscalls.setns(*sandbox.namespaces[0])
+        _set("icmp_echo_ignore_all", "1")
+        syscalls.setns(*self._home[0])
+        return sandbox.namespaces[0]
+
     def _unshare(self, sandbox: Sandbox, hostname: str, kinds: Kinds) -> Netlink:
         syscalls.unshare(sum(kind for _, kind in kinds))
         try:
@@ -111,7 +144,8 @@ class Network:
         inner.set_up(LOOPBACK)
         inner.add_address(_OUTER_END, sandbox.address, PREFIX)
         inner.set_up(_OUTER_END)
-        inner.add_default_route(GATEWAY)
+        if sandbox.address != _OUTSIDE:
+            inner.add_default_route(GATEWAY)
         self._link.set_up(socket.if_nametoindex(name))
 
     def _free_address(self) -> int:

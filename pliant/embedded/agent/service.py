@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from pliant.embedded.agent.container import spawn
@@ -183,7 +183,8 @@ class Service:
         return None
 
     def _open(self, request: Message) -> Message:
-        with opened(request["kind"], request["address"], request["port"]) as sock:
+        standing = self._network.outside() if request["outside"] else nullcontext()
+        with standing, opened(request["kind"], request["address"], request["port"]) as sock:
             socket.send_fds(self._handover, [str(request["id"]).encode()], [sock.fileno()])
         return {}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from dataclasses import dataclass
-from socket import socket
+from socket import SO_LINGER, SOL_SOCKET, socket
 
 _CHUNK = 1 << 16
 
@@ -23,7 +24,10 @@ class Stream:
         return cls(reader, writer)
 
     def abort(self) -> None:
-        """Break the connection off; the other side is told at once."""
+        """Break the connection off, as a program does that has died: the other side is told at once."""
+        sock = self.writer.get_extra_info("socket")
+        if sock is not None and sock.fileno() >= 0:
+            sock.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 

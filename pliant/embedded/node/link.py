@@ -181,11 +181,17 @@ class NodeAgent:
         """Kill what still runs in a pod and take its namespaces away."""
         await self._channel.ask("remove", pod=pod)
 
-    async def open_socket(self, kind: str, address: str = "", port: int = 0) -> socket.socket:
-        """A `stream` or `datagram` socket of the pods' network; it listens where an address is given."""
+    async def open_socket(
+        self, kind: str, address: str = "", port: int = 0, *, outside: bool = False
+    ) -> socket.socket:
+        """A `stream` or `datagram` socket of the pods' network; it listens where an address is given.
+
+        One that stands `outside` hears what pods send to addresses that are neither pods nor services.
+        """
         number = self._channel.next_number()
         try:
-            await self._channel.ask("open", number=number, kind=kind, address=address, port=port)
+            place = {"kind": kind, "address": address, "port": port, "outside": outside}
+            await self._channel.ask("open", number=number, **place)
         except StartFailed as problem:
             where = f" at {address}:{port}" if address else ""
             raise OSError(f"no socket could be opened{where}: {problem}") from problem

@@ -1,0 +1,86 @@
+"""The way out for programs that know no proxy: connections to well-known ports of addresses outside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from pliant.embedded.network.connections import Connections
+from pliant.embedded.network.joining import Stream, joined
+from pliant.embedded.network.routes import Refused, Routes
+from pliant.embedded.node.link import NodeAgent
+
+PORTS = (
+    *(
+        22,
+        80,
+        443,
+        465,
+        587,
+        873,
+        990,
+        993,
+        1433,
+        1521,
+        2181,
+        3000,
+        3128,
+        3306,
+        4000,
+        4317,
+        4318,
+        5000,
+        5001,
+        5432,
+    ),
+    *(5672, 6379, 6443, 7687, 8000, 8001, 8080, 8081, 8086, 8088, 8123, 8443, 8883, 8888, 9000, 9042, 9090, 9092),
+    *(9200, 9418, 11211, 11434, 27017, 50051),
+)
+"""Where servers usually are: web, shells, databases, queues, caches, mail, registries.
+
+A listener hears one port of all addresses, and all ports would be too many."""
+_ANYWHERE = "0.0.0.0"  # noqa: S104 - in a network of its own, where every address is outside
+
+log = logging.getLogger(__name__)
+
+
+class Gateway:
+    """Takes connections that pods make to addresses outside, and makes them on their behalf."""
+
+    def __init__(self, routes: Routes) -> None:
+        self._routes = routes
+        self._connections = Connections()
+
+    @classmethod
+    @asynccontextmanager
+    async def serving(cls, agent: NodeAgent, routes: Routes) -> AsyncIterator[Gateway]:
+        """A gateway for all pods; where it cannot be made they still have the proxy."""
+        gateway = cls(routes)
+        servers = []
+        try:
+            for port in PORTS:
+                listener = await agent.open_socket("stream", _ANYWHERE, port, outside=True)
+                servers.append(await asyncio.start_server(gateway.lead, sock=listener))
+        except OSError as problem:
+            log.warning("no gateway", extra={"because": str(problem)})
+        try:
+            yield gateway
+        finally:
+            for server in servers:
+                server.close()
+            await gateway._connections.end()
+
+    async def lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Lead one connection on to where it was meant to go."""
+        here = Stream(reader, writer)
+        address, port = writer.get_extra_info("sockname")
+        with self._connections.noted(), suppress(OSError):
+            try:
+                there = await self._routes.connected(address, port, writer.get_extra_info("peername")[0])
+            except Refused as refusal:
+                log.info("connection refused", extra={"to": f"{address}:{port}", "because": str(refusal)})
+                here.abort()
+                return
+            await joined(here, there)
