@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from socket import socket
 
 from pliant.embedded.network.connections import Connections
 from pliant.embedded.network.joining import Stream, joined
@@ -58,13 +59,12 @@ class Gateway:
     async def serving(cls, agent: NodeAgent, routes: Routes) -> AsyncIterator[Gateway]:
         """A gateway for all pods; where it cannot be made they still have the proxy."""
         gateway = cls(routes)
-        servers = []
-        try:
-            for port in PORTS:
-                listener = await agent.open_socket("stream", _ANYWHERE, port, outside=True)
-                servers.append(await asyncio.start_server(gateway.lead, sock=listener))
-        except OSError as problem:
-            log.warning("no gateway", extra={"because": str(problem)})
+        opening = (agent.open_socket("stream", _ANYWHERE, port, outside=True) for port in PORTS)
+        opened = await asyncio.gather(*opening, return_exceptions=True)
+        if problems := [each for each in opened if isinstance(each, BaseException)]:
+            log.warning("no way out for programs that know no proxy", extra={"because": str(problems[0])})
+        listeners = [each for each in opened if isinstance(each, socket)]
+        servers = [await asyncio.start_server(gateway.lead, sock=each) for each in listeners]
         try:
             yield gateway
         finally:
