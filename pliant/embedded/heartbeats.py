@@ -10,6 +10,7 @@ from functools import partial
 from pliant.embedded.chaos import KILLED, OUTAGE, PAUSED
 from pliant.embedded.machines import present, readiness
 from pliant.embedded.node.kubelet import Kubelet
+from pliant.embedded.node.link import AgentLost
 from pliant.embedded.node.podscope import NodeServices
 from pliant.embedded.patience import patiently
 from pliant.embedded.server.lifecycle import timestamp
@@ -81,7 +82,7 @@ class Heartbeats:
         try:
             async with asyncio.timeout(BEAT):
                 await self._services.agent.ping()
-        except TimeoutError:
+        except (TimeoutError, AgentLost):
             return False
         return True
 

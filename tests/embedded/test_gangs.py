@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pliant.embedded.gangs import COSCHEDULING, VOLCANO
 from pliant.kube.resources import NODES, PODS, Resource
@@ -38,6 +42,11 @@ async def member(places: Places, of: str, number: int, dialect: Resource = COSCH
 async def seats(places: Places, of: str, number: int) -> list[str]:
     """The nodes of a group's pods, in turn."""
     return [await places.of(f"{of}-{index}") for index in range(number)]
+
+
+def gang_of_pod(name: str) -> str:
+    """The gang that a pod of these tests belongs to."""
+    return name.partition("-")[0]
 
 
 async def phase(places: Places, name: str, dialect: Resource) -> Any:
@@ -114,6 +123,46 @@ async def test_members_that_do_not_fit_side_by_side_are_packed() -> None:
         for number, gpus in enumerate((2, 2, 4)):
             await member(places, "h", number, gpus=gpus)
         assert "" not in await seats(places, "h", 3)
+
+
+@given(
+    gpus=st.lists(st.integers(0, 4), min_size=1, max_size=3),
+    gangs=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), min_size=1, max_size=4),
+    order=st.randoms(use_true_random=False),
+)
+@settings(max_examples=25, deadline=None)
+def test_no_gang_is_ever_half_placed_and_each_that_fits_has_its_turn(
+    gpus: list[int], gangs: list[tuple[int, int]], order: random.Random
+) -> None:
+    """Gangs of so many, and some more who may join; their pods come in any order."""
+    least = {f"g{number}": size for number, (size, _) in enumerate(gangs)}
+    pods = [(f"g{number}", member) for number, (size, more) in enumerate(gangs) for member in range(size + more)]
+    order.shuffle(pods)
+
+    async def seated(places: Places) -> list[str]:
+        listing = await places.client.list(PODS, "default")
+        return [raw["metadata"]["name"] for raw in listing.items if raw["spec"].get("nodeName")]
+
+    async def story() -> None:
+        async with placing() as places:
+            for number, count in enumerate(gpus):
+                await places.node(f"n{number}", gpus=count)
+            for name, size in least.items():
+                await group(places, name, size)
+            for name, number in pods:
+                await member(places, name, number)
+                counts = Counter(map(gang_of_pod, await seated(places)))
+                assert all(count >= least[gang] for gang, count in counts.items())
+            had_a_turn: set[str] = set()
+            while names := await seated(places):
+                assert len(names) <= sum(gpus)
+                had_a_turn |= set(map(gang_of_pod, names))
+                for name in names:
+                    await places.client.delete(PODS, "default", name, grace=0)
+                await quiet()
+            assert had_a_turn >= {name for name, size in least.items() if size <= sum(gpus)}
+
+    on_virtual_time(story)()
 
 
 @on_virtual_time
