@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from pliant.embedded.amounts import Amount
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.patience import patiently
+from pliant.embedded.server.claimrules import PROTECTION
+from pliant.embedded.views import FINISHED, PodView
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
-from pliant.kube.resources import CLAIMS
+from pliant.kube.resources import CLAIMS, PODS
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -51,19 +54,33 @@ class Claims:
         self._furnishing = furnishing
         self._unbound: asyncio.Queue[ClaimView] = asyncio.Queue()
         self._gone: asyncio.Queue[str] = asyncio.Queue()
+        self._leaving: dict[str, ClaimView] = {}
+        """Claims that are to go as soon as no pod uses them."""
+        self._look_again = asyncio.Event()
 
     def claim_changed(self, old: ClaimView | None, new: ClaimView | None) -> None:
         """Take in what became of a claim."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._gone.put_nowait(old.metadata.uid)
-        if new is not None and new.status.phase != "Bound" and new.metadata.deletion_timestamp is None:
+        if new is None:
+            self._leaving.pop(old.metadata.uid if old is not None else "", None)
+        elif new.metadata.deletion_timestamp is not None:
+            self._leaving[new.metadata.uid] = new
+            self._look_again.set()
+        elif new.status.phase != "Bound":
             self._unbound.put_nowait(new)
+
+    def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
+        """Hear of pods that use nothing any longer."""
+        if self._leaving and (new is None or new.is_finished):
+            self._look_again.set()
 
     async def run(self) -> None:
         """Work until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._bind_all())
             tasks.create_task(self._clear_all())
+            tasks.create_task(self._let_go_all())
 
     async def _bind_all(self) -> None:
         while True:
@@ -90,3 +107,27 @@ class Claims:
         while True:
             uid = await self._gone.get()
             await asyncio.to_thread(self._furnishing.forget_claim, uid)
+
+    async def _let_go_all(self) -> None:
+        while True:
+            await self._look_again.wait()
+            self._look_again.clear()
+            for claim in list(self._leaving.values()):
+                with suppress(NotFound, Conflict, Invalid):
+                    await self._let_go(claim.metadata)
+
+    async def _let_go(self, claim: ObjectMeta) -> None:
+        """Take the protection off a claim that no pod uses."""
+        pods = await patiently(partial(self._client.list, PODS, claim.namespace))
+        if any(_uses(pod, claim.name) for pod in pods.items):
+            return
+        present = await patiently(partial(self._client.get, CLAIMS, claim.namespace, claim.name))
+        kept = [each for each in present["metadata"].get("finalizers") or () if each != PROTECTION]
+        patch = {"metadata": {"uid": claim.uid, "finalizers": kept}}
+        await patiently(partial(self._client.patch, CLAIMS, claim.namespace, claim.name, patch))
+
+
+def _uses(pod: dict[str, Any], claim: str) -> bool:
+    volumes = pod["spec"].get("volumes") or ()
+    is_named = any((each.get("persistentVolumeClaim") or {}).get("claimName") == claim for each in volumes)
+    return is_named and (pod.get("status") or {}).get("phase") not in FINISHED

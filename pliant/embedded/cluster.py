@@ -156,10 +156,10 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
     await register(client, nodes, services.agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
-    of_pods = (names.pod_changed, kubelet.pod_changed, scheduler.pod_changed, evictions.pod_changed)
     claims = Claims(client, services.furnishing)
+    hearing = (names, kubelet, scheduler, evictions, claims)
     health = GpuHealth(client, clock, services.gpus)
-    pods = Informer(client, PODS, PodView, on_change=_all(*of_pods))
+    pods = Informer(client, PODS, PodView, on_change=_all(*(each.pod_changed for each in hearing)))
     beats = Heartbeats(services, kubelet, nodes, pods.store.all)
     watching = (scheduler, marks, evictions, health, beats)
     others: tuple[Informer[Any], ...] = (

@@ -18,6 +18,7 @@ from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.comparison import Conversation
 from tests.controlplane.exchange import SPACE
 from tests.controlplane.kinds import about_kinds
+from tests.controlplane.lives import about_lives
 from tests.controlplane.verbs import about_verbs
 
 pytestmark = pytest.mark.real
@@ -65,7 +66,7 @@ async def differences(real: Transport, embedded: Transport) -> dict[str, tuple[o
         await install_crds(KubeClient(transport))
     there, here = Conversation(real), Conversation(embedded)
     found = {}
-    for exchange in (*about_verbs(), *about_kinds()):
+    for exchange in (*about_verbs(), *about_kinds(), *about_lives()):
         answers = await there.answer(exchange), await here.answer(exchange)
         if answers[0] != answers[1]:
             found[exchange.title] = answers

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pliant.errors import Invalid
+from pliant.errors import Invalid, NotFound
 from pliant.kube.resources import CLAIMS, PODS
-from tests.node.running import Running, eventually, running
+from tests.node.running import Running, eventually, is_running, running
 
 MOUNTS: dict[str, Any] = {"volumeMounts": [{"name": "kept", "mountPath": "/kept"}]}
 VOLUMES = [{"name": "kept", "persistentVolumeClaim": {"claimName": "data"}}]
@@ -59,6 +59,22 @@ async def test_a_claim_that_is_deleted_takes_its_files_along(cluster: Running, t
     await _claim(cluster)
     await _run(cluster, "b", "ls /kept")
     assert await cluster.output("b") == ""
+
+
+async def test_a_claim_stays_as_long_as_a_pod_uses_it(cluster: Running, tmp_path: Path) -> None:
+    await _claim(cluster)
+    await _pod(cluster, "a", "echo here > /kept/box; sleep 60")
+    await cluster.until("a", is_running)
+    leaving = await cluster.client.delete(CLAIMS, "default", "data")
+    assert leaving["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+    await asyncio.sleep(0.2)
+    await cluster.client.get(CLAIMS, "default", "data")
+    await cluster.client.delete(PODS, "default", "a")
+    await cluster.until_gone("a")
+    claims = tmp_path / "cluster" / "claims"
+    await eventually(lambda: not list(claims.iterdir()), what="its folder is gone")
+    with pytest.raises(NotFound):
+        await cluster.client.get(CLAIMS, "default", "data")
 
 
 async def test_a_claim_may_be_read_only_for_a_pod(cluster: Running) -> None:

@@ -136,6 +136,11 @@ CLAIM: Final = (
     _column("Capacity", _claimed_storage, "How much there is."),
     _column("Access Modes", _access_modes, "Who may use it, and how."),
     _column("StorageClass", lambda claim, now: _part(claim, "spec").get("storageClassName", ""), "Its class."),
+    _column(
+        "VolumeAttributesClass",
+        lambda claim, now: _part(claim, "spec").get("volumeAttributesClassName") or "<unset>",
+        "Its class of attributes.",
+    ),
     AGE,
     _column("VolumeMode", lambda claim, now: _part(claim, "spec").get("volumeMode", ""), "Its form.", wide=True),
 )

@@ -22,6 +22,8 @@ _PROBE: Final[dict[str, dict[str, Any]]] = {
     "httpGet.scheme": {"default": "HTTP", "enum": ["HTTP", "HTTPS"]},
 }
 
+_REQUEST: Final = ("httpGet.path", "httpGet.scheme")
+
 _CONTAINER: Final[dict[str, dict[str, Any]]] = {
     "name": _LABEL,
     "env": _MAY_REPEAT,
@@ -39,6 +41,7 @@ _CONTAINER: Final[dict[str, dict[str, Any]]] = {
         for probe in ("livenessProbe", "readinessProbe", "startupProbe")
         for path, keywords in _PROBE.items()
     },
+    **{f"lifecycle.{hook}.{path}": _PROBE[path] for hook in ("postStart", "preStop") for path in _REQUEST},
 }
 
 
@@ -52,13 +55,7 @@ def _of_each_container() -> dict[str, dict[str, Any]]:
 
 RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "PersistentVolumeClaim": {
-        "spec": {"required": ["accessModes", "resources"]},
-        "spec.accessModes": {"minItems": 1},
-        "spec.accessModes[]": {"enum": ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]},
-        "spec.resources": {"required": ["requests"]},
-        "spec.resources.requests": {"required": ["storage"]},
-        "spec.volumeMode": {"default": "Filesystem", "enum": ["Filesystem", "Block"]},
-        "status": {"default": {"phase": "Pending"}},
+        "spec.volumeMode": {"default": "Filesystem", "enum": ["Block", "Filesystem"]},
     },
     "Pod": {
         "spec.dnsPolicy": {

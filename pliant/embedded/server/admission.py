@@ -12,6 +12,7 @@ from pliant.embedded.catalog.crdrules import complete_crd, crd_problems
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.addresses import NETWORK, Addresses
+from pliant.embedded.server.claimrules import CLAIMS, claim_problems, complete_claim
 from pliant.embedded.server.eventrules import event_problems
 from pliant.embedded.server.lifecycle import FOREGROUND, ORPHAN
 from pliant.embedded.server.podrules import complete_pod, pod_problems
@@ -33,6 +34,7 @@ class Admission:
         self._completing: dict[str, Completes] = {
             "/pods": complete_pod,
             "/secrets": _complete_secret,
+            CLAIMS: complete_claim,
             "/namespaces": _complete_namespace,
             "/services": self._complete_service,
             CLASSES: complete_class,
@@ -43,6 +45,7 @@ class Admission:
             "/secrets": _kept_data_problems,
             "/configmaps": _kept_data_problems,
             "/events": event_problems,
+            CLAIMS: claim_problems,
             "/services": self._service_problems,
             CLASSES: class_problems,
             CRDS: crd_problems,

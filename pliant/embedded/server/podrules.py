@@ -7,6 +7,7 @@ from typing import Any
 from pliant.embedded.amounts import amount
 from pliant.embedded.schema import Problem, Reason, copied
 from pliant.embedded.server.affinityrules import affinity_problems
+from pliant.embedded.server.checkrules import check_problems
 from pliant.embedded.storage.records import Object
 
 _UNITS = ("cpu", "memory")
@@ -42,7 +43,7 @@ def pod_problems(pod: Object, old: Object | None) -> list[Problem]:
     if not pod["spec"].get("containers"):
         return [Problem("spec.containers", Reason.REQUIRED.cause, Reason.REQUIRED.words)]
     spec = pod["spec"]
-    rules = (_repeated_names, _unknown_volumes, _limits_exceeded, affinity_problems)
+    rules = (_repeated_names, _unknown_volumes, _limits_exceeded, affinity_problems, check_problems)
     return [problem for rule in rules for problem in rule(spec)]
 
 
