@@ -162,7 +162,7 @@ def _first_causes(seen: Evidence, job: Job) -> Iterator[Sentence]:
         yield Sentence(
             text=f"{start}{pod.group}-{pod.index} {manner_of(pod.exit)} "
             f"(pod {pod.name} on {pod.node or 'no node'}{container}, attempt {pod.attempt}{when})."
-            + (f" {meaning[0].upper()}{meaning[1:]}." if meaning else ""),
+            + (f" {meaning[0].upper()}{meaning[1:]}{'' if meaning.endswith('?') else '.'}" if meaning else ""),
             quoted=seen.tails.get(pod.name, ()),
         )
 
