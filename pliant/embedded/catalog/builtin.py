@@ -62,7 +62,13 @@ def builtin_kinds() -> tuple[Kind, ...]:
             selectable_fields=_POD_FIELDS,
         ),
         _core("Secret", "secrets", columns.SECRET, selectable_fields=("type",)),
-        _core("ServiceAccount", "serviceaccounts", columns.SERVICE_ACCOUNT, short_names=("sa",)),
+        _core(
+            "ServiceAccount",
+            "serviceaccounts",
+            columns.SERVICE_ACCOUNT,
+            short_names=("sa",),
+            subresources=("token",),
+        ),
         _core(
             "Service",
             "services",

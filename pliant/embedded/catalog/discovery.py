@@ -16,6 +16,7 @@ _SUBRESOURCE_VERBS: Final = {
     "exec": ("create", "get"),
     "finalize": ("update",),
     "log": ("get",),
+    "token": ("create",),
 }
 _SUBRESOURCE_KINDS: Final = {
     "attach": ("", "v1", "PodAttachOptions"),
@@ -23,6 +24,7 @@ _SUBRESOURCE_KINDS: Final = {
     "eviction": ("policy", "v1", "Eviction"),
     "exec": ("", "v1", "PodExecOptions"),
     "scale": ("autoscaling", "v1", "Scale"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
 
 

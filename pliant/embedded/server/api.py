@@ -20,6 +20,7 @@ from pliant.embedded.server.lifecycle import NAMESPACES
 from pliant.embedded.server.logs import LogSource
 from pliant.embedded.server.refusals import not_allowed, senseless
 from pliant.embedded.server.reviews import USER, review
+from pliant.embedded.server.tokenrequests import request_token
 from pliant.embedded.server.tokens import Tokens, User
 from pliant.embedded.server.watches import open_watch
 from pliant.embedded.server.writes import Writer
@@ -29,7 +30,7 @@ from pliant.errors import ApiError
 from pliant.kube.transport import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
-_SPECIAL = frozenset({"log", "binding", "scale", "exec", "attach", "eviction"})
+_SPECIAL = frozenset({"log", "binding", "scale", "exec", "attach", "eviction", "token"})
 FIRST_NAMESPACES = ("default", "kube-public", "kube-system")
 
 
@@ -158,6 +159,8 @@ class ApiServer:
                 return await scale.write_scale(self._writer, call)
             case "eviction", "POST":
                 return await eviction.evict(self.store, call, self._clock)
+            case "token", "POST":
+                return request_token(self.store.visible, call, self.tokens, self._clock)
             case "exec" | "attach", _:
                 raise senseless("Upgrade request required")
             case _:

@@ -52,6 +52,7 @@ _DELETE_OPTIONS = {
 _VERSIONS = {
     "Eviction": ("policy/v1",),
     "PriorityClass": ("scheduling.k8s.io/v1",),
+    "TokenRequest": ("authentication.k8s.io/v1",),
     "DeleteOptions": ("v1", "policy/v1", "meta.k8s.io/v1"),
 }
 """The versions in which a kind is sent, where that is not `v1` alone."""
@@ -79,6 +80,20 @@ _KINDS: dict[str, dict[int, _Field]] = {
         5: _Field("preemptionPolicy", "text"),
     },
     "DeleteOptions": _DELETE_OPTIONS,
+    "TokenRequest": {
+        1: _METADATA,
+        2: _Field(
+            "spec",
+            {
+                1: _Field("audiences", "texts"),
+                3: _Field(
+                    "boundObjectRef",
+                    {1: _Field("kind", "text"), 2: _Field("apiVersion", "text"), 3: _Field("name", "text")},
+                ),
+                4: _Field("expirationSeconds", "number"),
+            },
+        ),
+    },
     "Eviction": {1: _METADATA, 2: _Field("deleteOptions", _DELETE_OPTIONS)},
 }
 

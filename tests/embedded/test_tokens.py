@@ -1,0 +1,66 @@
+"""Tokens are given on request, for a while, to speak for a service account that is there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.embedded.serving import Served, serving
+
+PATH = "/api/v1/namespaces/default/serviceaccounts/{}/token"
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    async with serving() as server:
+        yield server
+
+
+def wish(**spec: Any) -> dict[str, Any]:
+    return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+
+
+async def test_a_token_speaks_for_its_account_until_its_time_is_over(served: Served) -> None:
+    reply, answer = await served.call("POST", PATH.format("default"), wish(expirationSeconds=600))
+    assert (reply.status, answer["status"]["expirationTimestamp"]) == (201, "2030-01-01T00:10:00Z")
+    token = answer["status"]["token"]
+    user = served.api.tokens.user(token)
+    assert user is not None
+    assert user["username"] == "system:serviceaccount:default:default"
+    served.clock.advance(600)
+    assert served.api.tokens.user(token) is None
+
+
+async def test_a_token_may_be_bound_to_a_pod(served: Served) -> None:
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": "worker-0", "uid": "u"}
+    _, answer = await served.call("POST", PATH.format("default"), wish(boundObjectRef=bound))
+    user = served.api.tokens.user(answer["status"]["token"])
+    assert user is not None
+    assert user["extra"] == {
+        "authentication.kubernetes.io/pod-name": ["worker-0"],
+        "authentication.kubernetes.io/pod-uid": ["u"],
+    }
+    assert answer["spec"]["expirationSeconds"] == 3600
+
+
+@pytest.mark.parametrize(
+    ("account", "body", "status", "words"),
+    [
+        ("nobody", wish(), 404, 'serviceaccounts "nobody" not found'),
+        ("default", wish(expirationSeconds=10), 422, "may not specify a duration less than 10 minutes"),
+        ("default", {"kind": "Pod", "apiVersion": "v1"}, 400, "must be a TokenRequest"),
+    ],
+)
+async def test_what_cannot_be_given_is_refused(
+    served: Served, account: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    reply, answer = await served.call("POST", PATH.format(account), body)
+    assert reply.status == status
+    assert words in answer["message"]
+
+
+async def test_a_token_is_not_read_back(served: Served) -> None:
+    reply, _ = await served.call("GET", PATH.format("default"))
+    assert reply.status == 405
