@@ -17,6 +17,7 @@ from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.comparison import Conversation
 from tests.controlplane.exchange import SPACE
+from tests.controlplane.importance import about_importance
 from tests.controlplane.kinds import about_kinds
 from tests.controlplane.lives import about_lives
 from tests.controlplane.verbs import about_verbs
@@ -30,7 +31,6 @@ KNOWN = {
     "merge a wrong type": "we name the field, the real one repeats the whole object",
     "merge an unknown field": "we name the field (400), the real one repeats the whole object (422)",
     "replace another's uid": "the real one speaks of its storage",
-    "apply": "server-side apply is not served",
     "watch from nonsense": "the real one says 500 where the client is at fault; we say 400",
     "delete by a wrong uid": "the real one says the kind where it elsewhere says the resource",
     "delete by an old version": "as above",
@@ -66,7 +66,7 @@ async def differences(real: Transport, embedded: Transport) -> dict[str, tuple[o
         await install_crds(KubeClient(transport))
     there, here = Conversation(real), Conversation(embedded)
     found = {}
-    for exchange in (*about_verbs(), *about_kinds(), *about_lives()):
+    for exchange in (*about_verbs(), *about_kinds(), *about_importance(), *about_lives()):
         answers = await there.answer(exchange), await here.answer(exchange)
         if answers[0] != answers[1]:
             found[exchange.title] = answers

@@ -1,13 +1,16 @@
-"""A container that holds more memory than it may is killed, and that is told."""
+"""Containers stay within their limits: of memory or they are killed, of CPUs because they see no others."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pliant.embedded.node.cpus import CpuDesk
 from tests.node.running import Pod, Running, running, state
 
 GROW = """
@@ -78,6 +81,30 @@ async def test_a_container_that_is_killed_for_its_memory_may_try_again(cluster: 
     await _pod(cluster, ["python3", "-c", GROW, "300"], restartPolicy="OnFailure")
     pod = await cluster.until("a", lambda pod: "terminated" in _last(pod))
     assert _last(pod)["terminated"]["reason"] == "OOMKilled"
+
+
+async def test_a_container_runs_on_as_many_cpus_as_its_limit_needs(cluster: Running) -> None:
+    ask = ["python3", "-c", "import os; print(len(os.sched_getaffinity(0)))"]
+    for name, limits in (("a", {"cpu": "500m"}), ("b", {"cpu": "1000"}), ("c", {})):
+        resources = {"limits": limits, "requests": {"cpu": "100m"}}
+        await cluster.pod(name, [{"name": "main", "command": ask, "resources": resources}])
+        await cluster.finished(name)
+    seen = [int(await cluster.output(name)) for name in ("a", "b", "c")]
+    everything = len(os.sched_getaffinity(0))
+    assert seen == [1, everything, everything]
+
+
+def test_cpus_are_shared_out_evenly_and_given_back() -> None:
+    desk = CpuDesk([0, 1, 2, 3])
+    assert desk.take("a", Fraction(2)) == [0, 1]
+    assert desk.take("b", Fraction(1, 2)) == [2]
+    assert desk.take("c", Fraction(3, 2)) == [2, 3]
+    assert desk.take("d", Fraction(4)) == [], "all of them"
+    assert desk.take("e", Fraction(0)) == [], "no limit"
+    desk.give_back("a")
+    desk.give_back("a")
+    desk.give_back("e")
+    assert desk.take("f", Fraction(2)) == [0, 1]
 
 
 async def _ended(cluster: Running, *words: str, script: str = "", command: list[str] | None = None) -> Pod:

@@ -40,6 +40,8 @@ class Command(Program):
     mounts: list[Mount]
     memory: NotRequired[int]
     """Bytes that all its processes may hold together."""
+    cpus: NotRequired[list[int]]
+    """Those that it may run on, when not all."""
     input: NotRequired[str]
     """A named pipe from which it reads, or its terminal does."""
     terminal: NotRequired[bool]
@@ -74,6 +76,8 @@ def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stag
             syscalls.setns(namespace, kind)
         syscalls.unshare(syscalls.NEW_MOUNTS)
         close_all_but(reports)
+        if command.get("cpus"):
+            os.sched_setaffinity(0, command["cpus"])
         output = Output(command["log"], command.get("log_size", FILE_SIZE))
         has_terminal = command.get("terminal", False)
         wiring = Wiring.laid(command.get("input"), has_terminal=has_terminal)

@@ -223,6 +223,7 @@ class ContainerRun:
         self._pod.running.discard(run)
         self._pod.services.logs.end(path)
         self._pod.services.inputs.end(self._pod.meta.uid, run)
+        self._pod.services.cpus.give_back((self._pod.meta.uid, run))
 
     def _command(self, log: Path) -> Command:
         pod, spec = self._pod, self._record.spec
@@ -236,13 +237,15 @@ class ContainerRun:
         if not argv:
             kind = "initContainers" if self._record.is_init else "containers"
             raise Unusable(f"images are not run here: set `command` of container {spec['name']!r} in spec.{kind}")
+        limits = (spec.get("resources") or {}).get("limits") or {}
         return Command(
             argv=argv,
             env=variables,
             folder=str(spec.get("workingDir") or furnishing.workspace),
             log=str(log),
             mounts=[*furnishing.mounts(spec, pod.meta, pod.laid, variables), mount_of(spec, note_beside(log))],
-            memory=math.ceil(amount((spec.get("resources") or {}).get("limits", {}).get("memory") or 0)),
+            memory=math.ceil(amount(limits.get("memory") or 0)),
+            cpus=pod.services.cpus.take((pod.meta.uid, self._run), amount(limits.get("cpu") or 0)),
         )
 
 

@@ -50,6 +50,8 @@ class Command(TypedDict):
     mounts: list[Mount]
     memory: NotRequired[int]
     """Bytes that all its processes may hold together."""
+    cpus: NotRequired[list[int]]
+    """Those that it may run on, when not all."""
     input: NotRequired[str]
     """A named pipe from which it reads, or its terminal does."""
     terminal: NotRequired[bool]
@@ -182,15 +184,16 @@ class NodeAgent:
         await self._channel.ask("remove", pod=pod)
 
     async def open_socket(
-        self, kind: str, address: str = "", port: int = 0, *, outside: bool = False
+        self, kind: str, address: str = "", port: int = 0, *, outside: bool = False, pod: str = ""
     ) -> socket.socket:
         """A `stream` or `datagram` socket of the pods' network; it listens where an address is given.
 
-        One that stands `outside` hears what pods send to addresses that are neither pods nor services.
+        One that stands `outside` hears what pods send to addresses that are neither pods nor services; one in a
+        `pod` has that one's own network, loopback included.
         """
         number = self._channel.next_number()
         try:
-            place = {"kind": kind, "address": address, "port": port, "outside": outside}
+            place = {"kind": kind, "address": address, "port": port, "outside": outside, "pod": pod}
             await self._channel.ask("open", number=number, **place)
         except StartFailed as problem:
             where = f" at {address}:{port}" if address else ""
@@ -200,9 +203,9 @@ class NodeAgent:
             raise
         return self._arrivals.take(number)
 
-    async def connected(self, address: str, port: int) -> socket.socket:
-        """A connection to a pod."""
-        sock = await self.open_socket("stream")
+    async def connected(self, address: str, port: int, *, pod: str = "") -> socket.socket:
+        """A connection to a pod, or to an address that only a pod itself can reach."""
+        sock = await self.open_socket("stream", pod=pod)
         try:
             await asyncio.get_running_loop().sock_connect(sock, (address, port))
         except BaseException:

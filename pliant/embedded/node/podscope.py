@@ -11,6 +11,7 @@ from typing import Any
 from pliant.embedded.gpus import GpuDesk
 from pliant.embedded.node.confignews import ConfigNews
 from pliant.embedded.node.configuration import Configuration
+from pliant.embedded.node.cpus import CpuDesk
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inputs import Inputs
@@ -36,6 +37,7 @@ class NodeServices:
     logs: PodLogs
     events: PodEvents
     inputs: Inputs = field(default_factory=Inputs)
+    cpus: CpuDesk = field(default_factory=CpuDesk)
     news: ConfigNews = field(default_factory=ConfigNews)
     gpus: GpuDesk = field(default_factory=lambda: GpuDesk({}))
 
