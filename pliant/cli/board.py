@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pliant.cli.progress import Progress, reported
-from pliant.cli.room import lack_of
+from pliant.cli.room import lack_of, shortage
 from pliant.controllers.observe import Members, observe
 from pliant.engine.roster import Place, Roster, Standing, call_the_roll
 from pliant.engine.sizing import sized
@@ -93,6 +93,13 @@ class Board:
     def put_nodes(self, nodes: Sequence[Node]) -> None:
         """Note which nodes there are; they do not change during a run."""
         self._nodes = nodes
+
+    def shortages(self) -> Iterator[str]:
+        """What jobs want more of than there is, though each of their members would fit."""
+        for job in self._jobs.values():
+            is_hopeless = any(lack_of(group.template, self._nodes) for group in job.groups)
+            if not is_hopeless and (lack := shortage(job.groups, self._nodes)):
+                yield f"{job.key.name}: {lack}"
 
     def put_job(self, job: Job) -> None:
         """Note how a job is now."""

@@ -116,6 +116,8 @@ class Session:
             group = raw["apiVersion"].partition("/")[0]
             self._take_job(FRONTENDS[group, raw["kind"]], raw)
         self._view.expect(self._board.speakers())
+        for lack in self._board.shortages():
+            self._view.note(f"! {lack}")
 
     async def _end(self) -> list[Stuck]:
         """Wait for the end of every job; members that can never start end the wait too."""

@@ -10,8 +10,8 @@ from typing import TextIO
 from pliant.cli.style import Style
 
 GAP = "   "
-NARROWEST = 12
-"""Characters that a column which is shortened keeps at least."""
+NARROWEST = 6
+"""Characters of which there must be room for a column that is shortened; or else it is left out."""
 
 PHASE_COLOURS = {
     "Running": "32",
@@ -81,9 +81,10 @@ class Table:
     def _line(self, cells: Sequence[str], *, is_coloured: bool = False) -> str:
         *first, last = cells
         used = sum(self._widths[:-1]) + len(GAP) * len(first)
-        room = max(self._width - used, NARROWEST) if self._width else 0
         parts = [self._cell(cell, width, is_coloured) for cell, width in zip(first, self._widths, strict=False)]
-        return GAP.join([*parts, shortened(last, room)]).rstrip()
+        if self._width and self._width - used < NARROWEST:
+            return GAP.join(parts).rstrip()  # so little of it would tell nothing
+        return GAP.join([*parts, shortened(last, self._width - used if self._width else 0)]).rstrip()
 
     def _cell(self, cell: str, width: int, is_coloured: bool) -> str:
         colour = PHASE_COLOURS.get(cell) if is_coloured else None

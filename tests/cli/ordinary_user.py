@@ -38,6 +38,9 @@ class OrdinaryUser:
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Found in the environment of every process this user started, directly or not."""
 
+    more: dict[str, str] = field(default_factory=dict)
+    """Variables beside those that everybody has."""
+
     def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
         """Start `pliant` with these arguments."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
@@ -66,6 +69,7 @@ class OrdinaryUser:
             "LANG": "C.UTF-8",
             "PYTHONPATH": os.pathsep.join(packages),
             "PLIANT_TEST_MARK": self.mark,
+            **self.more,
         }
 
     def processes(self) -> list[str]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import fcntl
 import json
 import os
 import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
+import sys
 import tempfile
+import termios
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -264,3 +270,26 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
         assert "worker has spent 2 of 9 restarts" in why
     finally:
         user.run("down", "--purge")
+
+
+def test_a_terminal_gets_colours_and_lines_that_fit_unless_it_wants_none(shared: OrdinaryUser) -> None:
+    for wish, has_colour in (("", True), ("1", False)):
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+        coloured = dataclasses.replace(shared, more={"NO_COLOR": wish, "TERM": "xterm"})
+        with coloured.start("get", stdout=theirs) as process:
+            os.close(theirs)
+            finished(process)
+        shown = os.read(ours, 65536).decode()
+        os.close(ours)
+        assert ("\x1b[" in shown) is has_colour
+        assert max(len(re.sub(r"\x1b\[[\d;]*m", "", line)) for line in shown.splitlines()) <= 60
+
+
+def test_help_is_there_at_once() -> None:
+    took = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-m", "pliant", "--help"], check=True, capture_output=True)
+        took.append(time.monotonic() - began)
+    assert min(took) < 0.15

@@ -190,6 +190,19 @@ def test_a_member_that_no_node_could_hold_is_hopeless_and_told_what_to_do() -> N
     )
 
 
+def test_members_that_fit_alone_but_not_together_are_told_of_before_they_wait() -> None:
+    asked = {"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "1500m"}}}]}}
+    board = board_with(make_job(replace(make_group(size=3), template=asked)))
+    board.put_nodes([node("2"), node("2")])
+    [told] = board.shortages()
+    assert told.startswith("demo: its members want 4.5 cpu together, and the nodes have 4: some have to wait")
+    assert told.endswith("make room with --nodes or --node-cpu")
+    board.put_nodes([node("2"), node("2"), node("2")])
+    assert list(board.shortages()) == []
+    board.put_nodes([node("1")])
+    assert list(board.shortages()) == []  # no node holds even one: that is told otherwise
+
+
 def node(cpu: str) -> Node:
     return Node(metadata=ObjectMeta(name="n"), status=NodeStatus(allocatable={"cpu": cpu, "pods": "10"}))
 

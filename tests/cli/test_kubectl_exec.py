@@ -8,11 +8,13 @@ import pty
 import re
 import select
 import shutil
+import socket
 import struct
 import subprocess
 import tempfile
 import termios
 import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,6 +171,47 @@ def test_a_shell_of_its_own_pod(kubectl: Kubectl) -> None:
         terminal.types("stty size; echo $TERM; exit 4\n", until=r"40 120\s+xterm\s")
         assert terminal.ended() == 4
     assert "shell" not in kubectl("get", "pods", "-o", "name")[0]
+
+
+SERVER = """
+import http.server
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.reply(b"hello from " + self.path.encode())
+    def do_POST(self): self.reply(self.rfile.read(int(self.headers["Content-Length"])))
+    def reply(self, body):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Answer).serve_forever()
+"""
+
+
+def test_a_port_of_a_pod_is_reached_from_here(kubectl: Kubectl) -> None:
+    run = ("run", "web", "--image=none", "--restart=Never", "--command", "--", "python3", "-uc", SERVER)
+    kubectl(*run)
+    kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=10s")
+    kubectl("exec", "web", "--", "sh", "-c", "until curl -s localhost:8080 >/dev/null; do sleep 0.1; done")
+    process = kubectl.start(
+        "port-forward", "pod/web", ":8080", ":9", stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline().decode() + process.stdout.readline().decode()
+        port, dead = re.findall(r"127.0.0.1:(\d+) -> (?:8080|9)\n", said)
+        content = os.urandom(5_000_000)
+        for _ in range(3):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/x", timeout=PATIENCE) as answer:
+                assert answer.read() == b"hello from /x"
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", content, PATIENCE) as answer:
+                assert answer.read() == content
+        with pytest.raises(OSError, match="."), socket.create_connection(("127.0.0.1", int(dead))) as connection:
+            connection.settimeout(PATIENCE)
+            if not connection.recv(1):
+                raise OSError("closed")
+    finally:
+        process.kill()
+        _, err = process.communicate()
+    assert b"Connection refused" in err
 
 
 def eventually_gone(kubectl: Kubectl, pattern: str) -> None:
