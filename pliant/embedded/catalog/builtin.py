@@ -95,7 +95,6 @@ def builtin_kinds() -> tuple[Kind, ...]:
             columns.PRIORITY_CLASS,
             namespaced=False,
             short_names=("pc",),
-            has_generation=True,
         ),
         *gang_kinds(),
         _builtin(

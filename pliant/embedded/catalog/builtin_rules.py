@@ -9,6 +9,7 @@ from pliant.embedded.schema.metadata import DNS_LABEL
 _PORT: Final = {"minimum": 1, "maximum": 65535}
 _PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
 _LABEL: Final = {"pattern": f"^{DNS_LABEL.pattern.pattern}$", "maxLength": DNS_LABEL.longest}
+_PREEMPTION: Final = {"enum": ["Never", "PreemptLowerPriority"]}
 _MAY_REPEAT: Final = {"x-kubernetes-list-type": "atomic"}
 """A list Kubernetes merges by key and yet lets repeat."""
 
@@ -63,6 +64,7 @@ RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
             "enum": ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
         },
         "spec.enableServiceLinks": {"default": True},
+        "spec.preemptionPolicy": _PREEMPTION,
         "spec.restartPolicy": {"default": "Always", "enum": ["Always", "OnFailure", "Never"]},
         "spec.schedulerName": {"default": "default-scheduler"},
         "spec.securityContext": {"default": {}},
@@ -81,6 +83,7 @@ RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
     },
     "Namespace": {"spec": {"default": {"finalizers": ["kubernetes"]}}, "status": {"default": {"phase": "Active"}}},
     "Secret": {"type": {"default": "Opaque"}},
+    "PriorityClass": {"preemptionPolicy": _PREEMPTION},
     "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
     "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
 }

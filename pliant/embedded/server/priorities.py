@@ -15,7 +15,7 @@ _HIGHEST = 1_000_000_000
 _SYSTEM = "system-"
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Known without an object, as every cluster has them."""
-_NEVER_CHANGE = ("value", "preemptionPolicy")
+_POLITE_TO_EQUALS = "PreemptLowerPriority"
 
 
 def settle_priority(transaction: Transaction, kind: Kind, pod: Object) -> None:
@@ -34,26 +34,30 @@ def settle_priority(transaction: Transaction, kind: Kind, pod: Object) -> None:
             f"priority admission controller computed {value} from the given PriorityClass name"
         )
         raise forbidden(kind, name, why)
+    policy = found.get("preemptionPolicy") or _POLITE_TO_EQUALS
+    if spec.get("preemptionPolicy") not in (None, policy):
+        why = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise forbidden(kind, name, why)
     spec["priority"] = value
     if found["metadata"]["name"]:
         spec["priorityClassName"] = found["metadata"]["name"]
-    spec.setdefault("preemptionPolicy", found.get("preemptionPolicy") or "PreemptLowerPriority")
+    spec["preemptionPolicy"] = policy
 
 
 def complete_class(obj: Object, old: Object | None) -> None:
     """Fill in what a PriorityClass leaves open."""
-    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    obj.setdefault("preemptionPolicy", _POLITE_TO_EQUALS)
+    obj["metadata"].setdefault("generation", 1)
 
 
 def class_problems(obj: Object, old: Object | None) -> list[Problem]:
     """A class may not change its mind, nor be more important than the cluster itself."""
     name, value = obj["metadata"]["name"], obj.get("value", 0)
     if old is not None:
-        return [
-            Problem.of(field, Reason.INVALID, obj.get(field), "field is immutable")
-            for field in _NEVER_CHANGE
-            if obj.get(field) != old.get(field)
-        ]
+        return _changes(obj, old)
     if name.startswith(_SYSTEM):
         why = "Forbidden: priority class names with 'system-' prefix are reserved for system use only"
         return [Problem("metadata.name", Reason.FORBIDDEN.cause, why)]
@@ -61,6 +65,17 @@ def class_problems(obj: Object, old: Object | None) -> list[Problem]:
         why = f"Forbidden: maximum allowed value of a user defined priority is {_HIGHEST}"
         return [Problem("value", Reason.FORBIDDEN.cause, why)]
     return []
+
+
+def _changes(obj: Object, old: Object) -> list[Problem]:
+    problems = []
+    if obj.get("value") != old.get("value"):
+        why = "Forbidden: may not be changed in an update."
+        problems.append(Problem("value", Reason.FORBIDDEN.cause, why))
+    if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
+        policy = obj.get("preemptionPolicy")
+        problems.append(Problem.of("preemptionPolicy", Reason.INVALID, policy, "field is immutable"))
+    return problems
 
 
 def _class_of(transaction: Transaction, name: str) -> Object | None:
