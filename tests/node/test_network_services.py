@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import resource
@@ -99,6 +100,24 @@ async def test_a_service_carries_many_connections_and_forgets_them(tmp_path: Pat
         before = _open_files()
         assert await _python(cluster, "asker", CROWD) == "300"
         await eventually(lambda: _open_files() <= before + 2, what="all are closed")
+
+
+async def test_a_cluster_with_open_connections_ends_in_good_time(tmp_path: Path) -> None:
+    hold = (
+        "import socket, time\n"
+        "led = socket.create_connection(('web', 80), 5); led.send(b'x'); led.recv(1)\n"
+        "asked = socket.create_connection(('10.88.0.1', 3128), 5)\n"
+        "asked.send(b'CONNECT web:80 HTTP/1.1\\r\\n\\r\\n'); asked.recv(99)\n"
+        "idle = socket.create_connection(('10.88.0.1', 3128), 5)\n"
+        "named = socket.create_connection(('10.88.0.1', 53), 5); print('held', flush=True); time.sleep(60)"
+    )
+    async with asyncio.timeout(30), running(tmp_path) as cluster:
+        await _service(cluster)
+        await _backend(cluster, "a", MIRROR)
+        await cluster.pod("holder", [{"name": "main", "command": ["python3", "-c", hold]}])
+        await cluster.until_said("holder", "held")
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 10
 
 
 async def test_sockets_for_which_there_is_no_room_are_refused_and_the_rest_goes_on(data: Path) -> None:

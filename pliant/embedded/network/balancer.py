@@ -91,7 +91,7 @@ class Balancer:
 
     async def _lead(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         here = Stream(reader, writer)
-        with self._connections.noted():
+        with self._connections.noted(writer):
             there = await self._connected(place)
             if there is None:
                 here.abort()

@@ -15,8 +15,8 @@ class Connections:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @contextmanager
-    def noted(self) -> Iterator[None]:
-        """Count the present task among them for as long as the block runs."""
+    def noted(self, writer: asyncio.StreamWriter) -> Iterator[None]:
+        """Count the present task among them for as long as the block runs; then its connection is closed."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -24,6 +24,7 @@ class Connections:
             yield
         finally:
             self._tasks.discard(task)
+            writer.close()
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Serve something in a task of its own."""

@@ -67,7 +67,10 @@ class DnsServer:
 
     async def converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the questions of one connection."""
-        with self._connections.noted(), suppress(OSError, asyncio.IncompleteReadError, TimeoutError, Unreadable):
+        with (
+            self._connections.noted(writer),
+            suppress(OSError, asyncio.IncompleteReadError, TimeoutError, Unreadable),
+        ):
             while True:
                 message = await asyncio.wait_for(_next_message(reader), _IDLE)
                 question = read_question(message)
@@ -78,7 +81,6 @@ class DnsServer:
                     reply = await self.asked_outside(message, question, by_stream=True)
                 writer.write(_LENGTH.pack(len(reply)) + reply)
                 await writer.drain()
-        writer.close()
 
     def _namespace_of(self, asker: str) -> str:
         pod = self._names.pod_at(asker)

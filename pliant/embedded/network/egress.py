@@ -55,12 +55,11 @@ class EgressProxy:
         """Serve one connection of a pod."""
         here = Stream(reader, writer)
         asker = writer.get_extra_info("peername")[0]
-        with self._connections.noted(), suppress(OSError, asyncio.IncompleteReadError):
+        with self._connections.noted(writer), suppress(OSError, asyncio.IncompleteReadError):
             try:
                 await self._serve(here, asker)
             except Refused as refusal:
                 await _refuse(writer, refusal)
-        writer.close()
 
     async def _serve(self, here: Stream, asker: str) -> None:
         method, target, headers = await _request(here.reader)

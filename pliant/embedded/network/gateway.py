@@ -76,7 +76,7 @@ class Gateway:
         """Lead one connection on to where it was meant to go."""
         here = Stream(reader, writer)
         address, port = writer.get_extra_info("sockname")
-        with self._connections.noted(), suppress(OSError):
+        with self._connections.noted(writer), suppress(OSError):
             try:
                 there = await self._routes.connected(address, port, writer.get_extra_info("peername")[0])
             except Refused as refusal:
