@@ -128,7 +128,7 @@ class EmbeddedCluster:
                 shown=config.mounts,
                 base=_base_variables(os.environ),
                 resolver=GATEWAY,
-                credentials=stack.enter_context(closing(Credentials(api.tokens.issue, identity.authority))),
+                credentials=stack.enter_context(closing(Credentials(api.tokens, identity.authority))),
             )
             client = KubeClient(transport)
             services = NodeServices(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -80,6 +82,21 @@ async def test_a_pod_that_wants_no_token_gets_none(tmp_path: Path) -> None:
         assert await cluster.ran("without", script, automountServiceAccountToken=False) == "nothing"
 
 
+async def test_a_volume_may_hold_a_token_for_somebody_else(tmp_path: Path) -> None:
+    token = {"path": "vault/token", "audience": "vault", "expirationSeconds": 600}
+    volume = {"name": "tokens", "projected": {"sources": [{"serviceAccountToken": token}]}}
+    mounts = [{"name": "tokens", "mountPath": "/run/tokens"}]
+    async with running(tmp_path) as cluster:
+        container = {"name": "main", "command": ["cat", "/run/tokens/vault/token"], "volumeMounts": mounts}
+        await cluster.pod("a", [container], volumes=[volume])
+        assert (await cluster.finished("a"))["status"]["phase"] == "Succeeded"
+        claims = json.loads(base64.urlsafe_b64decode((await cluster.output("a")).split(".")[1] + "=="))
+    assert (claims["aud"], claims["exp"] - claims["iat"]) == (["vault"], 600)
+    assert claims["sub"] == "system:serviceaccount:default:default"
+    tokens = Tokens(SystemClock())
+    assert tokens.user(tokens.issue(Account(namespace="a", name="b"), audience="vault")) is None
+
+
 def test_a_token_is_good_for_its_time_and_only_where_it_was_issued() -> None:
     clock = Later()
     tokens = Tokens(clock)
@@ -95,8 +112,8 @@ def test_a_token_is_good_for_its_time_and_only_where_it_was_issued() -> None:
 
 
 async def test_a_token_is_renewed_before_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "_RENEWED_AFTER", 0.01)
-    kept = Credentials(Tokens(SystemClock()).issue, b"authority")
+    monkeypatch.setattr(credentials, "_RENEWED_AFTER", 0.01 / 3600)
+    kept = Credentials(Tokens(SystemClock()), b"authority")
     pod: dict[str, Any] = {"metadata": {"name": "p", "namespace": "team", "uid": "u"}, "spec": {}}
     kept.lay_out(pod, tmp_path / "account")
     token = tmp_path / "account" / "token"

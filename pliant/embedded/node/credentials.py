@@ -1,58 +1,88 @@
-"""What a pod proves itself with to the API server: a token that is renewed in time, and whom to trust."""
+"""What a pod proves itself with to the API server: tokens that are renewed in time, and whom to trust."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pliant.embedded.server.tokens import LIFETIME, Account
+from pliant.embedded.node.environment import Unusable
+from pliant.embedded.server.tokens import AUDIENCE, LIFETIME, Account, Tokens
 
 PLACE = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where programs of a pod look for it."""
-_RENEWED_AFTER = LIFETIME.total_seconds() * 0.8
+_RENEWED_AFTER = 0.8
+"""The part of its lifetime after which a token is written anew."""
+
+Pod = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A token, and the file that holds it."""
+
+    account: Account
+    file: Path
+    lifetime: timedelta = LIFETIME
+    audience: str = AUDIENCE
 
 
 class Credentials:
-    """Writes a folder for each pod, and the token in it anew before its time is over."""
+    """Writes tokens for pods, and each of them anew before its time is over."""
 
-    def __init__(self, issue: Callable[[Account], str], authority: bytes) -> None:
-        self._issue = issue
+    def __init__(self, tokens: Tokens, authority: bytes) -> None:
+        self._tokens = tokens
         self._authority = authority
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[_Kept, asyncio.TimerHandle] = {}
 
-    def lay_out(self, pod: Mapping[str, Any], folder: Path) -> None:
-        """Write what a pod needs, unless it wants nothing of the kind."""
+    def lay_out(self, pod: Pod, folder: Path) -> None:
+        """Write what every pod has, unless it wants nothing of the kind."""
         if pod["spec"].get("automountServiceAccountToken") is False:
             return
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "ca.crt").write_bytes(self._authority)
         (folder / "namespace").write_text(pod["metadata"]["namespace"])
-        self._renew(account_of(pod), folder)
+        self._keep(_Kept(account=account_of(pod), file=folder / "token"))
+
+    def project(self, pod: Pod, folder: Path) -> None:
+        """Write the tokens that volumes of a pod are to hold; `folder` holds the volumes."""
+        for volume, wanted in _projected(pod):
+            kept = _Kept(
+                account=account_of(pod),
+                file=folder / volume / _inside(wanted["path"]),
+                lifetime=timedelta(seconds=wanted.get("expirationSeconds") or LIFETIME.total_seconds()),
+                audience=wanted.get("audience") or AUDIENCE,
+            )
+            kept.file.parent.mkdir(parents=True, exist_ok=True)
+            self._keep(kept)
 
     def forget(self, uid: str) -> None:
-        """Renew the token of a pod no more."""
-        if (timer := self._timers.pop(uid, None)) is not None:
-            timer.cancel()
+        """Renew the tokens of a pod no more."""
+        for kept in [each for each in self._timers if each.account.pod_uid == uid]:
+            self._timers.pop(kept).cancel()
 
     def close(self) -> None:
         """Renew nothing more."""
-        for uid in list(self._timers):
-            self.forget(uid)
+        for timer in self._timers.values():
+            timer.cancel()
 
-    def _renew(self, account: Account, folder: Path) -> None:
-        if not folder.exists():
+    def _keep(self, kept: _Kept) -> None:
+        if not kept.file.parent.exists():
             return
-        fresh = folder / ".token"
-        fresh.write_text(self._issue(account))
+        fresh = kept.file.with_name(".token")
+        fresh.write_text(self._tokens.issue(kept.account, kept.lifetime, kept.audience))
         fresh.chmod(0o600)
-        fresh.replace(folder / "token")  # a reader finds the old one or the new one, never half of it
-        loop = asyncio.get_running_loop()
-        self._timers[account.pod_uid] = loop.call_later(_RENEWED_AFTER, self._renew, account, folder)
+        fresh.replace(kept.file)  # a reader finds the old one or the new one, never half of it
+        pause = kept.lifetime.total_seconds() * _RENEWED_AFTER
+        if (before := self._timers.get(kept)) is not None:
+            before.cancel()
+        self._timers[kept] = asyncio.get_running_loop().call_later(pause, self._keep, kept)
 
 
-def account_of(pod: Mapping[str, Any]) -> Account:
+def account_of(pod: Pod) -> Account:
     """For whom a pod acts."""
     metadata = pod["metadata"]
     return Account(
@@ -61,3 +91,17 @@ def account_of(pod: Mapping[str, Any]) -> Account:
         pod=metadata["name"],
         pod_uid=metadata["uid"],
     )
+
+
+def _projected(pod: Pod) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Volume and wish for every token that a pod's volumes are to hold."""
+    for volume in pod["spec"].get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            if (wanted := source.get("serviceAccountToken")) is not None:
+                yield volume["name"], wanted
+
+
+def _inside(path: str) -> str:
+    if path.startswith("/") or ".." in PurePosixPath(path).parts:
+        raise Unusable(f"serviceAccountToken path {path!r} must be relative and must not contain '..'")
+    return path

@@ -51,7 +51,11 @@ class Furnishing:
 
     def lay_out(self, facts: PodFacts) -> dict[str, Laid]:
         """Make the pod's volumes."""
-        return volumes.lay_out(facts, self._ground(facts))
+        ground = self._ground(facts)
+        laid = volumes.lay_out(facts, ground)
+        if self.credentials is not None:
+            self.credentials.project(facts.pod, ground.folder)
+        return laid
 
     def refresh(self, facts: PodFacts) -> None:
         """Bring the configuration in the pod's volumes up to date."""

@@ -34,13 +34,14 @@ def request_token(visible: Shelves, call: Call, tokens: Tokens, clock: Clock) ->
     pod = bound.get("name", "") if bound.get("kind") == "Pod" else ""
     account = Account(namespace=call.namespace, name=call.name, pod=pod, pod_uid=bound.get("uid", ""))
     lifetime = timedelta(seconds=seconds)
+    audiences = spec.get("audiences") or [AUDIENCE]
     answer = {
         "kind": "TokenRequest",
         "apiVersion": _VERSION,
         "metadata": {"name": call.name, "namespace": call.namespace, "creationTimestamp": timestamp(clock.now())},
-        "spec": {**spec, "audiences": spec.get("audiences") or [AUDIENCE], "expirationSeconds": seconds},
+        "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
         "status": {
-            "token": tokens.issue(account, lifetime),
+            "token": tokens.issue(account, lifetime, audiences[0]),
             "expirationTimestamp": timestamp(clock.now() + lifetime),
         },
     }

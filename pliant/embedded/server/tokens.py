@@ -45,14 +45,14 @@ class Tokens:
         self._clock = clock
         self._key = secrets.token_bytes(32)
 
-    def issue(self, account: Account, lifetime: timedelta = LIFETIME) -> str:
-        """A token that speaks for an account until its time is over."""
+    def issue(self, account: Account, lifetime: timedelta = LIFETIME, audience: str = AUDIENCE) -> str:
+        """A token that speaks for an account, to those it is meant for, until its time is over."""
         now = self._clock.now()
         about: dict[str, Any] = {"namespace": account.namespace, "serviceaccount": {"name": account.name}}
         if account.pod:
             about["pod"] = {"name": account.pod, "uid": account.pod_uid}
         claims = {
-            "aud": [AUDIENCE],
+            "aud": [audience],
             "exp": _seconds(now + lifetime),
             "iat": _seconds(now),
             "iss": AUDIENCE,
@@ -65,12 +65,12 @@ class Tokens:
         return f"{signed}.{self._signature(signed)}"
 
     def user(self, token: str) -> User | None:
-        """Whom a token speaks for; None when it is none of ours, or its time is over."""
+        """Whom a token speaks for; None when it is none of ours, for somebody else, or its time is over."""
         signed, _, signature = token.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signature(signed).encode()):
             return None
         claims = _decoded(signed.partition(".")[2])
-        if claims is None or claims["exp"] <= _seconds(self._clock.now()):
+        if claims is None or AUDIENCE not in claims["aud"] or claims["exp"] <= _seconds(self._clock.now()):
             return None
         namespace, pod = claims["kubernetes.io"]["namespace"], claims["kubernetes.io"].get("pod")
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
