@@ -10,7 +10,6 @@ from functools import partial
 from pliant.embedded.chaos import KILLED, OUTAGE, PAUSED
 from pliant.embedded.machines import present, readiness
 from pliant.embedded.node.kubelet import Kubelet
-from pliant.embedded.node.link import AgentLost
 from pliant.embedded.node.podscope import NodeServices
 from pliant.embedded.patience import patiently
 from pliant.embedded.server.lifecycle import timestamp
@@ -68,7 +67,7 @@ class Heartbeats:
         loop = asyncio.get_running_loop()
         self._beats = dict.fromkeys(self._nodes, loop.time())
         while True:
-            if await self._agent_answers():
+            if await self._services.agent.is_heard(BEAT):
                 self._beats |= dict.fromkeys(self._nodes.keys() - self._struck.keys(), loop.time())
             for name, last in self._beats.items():
                 is_here = loop.time() - last < GRACE
@@ -77,14 +76,6 @@ class Heartbeats:
                     await self._tell(name, is_here=is_here)
                     await self._speak_for_pods(name, is_here=is_here)
             await self._pause()
-
-    async def _agent_answers(self) -> bool:
-        try:
-            async with asyncio.timeout(BEAT):
-                await self._services.agent.ping()
-        except (TimeoutError, AgentLost):
-            return False
-        return True
 
     async def _pause(self) -> None:
         try:

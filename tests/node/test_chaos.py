@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from pliant.embedded.chaos import KILLED, OUTAGE, PAUSED
+from pliant.embedded.node.link import AgentLost, NodeAgent
 from pliant.kube.codec import EventType
 from pliant.kube.resources import NODES, PODS
+from tests.node.conftest import ordinary
 from tests.node.running import Running, eventually, is_running, running, state
 from tests.scenarios.host import descendants
 
@@ -164,6 +166,24 @@ async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> 
             await until_ready(cluster, node, "True")
         await cluster.until("before", is_ready)
         assert await cluster.ran("after", "echo up") == "up"
+
+
+async def test_an_agent_that_is_busy_is_heard_and_one_that_is_gone_is_not(data: Path) -> None:
+    async with NodeAgent.started(ordinary(data)) as agent:
+        assert await agent.is_heard(5)
+        busy = [asyncio.create_task(agent.make_pod(f"pod-{number}", "a")) for number in range(200)]
+        await asyncio.sleep(0)
+        # Its answer to this comes after all the others, which are signs of life as well.
+        assert await agent.is_heard(0.1)
+        await asyncio.gather(*busy)
+        assert await agent.is_heard(5)
+        inner = descendants(os.getpid())[-1]
+        os.kill(inner, signal.SIGSTOP)
+        assert not await agent.is_heard(0.1)
+        os.kill(inner, signal.SIGKILL)
+        with pytest.raises(AgentLost):
+            await agent.wait_lost()
+        assert not await agent.is_heard(0.1)
 
 
 @pytest.mark.parametrize("how", [None, KILLED])

@@ -175,9 +175,16 @@ class NodeAgent:
         """Send a signal to every process of a pod, but for those that only look after others."""
         self._channel.tell("signal_all", pod=pod, signal=number)
 
-    async def ping(self) -> None:
-        """Return when the agent answers."""
-        await self._channel.ask("ping")
+    async def is_heard(self, within: float) -> bool:
+        """Whether the agent says anything within so many seconds: one that is busy answers others first."""
+        try:
+            async with asyncio.timeout(within):
+                await self._channel.ask("ping")
+        except TimeoutError:
+            return asyncio.get_running_loop().time() - self._channel.heard_at < within
+        except AgentLost:
+            return False
+        return True
 
     async def remove_pod(self, pod: str) -> None:
         """Kill what still runs in a pod and take its namespaces away."""
@@ -228,6 +235,8 @@ class _Channel(asyncio.Protocol):
         self._questions: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._endings: dict[tuple[str, str], asyncio.Future[Ending]] = {}
         self._heard = b""
+        self.heard_at = 0.0
+        """When the agent last said anything, by the clock of the loop."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -235,6 +244,7 @@ class _Channel(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
             self._hear(msgspec.json.decode(line))
