@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.network.egress import proxy_variables
-from pliant.embedded.network.gateway import PORTS
+from pliant.embedded.network.outside import PORTS
 from pliant.embedded.network.routes import Egress
 from pliant.kube.resources import SERVICES
 from tests.node.running import Running, running

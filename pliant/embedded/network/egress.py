@@ -104,11 +104,13 @@ def _passed_on(method: str, target: str, headers: list[str], relay: Relay | None
     """A request as the next one expects it, and the last one on its connection."""
     parts = urlsplit(target)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    kept = [each for each in headers if each.partition(":")[0].strip().lower() not in _BETWEEN_TWO]
+    named = [(each.partition(":")[0].strip().lower(), each) for each in headers]
+    kept = [each for name, each in named if name not in _BETWEEN_TWO]
     wanted, more = (target, relay.headers) if relay else (path, [])
-    return "\r\n".join([f"{method} {wanted} HTTP/1.1", *kept, *more, "Connection: close", "", ""]).encode(
-        "latin-1"
-    )
+    # A connection that is to become another kind of one stays open; all others end with their answer.
+    future = "Upgrade" if any(name == "upgrade" for name, _ in named) else "close"
+    lines = [f"{method} {wanted} HTTP/1.1", *kept, *more, f"Connection: {future}", "", ""]
+    return "\r\n".join(lines).encode("latin-1")
 
 
 async def _refuse(writer: asyncio.StreamWriter, refusal: Refused) -> None:

@@ -10,7 +10,7 @@ from pliant.embedded.names import Names
 from pliant.embedded.network.balancer import Balancer
 from pliant.embedded.network.dns import DnsServer
 from pliant.embedded.network.egress import EgressProxy
-from pliant.embedded.network.gateway import Gateway
+from pliant.embedded.network.outside import Outside
 from pliant.embedded.network.routes import Egress, Routes
 from pliant.embedded.network.upstream import Upstream
 from pliant.embedded.node.link import NodeAgent
@@ -27,7 +27,7 @@ async def network_served(agent: NodeAgent, names: Names, egress: Egress) -> Asyn
         routes = Routes(agent, names, egress)
         await stack.enter_async_context(EgressProxy.serving(agent, routes))
         if egress.outside:
-            await stack.enter_async_context(Gateway.serving(agent, routes))
+            await stack.enter_async_context(Outside.serving(agent, routes))
         yield
 
 

@@ -47,7 +47,7 @@ _ANYWHERE = "0.0.0.0"  # noqa: S104 - in a network of its own, where every addre
 log = logging.getLogger(__name__)
 
 
-class Gateway:
+class Outside:
     """Takes connections that pods make to addresses outside, and makes them on their behalf."""
 
     def __init__(self, routes: Routes) -> None:
@@ -56,21 +56,21 @@ class Gateway:
 
     @classmethod
     @asynccontextmanager
-    async def serving(cls, agent: NodeAgent, routes: Routes) -> AsyncIterator[Gateway]:
-        """A gateway for all pods; where it cannot be made they still have the proxy."""
-        gateway = cls(routes)
+    async def serving(cls, agent: NodeAgent, routes: Routes) -> AsyncIterator[Outside]:
+        """A way out for all pods; where it cannot be made they still have the proxy."""
+        outside = cls(routes)
         opening = (agent.open_socket("stream", _ANYWHERE, port, outside=True) for port in PORTS)
         opened = await asyncio.gather(*opening, return_exceptions=True)
         if problems := [each for each in opened if isinstance(each, BaseException)]:
             log.warning("no way out for programs that know no proxy", extra={"because": str(problems[0])})
         listeners = [each for each in opened if isinstance(each, socket)]
-        servers = [await asyncio.start_server(gateway.lead, sock=each) for each in listeners]
+        servers = [await asyncio.start_server(outside.lead, sock=each) for each in listeners]
         try:
-            yield gateway
+            yield outside
         finally:
             for server in servers:
                 server.close()
-            await gateway._connections.end()
+            await outside._connections.end()
 
     async def lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Lead one connection on to where it was meant to go."""
