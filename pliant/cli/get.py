@@ -129,6 +129,7 @@ def sizes_text(one: Found) -> str:
 
 async def _watch(args: Namespace, target: Target, jobs: list[Found], table: Table) -> None:
     """A line for every change that shows, until somebody ends it."""
+    from pliant.cli.heartbeat import heartbeat
     from pliant.cli.jobs import found
     from pliant.frontends import FRONTENDS
 
@@ -145,6 +146,7 @@ async def _watch(args: Namespace, target: Target, jobs: list[Found], table: Tabl
             _tell(args, one, table, is_gone)
 
     async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(heartbeat(target.client))
         for frontend in FRONTENDS.values():
             tasks.create_task(_follow(target, frontend, tell))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, TextIO
 
+from pliant.cli.heartbeat import heartbeat
 from pliant.cli.jobs import Found, found
 from pliant.cli.lines import LineSplitter
 from pliant.cli.logstreams import LogStreams, Window
@@ -54,6 +55,7 @@ class LogReader:
         streams = LogStreams(self._client, tasks, self._line)
         self._speakers.expect(_speaker(pod) for pod in await pods_of(self._client, self._one))
         informers = [tasks.create_task(informer.run()) for informer in (self._pods(streams), self._job())]
+        informers.append(tasks.create_task(heartbeat(self._client)))
         await self._is_over.wait()
         await streams.drain(LAST_WORDS)
         for task in informers:

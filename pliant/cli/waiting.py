@@ -33,6 +33,7 @@ async def wait_until(
 ) -> Found | None:
     """The job once it is so; None when it is gone. Raises `TookTooLong` when it takes too long."""
     from pliant.cli.durations import duration_text
+    from pliant.cli.heartbeat import heartbeat
     from pliant.cli.jobs import found
     from pliant.kube.informer import Informer
 
@@ -50,7 +51,7 @@ async def wait_until(
         target.client, one.resource, dict, namespace=one.key.namespace, fields=chosen, on_change=note
     )
     async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(informer.run())
+        following = [tasks.create_task(work) for work in (informer.run(), heartbeat(target.client))]
         try:
             async with asyncio.timeout(limit.total_seconds()):
                 await informer.wait_synced()
@@ -65,13 +66,15 @@ async def wait_until(
                 f"{one.key.name}: not {what} after {duration_text(limit)} (--timeout){stands}"
             ) from None
         finally:
-            following.cancel()
+            for task in following:
+                task.cancel()
     return latest
 
 
 async def wait_no_pods(target: Target, one: Found, limit: timedelta) -> None:
     """Return once no pod of a job is left; raises `TookTooLong` naming those that are."""
     from pliant.cli.durations import duration_text
+    from pliant.cli.heartbeat import heartbeat
     from pliant.kube.informer import Informer
     from pliant.kube.objects import Pod
     from pliant.kube.resources import PODS
@@ -94,7 +97,7 @@ async def wait_no_pods(target: Target, one: Found, limit: timedelta) -> None:
         return [pod.metadata.name for pod in mine]
 
     async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(informer.run())
+        following = [tasks.create_task(work) for work in (informer.run(), heartbeat(target.client))]
         try:
             async with asyncio.timeout(limit.total_seconds()):
                 await informer.wait_synced()
@@ -105,4 +108,5 @@ async def wait_no_pods(target: Target, one: Found, limit: timedelta) -> None:
             names = ", ".join(left()[:3])
             raise TookTooLong(f"pods are still there after {duration_text(limit)} (--timeout): {names}") from None
         finally:
-            following.cancel()
+            for task in following:
+                task.cancel()

@@ -219,6 +219,19 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(shared: OrdinaryUser) -> 
     assert "Traceback" not in done.err
 
 
+def test_whoever_waits_for_a_cluster_that_is_gone_is_told(cluster: OrdinaryUser) -> None:
+    submit(cluster, "bert")
+    with cluster.start("logs", "bert", "-f") as following, cluster.start("get", "-w") as watching:
+        for process in (following, watching):
+            assert process.stdout is not None
+            process.stdout.readline()
+        assert cluster.run("down").code == 0
+        for process in (following, watching):
+            done = finished(process)
+            assert done.code == 1
+            assert done.err.splitlines()[-1].startswith("error: the cluster does not answer any more: ")
+
+
 def test_without_any_cluster_the_way_to_one_is_told(user: OrdinaryUser) -> None:
     done = said(user, "get", code=2)
     assert "start a cluster of your own with `pliant up`" in done.err
