@@ -78,6 +78,7 @@ def test_the_core_group_is_told_apart(catalog: Catalog) -> None:
         "eviction",
         "exec",
         "attach",
+        "portforward",
     }
 
 

@@ -111,6 +111,17 @@ class Network:
         finally:
             syscalls.setns(*self._home[0])
 
+    @contextmanager
+    def inside(self, sandbox: Sandbox) -> Iterator[None]:
+        """Stand, for the length of a block, in the network of a pod."""
+        for namespace, kind in sandbox.namespaces:
+            if kind == syscalls.NEW_NETWORK:
+                syscalls.setns(namespace, kind)
+        try:
+            yield
+        finally:
+            syscalls.setns(*self._home[0])
+
     def _made_outside(self) -> tuple[int, int]:
         sandbox = Sandbox(_OUTSIDE, f"{self._memory}/outside")
         inner = self._unshare(sandbox, "outside", _SHARED)

@@ -8,7 +8,7 @@ import selectors
 import signal
 import socket
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from pliant.embedded.agent.container import spawn
@@ -183,10 +183,17 @@ class Service:
         return None
 
     def _open(self, request: Message) -> Message:
-        standing = self._network.outside() if request["outside"] else nullcontext()
-        with standing, opened(request["kind"], request["address"], request["port"]) as sock:
+        with self._standing(request), opened(request["kind"], request["address"], request["port"]) as sock:
             socket.send_fds(self._handover, [str(request["id"]).encode()], [sock.fileno()])
         return {}
+
+    def _standing(self, request: Message) -> AbstractContextManager[None]:
+        """Where a socket is to be opened: in a pod's network, outside of all, or here."""
+        if request["pod"]:
+            if request["pod"] not in self._pods:
+                raise OSError(0, "the pod is gone")
+            return self._network.inside(self._pods[request["pod"]].sandbox)
+        return self._network.outside() if request["outside"] else nullcontext()
 
     def _hear_container(self, reports: int) -> None:
         run = self._runs[reports]

@@ -57,7 +57,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
             POD_COLUMNS,
             short_names=("po",),
             categories=("all",),
-            subresources=("status", "log", "binding", "eviction", "exec", "attach"),
+            subresources=("status", "log", "binding", "eviction", "exec", "attach", "portforward"),
             has_generation=True,
             selectable_fields=_POD_FIELDS,
         ),

@@ -16,6 +16,7 @@ _SUBRESOURCE_VERBS: Final = {
     "exec": ("create", "get"),
     "finalize": ("update",),
     "log": ("get",),
+    "portforward": ("create", "get"),
     "token": ("create",),
 }
 _SUBRESOURCE_KINDS: Final = {
@@ -23,6 +24,7 @@ _SUBRESOURCE_KINDS: Final = {
     "binding": ("", "v1", "Binding"),
     "eviction": ("policy", "v1", "Eviction"),
     "exec": ("", "v1", "PodExecOptions"),
+    "portforward": ("", "v1", "PodPortForwardOptions"),
     "scale": ("autoscaling", "v1", "Scale"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }

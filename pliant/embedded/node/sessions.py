@@ -31,6 +31,11 @@ class NodeSessions:
         """A session that is over when its context ends; a command that still runs then is ended."""
         return self._executed(pod, container, wishes) if wishes.command else self._attached(pod, container, wishes)
 
+    async def connect(self, pod: dict[str, Any], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a port of a pod, as if from the pod itself."""
+        sock = await self._agent.connected("127.0.0.1", port, pod=pod["metadata"]["uid"])
+        return await asyncio.open_connection(sock=sock)
+
     @asynccontextmanager
     async def _attached(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Session]:
         # What was said before is for `kubectl logs` to tell.

@@ -30,7 +30,7 @@ from pliant.errors import ApiError
 from pliant.kube.transport import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
-_SPECIAL = frozenset({"log", "binding", "scale", "exec", "attach", "eviction", "token"})
+_SPECIAL = frozenset({"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "token"})
 FIRST_NAMESPACES = ("default", "kube-public", "kube-system")
 
 
@@ -107,6 +107,10 @@ class ApiServer:
         """A session in a container, for whoever can carry it; raises `ApiError` where there can be none."""
         return sessions.opening(self.store.visible, read_path(self.catalog, request), command, self.sessions)
 
+    def open_ports(self, request: Request) -> sessions.Connect:
+        """How to reach the ports of a pod; raises `ApiError` where nothing runs."""
+        return sessions.forwarding(self.store.visible, read_path(self.catalog, request), self.sessions)
+
     async def _answer(self, request: Request, user: User) -> Reply | StreamReply:
         fact = self._facts.answer(request) if request.method == "GET" else None
         if fact is not None:
@@ -161,7 +165,7 @@ class ApiServer:
                 return await eviction.evict(self.store, call, self._clock)
             case "token", "POST":
                 return request_token(self.store.visible, call, self.tokens, self._clock)
-            case "exec" | "attach", _:
+            case "exec" | "attach" | "portforward", _:
                 raise senseless("Upgrade request required")
             case _:
                 raise not_allowed()

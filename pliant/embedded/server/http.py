@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from pliant.embedded.catalog.facts import PUBLIC
-from pliant.embedded.server import streaming
+from pliant.embedded.server import portforward, streaming
 from pliant.embedded.server.answers import refusal
 from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.bodies import LARGEST_BYTES
@@ -124,9 +124,14 @@ class HttpFront:
         return user
 
     async def _converse(self, incoming: web.Request, request: Request) -> web.StreamResponse:
+        if request.path.endswith("/portforward"):
+            connect = self._api.open_ports(request)
+            socket = streaming.require_websocket(incoming, portforward.PROTOCOL)
+            await socket.prepare(incoming)
+            await self._owned(portforward.forward(socket, connect))
+            return socket
         opening = self._api.open_session(request, incoming.query.getall("command", ()))
-        streaming.require_websocket(incoming)
-        socket = streaming.channels()
+        socket = streaming.require_websocket(incoming, *streaming.PROTOCOLS)
         await socket.prepare(incoming)
         await self._owned(streaming.converse(socket, opening))
         return socket

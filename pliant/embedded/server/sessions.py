@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from pliant.embedded.server.calls import Call
@@ -56,7 +58,12 @@ class SessionSource(Protocol):
     def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AbstractAsyncContextManager[Session]:
         """A session that is over when its context ends, and what was started for it with it."""
 
+    async def connect(self, pod: dict[str, Any], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a port of a pod, as if from the pod itself; OSError when nobody listens there."""
 
+
+Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+"""Reaches a port of one pod; OSError says why it cannot."""
 Opening = tuple[AbstractAsyncContextManager[Session], Wishes]
 
 
@@ -82,6 +89,20 @@ def opening(shelves: Shelves, call: Call, command: Sequence[str], source: Sessio
     container = container_of(pod, call.text("container"))
     _require_running(pod, container)
     return source.open(pod, container, wishes), wishes
+
+
+def forwarding(shelves: Shelves, call: Call, source: SessionSource | None) -> Connect:
+    """How to reach the ports of a pod; refused when it does not run."""
+    record = shelves.get(call.key)
+    if record is None:
+        raise absent(call.kind, call.name)
+    if source is None:
+        raise ServerError(501, "NotImplemented", "this server has no node to forward ports of")
+    pod = record.decode()
+    phase = (pod.get("status") or {}).get("phase") or "Pending"
+    if phase != "Running":
+        raise senseless(f"unable to forward port because pod is not running. Current status={phase}")
+    return partial(source.connect, pod)
 
 
 def _require_running(pod: dict[str, Any], container: str) -> None:

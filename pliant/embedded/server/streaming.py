@@ -16,7 +16,7 @@ from aiohttp import WSMsgType, web
 from pliant.embedded.server.refusals import senseless
 from pliant.embedded.server.sessions import STDERR, STDIN, STDOUT, CannotStart, Opening, Session, Wishes
 
-SUBRESOURCES = ("exec", "attach")
+SUBRESOURCES = ("exec", "attach", "portforward")
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _OUTCOME, _SIZE, _CLOSE = 3, 4, 255
 _SLOW_OUTPUT = 1.0
@@ -29,18 +29,14 @@ def is_session(path: str) -> bool:
     return len(parts) == 7 and parts[4] == "pods" and parts[6] in SUBRESOURCES
 
 
-def require_websocket(incoming: web.Request) -> None:
-    """Refuse whoever does not speak the channels."""
+def require_websocket(incoming: web.Request, *protocols: str) -> web.WebSocketResponse:
+    """The answer to a request that asks for a session; refused to whoever does not speak its protocols."""
     if incoming.headers.get("Upgrade", "").lower() != "websocket":
         raise senseless("Upgrade: only WebSocket is spoken here: use kubectl 1.31 or later")
     offered = [each.strip() for each in incoming.headers.get("Sec-WebSocket-Protocol", "").split(",")]
-    if not set(offered) & set(PROTOCOLS):
-        raise senseless(f"Sec-WebSocket-Protocol: needs one of {', '.join(PROTOCOLS)}, got {offered}")
-
-
-def channels() -> web.WebSocketResponse:
-    """The answer to a request that asks for a session."""
-    return web.WebSocketResponse(protocols=PROTOCOLS, compress=False)
+    if not set(offered) & set(protocols):
+        raise senseless(f"Sec-WebSocket-Protocol: needs one of {', '.join(protocols)}, got {offered}")
+    return web.WebSocketResponse(protocols=protocols, compress=False)
 
 
 async def converse(socket: web.WebSocketResponse, opening: Opening) -> None:
