@@ -9,7 +9,7 @@ import pytest
 
 from pliant.kube.resources import NODES, PODS
 from tests.embedded.nvidia_smi import FakeSmi
-from tests.node.running import Running, is_running, running
+from tests.node.running import Running, running
 
 GPU = "nvidia.com/gpu"
 VISIBLE = "echo ${CUDA_VISIBLE_DEVICES-unset} ${NVIDIA_VISIBLE_DEVICES-unset}"
@@ -77,5 +77,5 @@ async def test_a_container_that_starts_anew_has_the_same_gpus(tmp_path: Path) ->
         await cluster.until(
             "a", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("restartCount") == 1
         )
-        await cluster.until("a", is_running)
+        await cluster.until_said("a", "0 0")
         assert await cluster.output("a", previous=True) == await cluster.output("a") == "0 0\n"

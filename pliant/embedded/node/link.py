@@ -222,7 +222,8 @@ class NodeAgent:
 
     async def wait_lost(self) -> None:
         """Raise AgentLost when the agent ends without having been asked to."""
-        await self._channel.lost
+        # Whoever waits may be cancelled; that loses nobody.
+        await asyncio.shield(self._channel.lost)
         raise AgentLost("the node agent ended, and every pod with it")
 
 
