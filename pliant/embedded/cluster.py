@@ -38,6 +38,7 @@ from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.node.podlogs import PodLogs
 from pliant.embedded.node.podscope import NodeServices
 from pliant.embedded.node.sessions import NodeSessions
+from pliant.embedded.node.usage import NodeUsage
 from pliant.embedded.nodemarks import NodeMarks
 from pliant.embedded.scheduler import NAME as SCHEDULER
 from pliant.embedded.scheduler import Scheduler
@@ -117,25 +118,18 @@ class EmbeddedCluster:
             api = await stack.enter_async_context(ApiServer.started(store, Catalog.standard(), clock, logs=logs))
             inputs = Inputs()
             api.sessions = NodeSessions(agent, logs, inputs)
+            api.usage = NodeUsage(agent)
             url = await stack.enter_async_context(_doors(config, api, agent, identity))
             transport = DirectTransport(api)
             names = Names()
             await stack.enter_async_context(network_served(agent, names, config.egress))
-            furnishing = Furnishing(
-                data=config.data,
-                workspace=config.workspace.resolve(),
-                host_paths=config.host_paths,
-                shown=config.mounts,
-                base=_base_variables(os.environ),
-                resolver=GATEWAY,
-                credentials=stack.enter_context(closing(Credentials(api.tokens, identity.authority))),
-            )
+            credentials = stack.enter_context(closing(Credentials(api.tokens, identity.authority)))
             client = KubeClient(transport)
             services = NodeServices(
                 client=client,
                 clock=clock,
                 agent=agent,
-                furnishing=furnishing,
+                furnishing=_furnishing(config, credentials),
                 logs=logs,
                 inputs=inputs,
                 events=PodEvents(client, clock, "kubelet"),
@@ -177,6 +171,18 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
             await informer.wait_synced()
         services.furnishing.forget_all_but({pod.metadata.uid for pod in pods.store.all()})
         yield
+
+
+def _furnishing(config: ClusterConfig, credentials: Credentials) -> Furnishing:
+    return Furnishing(
+        data=config.data,
+        workspace=config.workspace.resolve(),
+        host_paths=config.host_paths,
+        shown=config.mounts,
+        base=_base_variables(os.environ),
+        resolver=GATEWAY,
+        credentials=credentials,
+    )
 
 
 async def _gpus(config: ClusterConfig) -> GpuDesk:
