@@ -44,12 +44,27 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
     meant = {(problem.owner, problem.meant) for problem in problems if problem.meant}
     problems = [problem for problem in problems if (problem.owner, problem.field) not in meant]
     problems = problems or [found for one in manifests for found in _job_problems(one, namespace)]
+    problems = problems or [found for one in manifests for found in _idle_problems(one, namespace)]
     if problems:
         raise InvalidInput(problems)
     if not any(frontend_of(manifest) for manifest in manifests):
         kinds = ", ".join(sorted({frontend.kind for frontend in FRONTENDS.values()}))
         fix = f"add a job ({kinds}), or use `pliant up` and `kubectl apply` for other things"
         raise refuse("nothing to run: the files hold no training job", fix=fix)
+
+
+def check_jobs(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
+    """Raise `InvalidInput` with what any cluster would have against the jobs among these objects."""
+    problems = []
+    for manifest in (one for one in manifests if frontend_of(one)):
+        kind = catalog.of_kind(manifest.api_version, manifest.kind)
+        found = _field_problems(manifest, kind.schema) if kind is not None and kind.schema is not None else []
+        meant = {problem.meant for problem in found}
+        problems += [problem for problem in found if problem.field not in meant] or _job_problems(
+            manifest, namespace
+        )
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _field_problems(manifest: Manifest, schema: Any) -> list[Problem]:
@@ -64,24 +79,32 @@ def _field_problems(manifest: Manifest, schema: Any) -> list[Problem]:
 
 def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:
     """What the operator would have against a job that fits its schema."""
-    frontend = frontend_of(manifest)
-    if frontend is None:
-        return []
-    born = {"uid": "unborn", "creationTimestamp": FIRST_MOMENT, "namespace": namespace}
     try:
-        job = frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
+        job = _newborn(manifest, namespace)
     except InvalidSpec as problem:
         word = problem.field.rpartition(".")[2]
         about = f"`{word}` " if problem.problem.startswith(("is ", "must ", "needs ")) else ""
         return [manifest.problem(f"{about}{problem.problem}", problem.field)]
-    if not any(group.size for group in job.groups):
+    if job is not None and not any(group.size for group in job.groups):
         where = f"spec.replicaSpecs.{job.groups[0].name}.replicas"
         return [manifest.problem("the job has no members, so it would never end", where, "write 1 or more")]
-    return _idle_problems(manifest, frontend, job)
+    return []
 
 
-def _idle_problems(manifest: Manifest, frontend: Frontend, job: Job) -> list[Problem]:
+def _newborn(manifest: Manifest, namespace: str) -> Job | None:
+    """The job that an object would be; None if it is none. Raises InvalidSpec."""
+    frontend = frontend_of(manifest)
+    if frontend is None:
+        return None
+    born = {"uid": "unborn", "creationTimestamp": FIRST_MOMENT, "namespace": namespace}
+    return frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
+
+
+def _idle_problems(manifest: Manifest, namespace: str) -> list[Problem]:
     """Wishes because of which nobody here would ever work on a job."""
+    job, frontend = _newborn(manifest, namespace), frontend_of(manifest)
+    if job is None or frontend is None:
+        return []
     if job.is_suspended:
         where = ".".join(suspend_path(frontend))
         fix = f"take it away, or run with --set {where}=false; `pliant up` keeps jobs that rest"

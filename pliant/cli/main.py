@@ -22,6 +22,7 @@ SECTIONS = {
         "node": "let a node of it fail, and have it back",
     },
     "about jobs, on any cluster": {
+        "submit": "give jobs to a cluster that is up",
         "get": "list jobs and where they stand",
         "why": "tell what happened to a job and why, and what to try",
         "logs": "show what all members of a job write",

@@ -158,6 +158,6 @@ def _say(what: str, kubeconfig: str, home: Home) -> None:
     sys.stdout.write(f"export KUBECONFIG={shlex.quote(kubeconfig)}\n")
     sys.stdout.flush()
     sys.stderr.write(
-        f"{gap}Then: kubectl apply -f job.yaml, pliant get, pliant logs JOB -f, pliant why JOB.\n"
+        f"{gap}Then: pliant submit job.yaml, pliant get, pliant logs JOB -f, pliant why JOB; or kubectl.\n"
         f"Stop it with `{down}`; its log is {home.log}.\n"
     )

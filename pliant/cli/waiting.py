@@ -16,16 +16,21 @@ if TYPE_CHECKING:
     from pliant.cli.target import Target
 
 PATIENCE = timedelta(minutes=5)
+FOREVER = timedelta(days=365)
+"""Longer than anybody waits."""
 
 
 class TookTooLong(PliantError):
     """What was waited for has not come; it may come yet."""
 
 
-def add_wait_options(parser: ArgumentParser, what: str) -> None:
+def add_wait_options(parser: ArgumentParser, what: str, limit: timedelta = PATIENCE) -> None:
     """Let people wait for the effect."""
+    usual = "5m" if limit is PATIENCE else "no limit"
     parser.add_argument("--wait", action="store_true", help=f"wait until {what}")
-    parser.add_argument("--timeout", type=duration, default=PATIENCE, metavar="TIME", help="at most so long (5m)")
+    parser.add_argument(
+        "--timeout", type=duration, default=limit, metavar="TIME", help=f"at most so long ({usual})"
+    )
 
 
 async def wait_until(

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.ordinary_user import NOBODY, Ended, OrdinaryUser, finished
+from tests.cli.ordinary_user import NOBODY, ROOT, Ended, OrdinaryUser, finished
 
 PATIENCE = 20.0
 JOB = """\
@@ -156,6 +156,26 @@ def test_a_failure_is_explained_with_its_first_cause_and_what_to_try(cluster: Or
     assert re.search(r"Warning +Failed +AITrainingJob doomed +worker-1 exited with code 3", told)
     for words in (("scale", "doomed", "3"), ("suspend", "doomed"), ("resume", "doomed")):
         assert "has ended (Failed)" in said(cluster, *words, code=2).err
+
+
+def test_files_are_submitted_followed_and_replaced(cluster: OrdinaryUser) -> None:
+    quickstart = str(ROOT / "examples" / "quickstart" / "restart.yaml")
+    followed = said(cluster, "submit", quickstart, "--follow")
+    assert "configmap/restart-code: created" in followed.out
+    assert "restart: submitted (pliant logs restart -f, pliant why restart)" in followed.out
+    assert "worker-1 │ step 60: kill -9 myself" in followed.out
+    assert "worker-0 │ step 200 loss 0.1347" in followed.out
+    assert followed.err.endswith("✔ restart succeeded\n")
+    assert "a job `restart` is there already; say --replace" in said(cluster, "submit", quickstart, code=2).err
+    again = said(cluster, "submit", quickstart, "--replace", "--wait")
+    assert "configmap/restart-code: brought up to date" in again.out
+
+    limited = JOB.format(name="slow", command=STEADY, more="").replace("spec:\n", "spec:\n  timeLimit: 1\n", 1)
+    late = said(cluster, "submit", cluster.write("slow.yaml", limited), "--wait", code=3)
+    assert "✘ slow ran out of the time it was given: " in late.err
+    wrong = cluster.write("wrong.yaml", limited.replace("replicas: 2", "replicsa: 2"))
+    assert "did you mean `replicas`?" in said(cluster, "submit", wrong, code=2).err
+    assert "no namespace `nowhere`" in said(cluster, "submit", quickstart, "-n", "nowhere", code=2).err
 
 
 def test_what_cannot_be_placed_says_what_it_lacks(cluster: OrdinaryUser) -> None:

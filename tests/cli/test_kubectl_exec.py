@@ -219,6 +219,16 @@ def test_a_port_of_a_pod_is_reached_from_here(kubectl: Kubectl) -> None:
     assert b"to the pod: connection refused" in err
 
 
+def test_top_tells_what_pods_and_nodes_use(kubectl: Kubectl) -> None:
+    head, *pods = kubectl("top", "pods", "--containers")[0].splitlines()
+    assert head.split() == ["POD", "NAME", "CPU(cores)", "MEMORY(bytes)"]
+    (row,) = (each.split() for each in pods if each.startswith("p "))
+    assert row[1] == "main"
+    assert re.fullmatch(r"\d+m", row[2])
+    assert re.fullmatch(r"\d+Mi", row[3])
+    assert kubectl("top", "nodes")[0].splitlines()[1].startswith("node-0")
+
+
 def eventually_gone(kubectl: Kubectl, pattern: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while any(re.search(pattern, each) for each in kubectl.user.processes()):

@@ -45,6 +45,19 @@ async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, sce
     assert "no job `t` in namespace" in (await terminal.run("why", "t", code=2)).err
 
 
+async def test_files_are_submitted(site: Site, scene: Scene) -> None:
+    terminal = Terminal(site, scene)
+    short = job("t", {"worker": group("echo hi", 2)}, cleanPodPolicy="None")
+    notes = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes"}, "data": {"a": "b"}}
+    file = site.user.write("two.json", json.dumps({"apiVersion": "v1", "kind": "List", "items": [short, notes]}))
+    done = await terminal.run("submit", file, "--wait")
+    assert done.out.splitlines()[0] == "configmap/notes: created"
+    assert done.err == "✔ t succeeded\n"
+    done = await terminal.run("submit", file, "--replace", "--follow")
+    assert done.out.splitlines()[0] == "configmap/notes: brought up to date"
+    assert {"worker-0 │ hi", "worker-1 │ hi"} <= set(done.out.splitlines())
+
+
 async def test_a_failure_is_explained(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     script = per_rank(FOREVER, "echo no data; exit 3")
