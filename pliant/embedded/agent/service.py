@@ -11,12 +11,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
+from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.container import spawn
 from pliant.embedded.agent.crowd import signal_all
 from pliant.embedded.agent.door import opened
 from pliant.embedded.agent.process import END_ALL, Program
 from pliant.embedded.agent.sandbox import Network, Sandbox
 from pliant.embedded.agent.session import open_session
+from pliant.embedded.agent.usage import Processes
 
 Message = dict[str, Any]
 
@@ -58,6 +60,8 @@ class Service:
         """Descriptors that have arrived before the request that they belong to."""
         self._network = network
         self._stage = stage
+        self._processes = ""
+        """Where all processes here are seen, once somebody asked."""
         self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._selector = selectors.DefaultSelector()
         self._pods: dict[str, _Pod] = {}
@@ -72,6 +76,7 @@ class Service:
             "ping": lambda request: {},
             "remove": self._remove,
             "open": self._open,
+            "usage": self._usage,
         }
 
     def run(self) -> None:
@@ -186,6 +191,16 @@ class Service:
         with self._standing(request), opened(request["kind"], request["address"], request["port"]) as sock:
             socket.send_fds(self._handover, [str(request["id"]).encode()], [sock.fileno()])
         return {}
+
+    def _usage(self, request: Message) -> Message:
+        """What every container and session uses; our own mount of /proc shows them all."""
+        if not self._processes:
+            folder = self._stage + ".proc"
+            os.makedirs(folder, exist_ok=True)
+            syscalls.mount("proc", folder, "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+            self._processes = folder
+        seen = Processes(self._processes)
+        return {"usage": [[run.pod, run.name, *seen.below(run.process)] for run in self._runs.values()]}
 
     def _standing(self, request: Message) -> AbstractContextManager[None]:
         """Where a socket is to be opened: in a pod's network, outside of all, or here."""

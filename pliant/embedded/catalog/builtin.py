@@ -97,6 +97,8 @@ def builtin_kinds() -> tuple[Kind, ...]:
             short_names=("pc",),
         ),
         *gang_kinds(),
+        _measured("NodeMetrics", "nodes", namespaced=False),
+        _measured("PodMetrics", "pods", namespaced=True),
         _builtin(
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
@@ -165,6 +167,20 @@ def _builtin(group: str, kind: str, plural: str, shown: tuple[Column, ...], **tr
         columns=shown,
         has_status="status" in traits.get("subresources", ()),
         **traits,
+    )
+
+
+def _measured(kind: str, plural: str, *, namespaced: bool) -> Kind:
+    """What something uses; measured when asked for, and kept nowhere."""
+    return Kind(
+        group="metrics.k8s.io",
+        version="v1beta1",
+        plural=plural,
+        singular=plural.removesuffix("s"),
+        kind=kind,
+        namespaced=namespaced,
+        list_kind=f"{kind}List",
+        verbs=("get", "list"),
     )
 
 

@@ -9,13 +9,13 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import msgspec
 
 from pliant.embedded.node.agentprocess import PATIENCE, AgentLost, Greeting, Launch, ended, greeting, spawned
 from pliant.embedded.node.arrivals import Arrivals
+from pliant.embedded.node.commands import Command, Ending, Mount, Streams
 from pliant.errors import NotPossibleHere, PliantError
 
 __all__ = ["AgentLost", "Command", "Ending", "Launch", "Mount", "NodeAgent", "Session", "StartFailed", "Streams"]
@@ -26,55 +26,6 @@ _BRIEFLY = 0.01
 
 class StartFailed(PliantError):
     """A container could not be started; the message says why."""
-
-
-class Mount(TypedDict):
-    """Something a container sees at `target`: a host path as `source`, or pod memory by the name `memory`."""
-
-    target: str
-    source: NotRequired[str]
-    memory: NotRequired[str]
-    readonly: bool
-    private: bool
-
-
-class Command(TypedDict):
-    """What to run in a pod."""
-
-    argv: list[str]
-    env: dict[str, str]
-    folder: str
-    log: str
-    log_size: NotRequired[int]
-    """Bytes after which a new file is begun."""
-    mounts: list[Mount]
-    memory: NotRequired[int]
-    """Bytes that all its processes may hold together."""
-    cpus: NotRequired[list[int]]
-    """Those that it may run on, when not all."""
-    input: NotRequired[str]
-    """A named pipe from which it reads, or its terminal does."""
-    terminal: NotRequired[bool]
-
-
-class Ending(msgspec.Struct, frozen=True):
-    """How a container ended."""
-
-    code: int
-    signal: int = 0
-    is_outgrown: bool = False
-    """It was killed because it held more memory than it may."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Streams:
-    """Open descriptors for a session's input, output and errors; they stay the caller's to close."""
-
-    input: int
-    output: int
-    errors: int
-    terminal: bool = False
-    """They are the inner end of a pseudo-terminal, which is to control the command."""
 
 
 class Session:
@@ -185,6 +136,11 @@ class NodeAgent:
         except AgentLost:
             return False
         return True
+
+    async def usage(self) -> list[tuple[str, str, float, int]]:
+        """Of every container and session that runs: pod, name, seconds of CPU so far, bytes of memory held."""
+        answer = await self._channel.ask("usage")
+        return [(str(pod), str(name), float(cpu), int(memory)) for pod, name, cpu, memory in answer["usage"]]
 
     async def remove_pod(self, pod: str) -> None:
         """Kill what still runs in a pod and take its namespaces away."""

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from pliant.embedded.catalog.facts import Facts
 from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server import deletion, eviction, pods, reads, scale, sessions
+from pliant.embedded.server import deletion, eviction, metrics, pods, reads, scale, sessions
 from pliant.embedded.server.addresses import SERVICES, Addresses
 from pliant.embedded.server.admission import CRDS, Admission
 from pliant.embedded.server.answers import json_reply, refusal
@@ -51,6 +51,8 @@ class ApiServer:
         self.logs = logs
         self.sessions: sessions.SessionSource | None = None
         """Who runs commands in pods, once there is a node that can."""
+        self.usage: metrics.UsageSource | None = None
+        """Who measures what pods use, once there is a node that can."""
         self._clock = clock
         self.tokens = Tokens(clock)
         self._facts = Facts(catalog)
@@ -121,6 +123,8 @@ class ApiServer:
             if answer is not None:
                 return json_reply(answer, 201)
         call = read_path(self.catalog, request)
+        if call.kind.group == metrics.GROUP:
+            return await metrics.answer(self.store.visible, call, self.usage, self._clock.now())
         if call.subresource in _SPECIAL or call.kind.kind == "Binding":
             return await self._special(call)
         return await (self._one(call) if call.name else self._many(call))
