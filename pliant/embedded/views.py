@@ -158,6 +158,7 @@ class ServiceSpecView(_Part, frozen=True):
     selector: dict[str, str] = {}
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     external_name: str = ""
+    session_affinity: str = "None"
     ports: tuple[ServicePort, ...] = ()
     publish_not_ready_addresses: bool = False
 

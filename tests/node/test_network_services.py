@@ -75,6 +75,15 @@ async def test_connections_to_a_service_go_to_its_pods_in_turn(tmp_path: Path) -
         assert await _python(cluster, "asker", ASK) == "a a b b"
 
 
+async def test_a_service_may_lead_a_client_to_the_same_pod_again(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await _service(cluster, sessionAffinity="ClientIP")
+        for name in ("a", "b"):
+            await _backend(cluster, name, SERVE)
+        first, second = [await _python(cluster, name, ASK) for name in ("one", "two")]
+        assert {first, second} == {"a a a a", "b b b b"}
+
+
 async def test_a_service_without_pods_refuses_at_once(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         await _service(cluster)
@@ -159,8 +168,8 @@ async def test_pods_on_the_nodes_network_share_its_address_and_ports(tmp_path: P
         assert await _python(cluster, "named", named, hostNetwork=True) == "10.96.0.1"
 
 
-async def _service(cluster: Running) -> None:
-    spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "serve"}]}
+async def _service(cluster: Running, **more: Any) -> None:
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "serve"}], **more}
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
     await cluster.client.create(SERVICES, "default", body)
 

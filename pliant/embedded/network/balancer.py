@@ -37,6 +37,8 @@ class Balancer:
         self._changed = asyncio.Event()
         self._open: dict[Place, asyncio.Server] = {}
         self._turns: dict[Place, int] = defaultdict(int)
+        self._loyal: dict[tuple[Place, str], Endpoint] = {}
+        """Where a client was led before, for services that want it led there again."""
         self._connections = Connections()
 
     @classmethod
@@ -72,6 +74,7 @@ class Balancer:
         for place in self._open.keys() - wanted.keys():
             self._open.pop(place).close()
             self._turns.pop(place, None)
+            self._loyal = {key: each for key, each in self._loyal.items() if key[0] != place}
         for place in wanted.keys() - self._open.keys():
             try:
                 listener = await self._agent.open_socket("stream", *place)
@@ -92,26 +95,35 @@ class Balancer:
     async def _lead(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         here = Stream(reader, writer)
         with self._connections.noted(writer):
-            there = await self._connected(place)
+            there = await self._connected(place, writer.get_extra_info("peername")[0])
             if there is None:
                 here.abort()
             else:
                 await joined(here, there)
 
-    async def _connected(self, place: Place) -> Stream | None:
+    async def _connected(self, place: Place, client: str) -> Stream | None:
         """A connection to the pod whose turn it is, or to the first after it that takes one."""
-        endpoints = self._endpoints(place)
-        turn = self._turns[place]
-        self._turns[place] = turn + 1
-        for number in range(len(endpoints)):
-            each = endpoints[(turn + number) % len(endpoints)]
+        service = self._names.service_at(place[0])
+        is_loyal = service is not None and service.spec.session_affinity == "ClientIP"
+        for each in self._in_turn(place, self._loyal.get((place, client)) if is_loyal else None):
             with suppress(OSError, AgentLost):
                 async with asyncio.timeout(_PATIENCE):
-                    return await Stream.over(await self._agent.connected(each.address, each.port))
+                    stream = await Stream.over(await self._agent.connected(each.address, each.port))
+                if is_loyal:
+                    self._loyal[place, client] = each
+                return stream
         return None
 
+    def _in_turn(self, place: Place, first: Endpoint | None) -> list[Endpoint]:
+        """Where a connection may be led at this moment, the best place first."""
+        endpoints = self._endpoints(place)
+        if first in endpoints:
+            return [first, *(each for each in endpoints if each != first)]
+        turn = self._turns[place] % max(1, len(endpoints))
+        self._turns[place] += 1
+        return endpoints[turn:] + endpoints[:turn]
+
     def _endpoints(self, place: Place) -> list[Endpoint]:
-        """Where a connection may be led at this moment."""
         service = self._names.service_at(place[0])
         ports = (
             [each for each in service.spec.ports if _is_served(each) and each.port == place[1]] if service else []
