@@ -11,6 +11,7 @@ from pliant.embedded.catalog.columns import Column
 from pliant.embedded.catalog.forms import EVENTS, Form, renamed_schema
 from pliant.embedded.catalog.gang_kinds import gang_kinds
 from pliant.embedded.catalog.kinds import Kind
+from pliant.embedded.catalog.measured_kinds import measured_kinds
 from pliant.embedded.catalog.pod_columns import POD_COLUMNS
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import DNS_LABEL, SERVICE_LABEL, SUBDOMAIN, NameRule
@@ -97,8 +98,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
             short_names=("pc",),
         ),
         *gang_kinds(),
-        _measured("NodeMetrics", "nodes", namespaced=False),
-        _measured("PodMetrics", "pods", namespaced=True),
+        *measured_kinds(),
         _builtin(
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
@@ -167,20 +167,6 @@ def _builtin(group: str, kind: str, plural: str, shown: tuple[Column, ...], **tr
         columns=shown,
         has_status="status" in traits.get("subresources", ()),
         **traits,
-    )
-
-
-def _measured(kind: str, plural: str, *, namespaced: bool) -> Kind:
-    """What something uses; measured when asked for, and kept nowhere."""
-    return Kind(
-        group="metrics.k8s.io",
-        version="v1beta1",
-        plural=plural,
-        singular=plural.removesuffix("s"),
-        kind=kind,
-        namespaced=namespaced,
-        list_kind=f"{kind}List",
-        verbs=("get", "list"),
     )
 
 
