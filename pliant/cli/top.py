@@ -88,4 +88,5 @@ def amounts(usage: dict[str, Any]) -> tuple[str, str]:
     parts = [container.get("usage") or {} for container in usage.get("containers") or ()]
     cpu = sum(amount(part.get("cpu", "0")) for part in parts)
     memory = sum(amount(part.get("memory", "0")) for part in parts)
-    return f"{round(cpu * 1000)}m", f"{round(memory / 1024**2)}Mi"
+    kibi = round(memory / 1024)
+    return f"{round(cpu * 1000)}m", f"{round(kibi / 1024)}Mi" if kibi >= 10 * 1024 else f"{kibi}Ki"

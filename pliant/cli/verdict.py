@@ -107,7 +107,9 @@ def _failure(job: Job, board: Board, logs: LogStreams, took: timedelta, style: S
     message = job.state.message if job.state else "nobody looked after it"
     said = style.bold(f"{job.key.name} {phase}")
     lines = [f"{style.red('✘')} {said} after {duration_text(took)}{_restarts(job)}: {message}"]
-    loss = board.first_cause(job)
+    # Whoever ran out of time or had to make room did so for reasons of its own, whatever failed before.
+    is_by_failure = job.state is None or job.state.phase in (Phase.FAILED, Phase.NODE_FAIL)
+    loss = board.first_cause(job) if is_by_failure else None
     return lines + (_cause(loss, message, logs, style) if loss else [])
 
 

@@ -204,7 +204,6 @@ def test_what_cannot_be_placed_says_what_it_lacks(cluster: OrdinaryUser) -> None
         (("delete",), "name the jobs to delete, or say --all"),
         (("get", "--cluster", "big"), "cluster `big` is not up; start it with `pliant up --name big`"),
         (("get", "--kubeconfig", "nowhere"), "kubeconfig nowhere: no such file"),
-        (("top", "bert"), "serves no metrics"),
     ],
 )
 def test_a_mistake_is_answered_in_one_line(shared: OrdinaryUser, words: tuple[str, ...], answer: str) -> None:
@@ -227,6 +226,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrdinaryUser]:
     yield somebody
     somebody.run("down", "--purge")
     shutil.rmtree(home)
+
+
+def test_what_members_use_is_told(shared: OrdinaryUser) -> None:
+    wait_for(shared, "every member runs")
+    assert re.search(r"^bert +worker-1 +node-0 +(\d+m|–) +(\d+[KM]i|–)$", said(shared, "top").out, re.MULTILINE)
 
 
 def test_a_reader_that_has_seen_enough_ends_it_quietly(shared: OrdinaryUser) -> None:

@@ -232,6 +232,12 @@ def test_every_bad_end_has_its_own_words_and_exit_code(phase: Phase, code: int, 
     assert words in said.text
 
 
+def test_a_loss_that_was_borne_is_not_the_cause_of_another_end() -> None:
+    job = make_job(state=in_phase(Phase.TIMEOUT, "ran for 2 s"))
+    said = verdict(board_with(job, pod(0, phase="Failed", code=1)), silent_logs(), TOOK, PLAIN)
+    assert "first cause" not in said.text
+
+
 def test_a_failure_outweighs_other_bad_ends() -> None:
     board = Board()
     for name, phase in (("a", Phase.PREEMPTED), ("b", Phase.FAILED), ("c", Phase.SUCCEED)):

@@ -80,6 +80,8 @@ def test_one_field_is_set_and_nothing_else() -> None:
 def test_usage_is_summed_over_containers() -> None:
     usage = [{"usage": {"cpu": "250m", "memory": "64Mi"}}, {"usage": {"cpu": "1", "memory": "65536Ki"}}]
     assert amounts({"containers": usage}) == ("1250m", "128Mi")
+    assert amounts({"containers": [{"usage": {"cpu": "1m", "memory": "512Ki"}}]}) == ("1m", "512Ki")
+    assert amounts({}) == ("0m", "0Ki")
 
 
 def test_shells_are_told_every_command_and_option() -> None:

@@ -45,6 +45,11 @@ async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, sce
     assert "no job `t` in namespace" in (await terminal.run("why", "t", code=2)).err
 
 
+async def test_a_cluster_without_metrics_is_told_so(site: Site, scene: Scene, ground: str) -> None:
+    done = await Terminal(site, scene).run("top", code=1 if ground == "real" else 0)
+    assert ("this cluster serves no metrics" in done.err) is (ground == "real")
+
+
 async def test_files_are_submitted(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     short = job("t", {"worker": group("echo hi", 2)}, cleanPodPolicy="None")
