@@ -18,10 +18,11 @@ from pliant.embedded.network.message import (
     Kind,
     Unreadable,
     address_record,
+    addresses_in,
     answer,
-    encoded_name,
     read_question,
 )
+from pliant.embedded.network.message import question as asked_for
 from pliant.embedded.network.podfiles import hosts_text, resolver_text
 from pliant.embedded.network.routes import Egress
 from pliant.embedded.network.upstream import Upstream
@@ -32,7 +33,7 @@ LOOKUP = "import socket, sys; print(*sorted({each[4][0] for each in socket.getad
 
 
 def question(name: str, kind: Kind = Kind.A) -> bytes:
-    return struct.pack("!HHHHHH", 7, 0x100, 1, 0, 0, 0) + encoded_name(name) + struct.pack("!HH", kind, 1)
+    return asked_for(7, name, kind)
 
 
 def test_a_question_is_read_and_answered() -> None:
@@ -98,6 +99,24 @@ async def test_resolvers_outside_are_asked_in_turn() -> None:
         assert told.endswith(bytes([10, 1, 2, 3]))
         nobody = Upstream(("127.0.0.2",), port)
         assert await nobody.ask(question("example.com"), by_stream=True) is None
+
+
+async def test_names_outside_are_looked_up_without_waiting_for_anybody_else() -> None:
+    async with _resolver("10.1.2.3") as port:
+        assert await Upstream(("127.0.0.1",), port).addresses("example.com") == ["10.1.2.3"]
+        assert await Upstream(("127.0.0.1",), port).addresses("x" * 70 + ".com") == []
+    assert await Upstream(()).addresses("example.com") == []
+
+
+def test_addresses_are_found_behind_other_names() -> None:
+    header = struct.pack("!HHHHHH", 7, 0x8180, 1, 3, 0, 0)
+    asked = question("example.com")[12:]
+    alias = b"\xc0\x0c" + struct.pack("!HHIH", Kind.CNAME, 1, 9, 6) + b"\x03www\xc0\x0c"
+    old = b"\x03www\xc0\x0c" + struct.pack("!HHIH", Kind.A, 1, 9, 4) + bytes([10, 1, 2, 3])
+    new = b"\xc0\x29" + struct.pack("!HHIH", Kind.AAAA, 1, 9, 16) + bytes(15) + b"\x01"
+    assert addresses_in(header + asked + alias + old + new) == ["10.1.2.3", "::1"]
+    with pytest.raises(Unreadable):
+        addresses_in(header + asked + alias)
 
 
 def test_the_resolvers_of_this_machine_are_read(tmp_path: Path) -> None:

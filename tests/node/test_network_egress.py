@@ -55,7 +55,9 @@ async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed
                 assert told.endswith("pods reach it only with --allow-host-loopback")
         (tmp_path / "two").mkdir()
         async with running(tmp_path / "two", egress=Egress(host_loopback=True)) as cluster:
-            assert await cluster.ran("asker", f"{script} http://127.0.0.1:{port}/x") == "data of /x"
+            for number, host in enumerate(("127.0.0.1", "localhost")):
+                told = await cluster.ran(f"asker-{number}", f"{script} http://{host}:{port}/x")
+                assert told == "data of /x"
 
 
 async def test_the_proxy_leads_into_the_cluster_too(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ class Kind(IntEnum):
     ANY = 255
 
 
+_FAMILIES = {Kind.A: (socket.AF_INET, 4), Kind.AAAA: (socket.AF_INET6, 16)}
+
+
 class Code(IntEnum):
     """How a question was answered."""
 
@@ -102,6 +105,36 @@ def read_question(message: bytes) -> Question:
     )
 
 
+def question(number: int, name: str, kind: Kind) -> bytes:
+    """A message that asks one question, of somebody who may ask others."""
+    header = _HEADER.pack(number, _RECURSION_WANTED, 1, 0, 0, 0)
+    return header + encoded_name(name) + _ENDING.pack(kind, _INTERNET)
+
+
+def addresses_in(message: bytes) -> list[str]:
+    """The addresses that an answer holds, of whatever names it led over."""
+    try:
+        _, _, questions, answers, _, _ = _HEADER.unpack_from(message)
+        place = _HEADER.size
+        for _ in range(questions):
+            place = _after_name(message, place) + _ENDING.size
+        found = []
+        for _ in range(answers):
+            place = _after_name(message, place)
+            kind, _, _, length = _RECORD.unpack_from(message, place)
+            place += _RECORD.size + length
+            if kind in _FAMILIES and length == _FAMILIES[kind][1]:
+                found.append(socket.inet_ntop(_FAMILIES[kind][0], message[place - length : place]))
+    except (struct.error, IndexError, ValueError) as problem:
+        raise Unreadable(str(problem)) from problem
+    return found
+
+
+def is_cut(message: bytes) -> bool:
+    """Whether an answer was too long for a datagram."""
+    return bool(int.from_bytes(message[2:4], "big") & _TRUNCATED)
+
+
 def answer(question: Question, records: Sequence[Record], code: Code = Code.FINE, *, room: int = 65535) -> bytes:
     """The message that answers a question; one that would be too long says so and holds nothing."""
     flags = _RESPONSE | _AUTHORITATIVE | _RECURSION | question.flags & _RECURSION_WANTED | code
@@ -136,6 +169,15 @@ def _read_name(message: bytes, place: int) -> tuple[str, int]:
         labels.append(message[place + 1 : place + 1 + length].decode("ascii").lower())
         place += 1 + length
     return ".".join(labels), place + 1
+
+
+def _after_name(message: bytes, place: int) -> int:
+    """Where a name ends that may be abbreviated."""
+    while length := message[place]:
+        if length > _LONGEST_LABEL:
+            return place + 2
+        place += 1 + length
+    return place + 1
 
 
 def _room(message: bytes, place: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import socket
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pliant.embedded.names import Names
 from pliant.embedded.network.joining import Stream
 from pliant.embedded.network.relay import Relay
+from pliant.embedded.network.upstream import Upstream
 from pliant.embedded.network.zone import Zone
 from pliant.embedded.node.link import AgentLost, NodeAgent
 
@@ -44,8 +44,9 @@ class Refused(Exception):
 class Routes:
     """Makes connections on behalf of pods."""
 
-    def __init__(self, agent: NodeAgent, names: Names, egress: Egress) -> None:
+    def __init__(self, agent: NodeAgent, names: Names, upstream: Upstream, egress: Egress) -> None:
         self._agent = agent
+        self._upstream = upstream
         self._names = names
         self._zone = Zone(names)
         self._egress = egress
@@ -97,21 +98,20 @@ class Routes:
         raise Refused(502, f"{host}:{port} cannot be reached: {_why(problem)}")
 
     async def _to_outside(self, host: str, port: int) -> Stream:
-        *others, last = await self._looked_up(host, port)
+        *others, last = await self._looked_up(host)
         for address in others:
             with suppress(Refused):
                 return await _told(host, port, _opened(address, port))
         return await _told(host, port, _opened(last, port))
 
-    async def _looked_up(self, host: str, port: int) -> list[str]:
+    async def _looked_up(self, host: str) -> list[str]:
         """The addresses of a host outside that pods may reach."""
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as problem:
-            raise Refused(502, f"{host} is not known: {_why(problem)}") from problem
-        addresses = {str(each[4][0]): _literal(str(each[4][0])) for each in found}
-        allowed = [each for each, known in addresses.items() if known is not None and self._is_allowed(known)]
+        if _is_this_machine(host) and not _literal(host):
+            host = str(_LOOPBACK)
+        found = [host.strip("[]")] if _literal(host) else await self._upstream.addresses(host)
+        if not found:
+            raise Refused(502, f"{host} is not known to the resolvers of this machine")
+        allowed = [each for each in found if (known := _literal(each)) and self._is_allowed(known)]
         if not allowed:
             raise _loopback(host)
         return allowed

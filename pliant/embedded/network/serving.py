@@ -24,7 +24,7 @@ async def network_served(agent: NodeAgent, names: Names, egress: Egress) -> Asyn
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(DnsServer.serving(agent, names, upstream))
         await stack.enter_async_context(Balancer.serving(agent, names))
-        routes = Routes(agent, names, egress)
+        routes = Routes(agent, names, upstream, egress)
         await stack.enter_async_context(EgressProxy.serving(agent, routes))
         if egress.outside:
             await stack.enter_async_context(Outside.serving(agent, routes))

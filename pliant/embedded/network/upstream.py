@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import struct
 from contextlib import suppress
 from pathlib import Path
+
+from pliant.embedded.network.message import Kind, Unreadable, addresses_in, is_cut, is_name, question
 
 _PORT = 53
 _PATIENCE = 2.0
@@ -43,6 +46,20 @@ class Upstream:
                 async with asyncio.timeout(_PATIENCE):
                     return await (self._by_stream if by_stream else self._by_datagram)(server, message)
         return None
+
+    async def addresses(self, name: str) -> list[str]:
+        """The addresses of a name outside, those of the older kind if it has any."""
+        if not is_name(name):
+            return []
+        for kind in (Kind.A, Kind.AAAA):
+            message = question(secrets.randbits(16), name, kind)
+            heard = await self.ask(message, by_stream=False)
+            if heard is not None and is_cut(heard):
+                heard = await self.ask(message, by_stream=True)
+            with suppress(Unreadable):
+                if heard is not None and (found := addresses_in(heard)):
+                    return found
+        return []
 
     async def _by_datagram(self, server: str, message: bytes) -> bytes:
         loop = asyncio.get_running_loop()
