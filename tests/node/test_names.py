@@ -117,6 +117,14 @@ def test_names_that_only_the_cluster_could_know_are_asked_nowhere_else(names: Na
     assert Zone(names).is_ours(name)
 
 
+def test_a_namespace_called_as_a_domain_is_does_not_hide_it(names: Names) -> None:
+    service = ServiceView(metadata=ObjectMeta(name="ring", namespace="dev"))
+    names.service_changed(None, service)
+    zone = Zone(names)
+    assert [zone.is_ours(name) for name in ("db.dev", "node-0.ring.dev")] == [True, True]
+    assert not zone.is_ours("files.example.dev")
+
+
 @pytest.mark.parametrize("name", ["pypi.org", "db.default.example.com"])
 def test_other_names_are_for_others(names: Names, name: str) -> None:
     assert not Zone(names).is_ours(name)

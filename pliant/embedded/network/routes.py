@@ -83,9 +83,15 @@ class Routes:
             return [host] if any(literal in network for network in CLUSTER) else []
         pod = self._names.pod_at(asker)
         found = self._zone.addresses(host, pod.metadata.namespace if pod else "default")
-        if not found and self._zone.is_ours(host) and not _is_this_machine(host):
+        if not found and self._is_inside_only(host):
             raise Refused(502, f"there is no {host} in this cluster, or nobody behind it is ready")
         return found
+
+    def _is_inside_only(self, host: str) -> bool:
+        """Whether a name can mean nothing outside; one of two parts can, when pods may go there."""
+        if _is_this_machine(host) or (host.count(".") == 1 and self._egress.outside):
+            return False
+        return self._zone.is_ours(host)
 
     async def _to_pod(self, host: str, addresses: list[str], port: int) -> Stream:
         problem: Exception | None = None

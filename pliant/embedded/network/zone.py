@@ -35,11 +35,21 @@ class Zone:
         return [each for each in found if kind in (each.kind, Kind.ANY) or each.kind is Kind.CNAME]
 
     def is_ours(self, name: str) -> bool:
-        """Whether nobody else could know a name: those beyond are for resolvers outside."""
-        *_, last = labels = name.split(".")
+        """Whether a name is not for resolvers outside: it has the form of ours, in a namespace that is there.
+
+        A namespace may be called as a domain is (`dev`), so longer names must name a service too.
+        """
         if name.endswith(_BACKWARDS):
             return _read_backwards(name).startswith(_OURS)
-        return len(labels) == 1 or last in ("local", "svc") or self._names.has_namespace(last)
+        match name.split("."):
+            case [_] | [*_, "local" | "svc"]:
+                return True
+            case [_, namespace]:
+                return self._names.has_namespace(namespace)
+            case [_, service, namespace]:
+                return self._names.service(namespace, service) is not None
+            case _:
+                return False
 
     def addresses(self, name: str, namespace: str) -> list[str]:
         """The addresses of a name, in the words of one who asks from a namespace."""
