@@ -6,11 +6,12 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from pliant.embedded.server.reviews import USER
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.kube.resources import CRDS, PODS
 from pliant.kube.transport import Reply, Request, StreamReply
@@ -37,11 +38,11 @@ class SlowPods:
         self.may_go = asyncio.Event()
         served.api.handle = self.handle  # type: ignore[method-assign]
 
-    async def handle(self, request: Request) -> Reply | StreamReply:
+    async def handle(self, request: Request, user: Mapping[str, Any] = USER) -> Reply | StreamReply:
         if (request.method, request.path) == ("POST", "/api/v1/namespaces/default/pods"):
             self.asked.set()
             await self.may_go.wait()
-        return await self._handle(request)
+        return await self._handle(request, user)
 
 
 @asynccontextmanager
