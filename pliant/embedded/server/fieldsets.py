@@ -6,7 +6,8 @@ value of a set. What is atomic in the schema is one field, however much is in it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -48,22 +49,36 @@ def merged(live: Any, wanted: Any, shape: Shape) -> Any:
     return copied(wanted)
 
 
-def without(value: Any, shape: Shape, gone: set[Path], at: Path = ()) -> Any:
-    """A value without the fields that are to go, and without what is empty because of that."""
-    if isinstance(value, dict) and value and not _is_atomic(shape):
-        kept: dict[str, Any] = {}
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Fields that are to go, and those that somebody still owns, be they empty."""
+
+    gone: Set[Path]
+    owned: Set[Path]
+
+    def applied(self, value: Any, shape: Shape, at: Path = ()) -> Any:
+        """A value without what is to go, and without what is empty because of that and nobody's."""
+        if isinstance(value, dict) and value and not _is_atomic(shape):
+            return dict(self._kept(value, shape, at))
+        if isinstance(value, list) and value and _style(shape, value) != "atomic":
+            steps = [(item, (*at, step_to(item, shape))) for item in value]
+            return [self._item(item, shape, place) for item, place in steps if place not in self.gone]
+        return value
+
+    def _kept(self, value: dict[str, Any], shape: Shape, at: Path) -> Iterator[tuple[str, Any]]:
         for name, inner in value.items():
             place = (*at, f"f:{name}")
-            if place in gone:
-                continue
-            left = without(inner, member_shape(shape, name), gone, place)
-            if left or not inner or left == inner:
-                kept[name] = left
-        return kept
-    if isinstance(value, list) and value and _style(shape, value) != "atomic":
-        steps = [(item, (*at, step_to(item, shape))) for item in value]
-        return [_stripped(item, shape, gone, place) for item, place in steps if place not in gone]
-    return value
+            if place not in self.gone:
+                left = self.applied(inner, member_shape(shape, name), place)
+                if left or not inner or left == inner or place in self.owned:
+                    yield name, left
+
+    def _item(self, item: Any, shape: Shape, at: Path) -> Any:
+        """An item of a list; what tells it apart stays."""
+        left = self.applied(item, shape.get("items") or {}, at)
+        if not isinstance(item, dict):
+            return left
+        return {**{key: item[key] for key in _keys(shape) if key in item}, **left}
 
 
 def member_shape(shape: Shape, name: str) -> Shape:
@@ -126,19 +141,33 @@ def _folded(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merged_lists(live: list[Any], wanted: list[Any], shape: Shape) -> list[Any]:
-    result = {step_to(item, shape): copied(item) for item in live}
-    for item in wanted:
-        step = step_to(item, shape)
-        result[step] = merged(result[step], item, shape.get("items") or {}) if step in result else copied(item)
-    return list(result.values())
+    old = {step_to(item, shape): item for item in live}
+    new = {step_to(item, shape): item for item in wanted}
+    inner = shape.get("items") or {}
+    return [
+        merged(old[step], new[step], inner)
+        if step in old and step in new
+        else copied(new.get(step, old.get(step)))
+        for step in _order(list(old), list(new))
+    ]
 
 
-def _stripped(item: Any, shape: Shape, gone: set[Path], at: Path) -> Any:
-    """An item of a list without the fields that are to go; what tells it apart stays."""
-    left = without(item, shape.get("items") or {}, gone, at)
-    if not isinstance(item, dict):
-        return left
-    return {**{key: item[key] for key in _keys(shape) if key in item}, **left}
+def _order(old: list[str], new: list[str]) -> list[str]:
+    """All items once: those that are wanted in the order wanted, the others where they were between them."""
+    order: list[str] = []
+    left, waiting = list(old), list(new)
+    while left or waiting:
+        shared = next((step for step in waiting if step in old), None)
+        if left and waiting and left[0] == waiting[0]:
+            order.append(left.pop(0))
+            waiting.pop(0)
+        elif left and left[0] not in new:
+            order.append(left.pop(0))
+        elif left and (left[0] in order or (waiting and shared is not None and left[0] != shared)):
+            left.pop(0)
+        else:
+            order.append(waiting.pop(0))
+    return order
 
 
 def _is_atomic(shape: Shape) -> bool:

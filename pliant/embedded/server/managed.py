@@ -6,14 +6,14 @@ Objects get `managedFields` with their first server-side apply; what was there b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.server import fieldsets
-from pliant.embedded.server.fieldsets import Path, Shape
+from pliant.embedded.server.fieldsets import Path, Removal, Shape
 from pliant.embedded.storage.records import Object
 from pliant.errors import Conflict
 from pliant.schemas import definition
@@ -85,15 +85,15 @@ def applied(
     others = [each for each in entries if each is not before]
     result = fieldsets.merged(live, wanted, scope.shape)
     changed = _changed(scope.leaves(live), scope.leaves(result))
-    lost = [(each, sorted(each.paths & changed)) for each in others if each.paths & changed]
+    lost = [(each, sorted(each.paths & changed, key=_rank)) for each in others if each.paths & changed]
     if lost and not force:
-        raise _conflict(lost)
+        raise _conflict(sorted(lost, key=lambda each: _named(each[0])))
     others = [replace(each, paths=each.paths - changed) for each in others]
     if before is not None:
-        result = fieldsets.without(result, scope.shape, _dropped(before.paths - entry.paths, others))
+        result = _removal(before.paths - entry.paths, others).applied(result, scope.shape)
     if before is not None and before.paths == entry.paths and result == live:
         return result, entries
-    return result, _tidied([*others, entry], scope, result)
+    return result, _tidied([*others, entry], scope.leaves(live), scope.leaves(result))
 
 
 def followed(old: Object, new: Object, scope: Scope, entry: Entry) -> list[Entry]:
@@ -106,7 +106,7 @@ def followed(old: Object, new: Object, scope: Scope, entry: Entry) -> list[Entry
     others = [each for each in entries if each.manager.identity != entry.manager.identity]
     own = frozenset(changed).union(*(each.paths for each in entries if each not in others))
     others = [replace(each, paths=each.paths - changed) for each in others]
-    return _tidied([*others, replace(entry, paths=own)], scope, new)
+    return _tidied([*others, replace(entry, paths=own)], was, becomes)
 
 
 def written(entries: list[Entry]) -> list[dict[str, Any]]:
@@ -146,28 +146,32 @@ def _entry(kept: Mapping[str, Any]) -> Entry:
 
 
 def _changed(was: Mapping[Path, Any], becomes: Mapping[Path, Any]) -> set[Path]:
-    return {path for path, value in becomes.items() if path not in was or was[path] != value}
+    """Fields that are new or other than before, and what holds new ones if there was no such thing."""
+    new = {path for path, value in becomes.items() if path not in was or was[path] != value}
+    return new | (_places(becomes) - _places(was))
 
 
-def _dropped(given_up: frozenset[Path], others: list[Entry]) -> set[Path]:
-    """Of what a manager no longer applies, that which nobody else has a part in."""
-    held = {path[:length] for each in others for path in each.paths for length in range(1, len(path) + 1)}
-    return set(given_up - held)
+def _removal(given_up: frozenset[Path], others: list[Entry]) -> Removal:
+    """Of what a manager no longer applies, that goes which nobody else has a part in."""
+    owned = {path for each in others for path in each.paths}
+    return Removal(given_up - _places(owned), owned)
 
 
-def _tidied(entries: list[Entry], scope: Scope, obj: Object) -> list[Entry]:
-    """Entries without fields that are no longer there, and without managers of nothing."""
-    there = scope.leaves(obj)
-    in_reach = [
-        replace(each, paths=frozenset(path for path in each.paths if path in there or not _reaches(scope, path)))
-        for each in entries
-    ]
-    return [each for each in in_reach if each.paths]
+def _places(paths: Iterable[Path]) -> set[Path]:
+    """Paths, and those of everything that holds them, but for metadata, which is always there."""
+    return {path[:length] for path in paths for length in range(1, len(path) + 1)} - {("f:metadata",)}
 
 
-def _reaches(scope: Scope, path: Path) -> bool:
-    is_status = path[:1] == ("f:status",)
-    return is_status if scope.is_status else not (is_status and scope.has_status)
+def _tidied(entries: list[Entry], was: Iterable[Path], becomes: Iterable[Path]) -> list[Entry]:
+    """Entries without the fields that have just gone, and without managers of nothing."""
+    gone = _places(was) - _places(becomes)
+    left = [replace(each, paths=each.paths - gone) for each in entries]
+    return [each for each in left if each.paths]
+
+
+def _rank(path: Path) -> list[tuple[bool, str]]:
+    """Sorts paths as the real server lists them: at each level what ends there comes first."""
+    return [(place < len(path) - 1, step) for place, step in enumerate(path)]
 
 
 def _conflict(lost: list[tuple[Entry, list[Path]]]) -> Conflict:

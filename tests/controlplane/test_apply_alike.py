@@ -1,0 +1,104 @@
+"""Two managers who apply, force and patch at random leave the same objects and owners on both servers."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
+from pliant.kube.config import transport_for
+from pliant.kube.transport import APPLY_PATCH, MERGE_PATCH, Request, Transport
+from pliant.runtime.clock import SystemClock
+from tests.controlplane.cluster import ControlPlane
+
+pytestmark = pytest.mark.real
+
+IN = "/api/v1/namespaces/default"
+SEED = int(os.environ.get("PLIANT_SEED", "7"))
+STEPS = 300
+_WHEN = re.compile(r" at \d{4}-[0-9T:-]+Z")
+
+
+async def test_owners_are_the_same_on_both_servers(plane: ControlPlane) -> None:
+    real = transport_for(plane.kubeconfig, None, SystemClock().now)
+    try:
+        async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
+            chance = random.Random(SEED)
+            for number in range(STEPS):
+                step = _step(chance)
+                answers = [await _answer(server, step) for server in (real, DirectTransport(api))]
+                assert answers[0] == answers[1], f"step {number}: {step}"
+    finally:
+        await real.aclose()
+
+
+def _step(chance: random.Random) -> Request:
+    """Something that somebody wants of one of two objects."""
+    is_service = chance.random() < 0.4
+    name = "s" if is_service else "m"
+    metadata: dict[str, Any] = {"name": name}
+    if chance.random() < 0.5:
+        metadata["labels"] = {key: chance.choice("12") for key in _some(chance, "pq")}
+    if chance.random() < 0.3:
+        metadata["finalizers"] = [f"example.org/{key}" for key in _some(chance, "fg")]
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "Service" if is_service else "ConfigMap"}
+    body["metadata"] = metadata
+    if is_service:
+        ports = [
+            {"name": f"n{port}", "port": port, "targetPort": port + chance.choice((0, 1))}
+            for port in chance.sample((80, 81, 82), chance.choice((1, 2)))
+        ]
+        body["spec"] = {"ports": ports, "selector": {key: chance.choice("12") for key in _some(chance, "tu")}}
+    elif chance.random() < 0.8:
+        body["data"] = {key: chance.choice("12") for key in _some(chance, "xyz")}
+    path = f"{IN}/{'services' if is_service else 'configmaps'}/{name}"
+    query = {"fieldManager": chance.choice(("ada", "bob"))}
+    if chance.random() < 0.25:
+        patch = {key: value for key, value in body.items() if key != "spec"}
+        patch["metadata"] = {key: value for key, value in metadata.items() if key != "finalizers"}
+        return _request(path, patch, query, MERGE_PATCH)
+    query["force"] = chance.choice(("true", "false"))
+    return _request(path, body, query, APPLY_PATCH)
+
+
+def _some(chance: random.Random, keys: str) -> list[str]:
+    return [key for key in keys if chance.random() < 0.6] or [keys[0]]
+
+
+def _request(path: str, body: dict[str, Any], query: dict[str, str], media: str) -> Request:
+    content = msgspec.json.encode(body)
+    return Request(method="PATCH", path=path, query=query, body=content, content_type=media)
+
+
+async def _answer(server: Transport, step: Request) -> Any:
+    reply = await server.send(step)
+    said = msgspec.json.decode(reply.body)
+    if reply.status >= 400:
+        causes = (said.get("details") or {}).get("causes")
+        for cause in causes or ():
+            cause["message"] = _WHEN.sub("", cause["message"])
+        causes = sorted(causes or (), key=msgspec.json.encode)
+        return reply.status, said["reason"], _WHEN.sub("", said["message"]), causes
+    metadata = said["metadata"]
+    fields = sorted(
+        (
+            each["manager"],
+            each["operation"],
+            each.get("subresource", ""),
+            msgspec.json.encode(each["fieldsV1"], order="sorted"),
+        )
+        for each in metadata.get("managedFields", ())
+    )
+    ports = [
+        {key: port.get(key) for key in ("port", "targetPort")} for port in said.get("spec", {}).get("ports", ())
+    ]
+    kept = metadata.get("labels"), metadata.get("finalizers"), said.get("data") or None, ports
+    return reply.status, kept, said.get("spec", {}).get("selector"), fields
