@@ -73,7 +73,7 @@ async def test_what_follows_waits_for_a_sidecar_that_does_not_start(cluster: Run
     assert pod["status"]["phase"] == "Pending"
     assert _conditions(pod)["Initialized"] == "False"
     assert state(pod)["waiting"]["reason"] == "PodInitializing"
-    await cluster.client.delete(PODS, "default", "a")
+    await cluster.client.delete(PODS, "default", "a", grace=30)
     await cluster.until_gone("a", within=10)
 
 

@@ -39,14 +39,14 @@ class ContainerRun:
         """The container is to end: most do with the pod, those that stay beside others when they are told."""
 
     async def has_come_up(self) -> bool:
-        """Wait until the container has started in the sense of its startup probe; false when it never will."""
-        waits = [asyncio.ensure_future(each.wait()) for each in (self._is_up, self._is_over)]
+        """Wait until the container has started in the sense of its startup probe; false when nobody needs it."""
+        waits = [asyncio.ensure_future(each.wait()) for each in (self._is_up, self._is_over, self._pod.stopping)]
         try:
             await _first(*waits)
         finally:
             for each in waits:
                 each.cancel()
-        return not self._is_over.is_set()
+        return self._is_up.is_set() and not self._is_over.is_set()
 
     async def dismissed(self) -> None:
         """Tell a container that stays beside the others to end, and wait until it has."""

@@ -36,7 +36,9 @@ async def executed(
         os.set_blocking(writing, True)
         session = await agent.execute(*container, argv, Streams(input=nothing, output=writing, errors=writing))
         try:
-            ending = await asyncio.wait_for(asyncio.shield(session.ending), within)
+            # Not wait_for, which may forget that it was cancelled when the end comes at the same time.
+            async with asyncio.timeout(within):
+                ending = await asyncio.shield(session.ending)
         except BaseException as problem:
             session.send_signal(signal.SIGKILL)
             if not isinstance(problem, TimeoutError):
