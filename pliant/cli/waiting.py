@@ -14,6 +14,7 @@ from pliant.errors import PliantError
 if TYPE_CHECKING:
     from pliant.cli.jobs import Found
     from pliant.cli.target import Target
+    from pliant.kube.informer import Informer
 
 PATIENCE = timedelta(minutes=5)
 FOREVER = timedelta(days=365)
@@ -40,7 +41,6 @@ async def wait_until(
     from pliant.cli.durations import duration_text
     from pliant.cli.heartbeat import heartbeat
     from pliant.cli.jobs import found
-    from pliant.kube.informer import Informer
 
     latest: Found | None = one
     changed = asyncio.Event()
@@ -51,10 +51,7 @@ async def wait_until(
         latest = found(one.frontend, new) if new is not None and is_same else None
         changed.set()
 
-    chosen = f"metadata.name={one.key.name}"
-    informer: Informer[dict[str, Any]] = Informer(
-        target.client, one.resource, dict, namespace=one.key.namespace, fields=chosen, on_change=note
-    )
+    informer = _informer_of(target, one, note)
     async with asyncio.TaskGroup() as tasks:
         following = [tasks.create_task(work) for work in (informer.run(), heartbeat(target.client))]
         try:
@@ -74,6 +71,15 @@ async def wait_until(
             for task in following:
                 task.cancel()
     return latest
+
+
+def _informer_of(target: Target, one: Found, on_change: Callable[..., None]) -> Informer[dict[str, Any]]:
+    from pliant.kube.informer import Informer
+
+    chosen = f"metadata.name={one.key.name}"
+    return Informer(
+        target.client, one.resource, dict, namespace=one.key.namespace, fields=chosen, on_change=on_change
+    )
 
 
 async def wait_no_pods(target: Target, one: Found, limit: timedelta) -> None:

@@ -7,53 +7,19 @@ import fcntl
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import struct
-import subprocess
-import sys
 import tempfile
 import termios
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.cli.ordinary_user import NOBODY, ROOT, Ended, OrdinaryUser, finished
-
-PATIENCE = 20.0
-JOB = """\
-apiVersion: elasticdeeplearning.ai/v1
-kind: AITrainingJob
-metadata: {{name: {name}}}
-spec:
-  cleanPodPolicy: None
-  replicaSpecs:
-    worker:
-      replicas: 2
-      minReplicas: 1
-      maxReplicas: 4
-      restartPolicy: OnFailure
-      restartScope: Pod
-      restartLimit: 1
-      template:
-        spec:
-          terminationGracePeriodSeconds: 1
-          containers:
-            - name: aitj-worker
-              image: any
-              command: [sh, -c, {command!r}]
-              {more}
-"""
-STEADY = "echo hello from $TRAININGJOB_REPLICA_INDEX; exec sleep 1000"
-DOOMED = (
-    "echo attempt $TRAININGJOB_REPLICA_RESTARTCOUNT; [ $TRAININGJOB_REPLICA_INDEX = 0 ] && exec sleep 1000; "
-    "echo no data; exit 3"
-)
+from tests.cli.asking import DOOMED, JOB, STEADY, said, submit, wait_for
+from tests.cli.ordinary_user import NOBODY, ROOT, OrdinaryUser, finished
 
 
 @pytest.fixture
@@ -63,34 +29,6 @@ def cluster(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
     yield user
     user.run("down", "--purge")
     assert user.processes() == []
-
-
-def submit(user: OrdinaryUser, name: str, command: str = STEADY, more: str = "") -> None:
-    """Create a job, as kubectl would."""
-    file = user.write(f"{name}.yaml", JOB.format(name=name, command=command, more=more))
-    kubeconfig = user.home / ".local/share/pliant/default/data/kubeconfig"
-    words = ["kubectl", f"--kubeconfig={kubeconfig}", f"--cache-dir={user.home}/cache", "create", "-f", file]
-    subprocess.run(words, check=True, capture_output=True, timeout=60)
-
-
-def said(user: OrdinaryUser, *words: str, code: int = 0) -> Ended:
-    done = user.run(*words)
-    assert done.code == code, f"{words}: {done.out}{done.err}"
-    assert "Traceback" not in done.err
-    return done
-
-
-def wait_for(user: OrdinaryUser, words: str) -> None:
-    """Until a line of `pliant get --watch` says so."""
-    with user.start("get", "--watch") as watching:
-        limit = threading.Timer(PATIENCE, watching.kill)
-        limit.start()
-        assert watching.stdout is not None
-        has_come = any(words in line for line in watching.stdout)
-        limit.cancel()
-        watching.send_signal(signal.SIGINT)
-        watching.communicate(timeout=PATIENCE)
-    assert has_come, f"never said {words!r}"
 
 
 def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUser) -> None:
@@ -261,54 +199,6 @@ def test_without_any_cluster_the_way_to_one_is_told(user: OrdinaryUser) -> None:
     assert "start a cluster of your own with `pliant up`" in done.err
 
 
-def test_the_status_tells_whether_the_cluster_is_up(user: OrdinaryUser) -> None:
-    down = said(user, "status", code=3)
-    assert "start one with `pliant up`" in down.err
-    assert said(user, "up", "--detach", "--nodes", "2").code == 0
-    try:
-        up = said(user, "status").out
-        assert re.search(r"^cluster `default` +up for \d+s \(process \d+\)$", up, re.MULTILINE)
-        assert "2 of 2 ready" in up
-        assert "data/kubeconfig" in up
-        [data] = json.loads(said(user, "status", "-o", "json").out)
-        assert data["answers"]
-        assert len(data["nodes"]) == 2
-    finally:
-        user.run("down", "--purge")
-    assert "cluster `big` is not up" in said(user, "status", "--name", "big", code=3).err
-
-
-def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
-    folder = str(user.home / "elsewhere")
-    said(user, "up", "--data", folder)
-    try:
-        kubeconfig = Path(folder) / "kubeconfig"
-        assert kubeconfig.exists()
-        file = user.write(
-            "job.yaml", JOB.format(name="bert", command=STEADY, more="").replace("Limit: 1", "Limit: 9")
-        )
-        subprocess.run(
-            ["kubectl", f"--kubeconfig={kubeconfig}", f"--cache-dir={user.home}/cache", "create", "-f", file],
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
-        wait_for(user, "every member runs")
-        [before] = json.loads(said(user, "status", "-o", "json").out)
-        assert "is in use by another cluster" in said(user, "up", "--name", "two", "--data", folder, code=1).err
-        process = os.pidfd_open(before["pid"])
-        signal.pidfd_send_signal(process, signal.SIGKILL)
-        assert select.select([process], [], [], PATIENCE)[0]
-        os.close(process)
-        assert said(user, "status", code=3)
-        said(user, "up", "--data", folder)
-        wait_for(user, "every member runs")
-        why = said(user, "why", "bert").out
-        assert "worker has spent 2 of 9 restarts" in why
-    finally:
-        user.run("down", "--purge")
-
-
 def test_a_terminal_gets_colours_and_lines_that_fit_unless_it_wants_none(shared: OrdinaryUser) -> None:
     for wish, has_colour in (("", True), ("1", False)):
         ours, theirs = os.openpty()
@@ -321,12 +211,3 @@ def test_a_terminal_gets_colours_and_lines_that_fit_unless_it_wants_none(shared:
         os.close(ours)
         assert ("\x1b[" in shown) is has_colour
         assert max(len(re.sub(r"\x1b\[[\d;]*m", "", line)) for line in shown.splitlines()) <= 60
-
-
-def test_help_is_there_at_once() -> None:
-    took = []
-    for _ in range(5):
-        began = time.monotonic()
-        subprocess.run([sys.executable, "-m", "pliant", "--help"], check=True, capture_output=True)
-        took.append(time.monotonic() - began)
-    assert min(took) < 0.15

@@ -1,0 +1,67 @@
+"""What tests about jobs ask of `pliant`, and the jobs they ask about."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+
+from tests.cli.ordinary_user import Ended, OrdinaryUser
+
+PATIENCE = 20.0
+JOB = """\
+apiVersion: elasticdeeplearning.ai/v1
+kind: AITrainingJob
+metadata: {{name: {name}}}
+spec:
+  cleanPodPolicy: None
+  replicaSpecs:
+    worker:
+      replicas: 2
+      minReplicas: 1
+      maxReplicas: 4
+      restartPolicy: OnFailure
+      restartScope: Pod
+      restartLimit: 1
+      template:
+        spec:
+          terminationGracePeriodSeconds: 1
+          containers:
+            - name: aitj-worker
+              image: any
+              command: [sh, -c, {command!r}]
+              {more}
+"""
+STEADY = "echo hello from $TRAININGJOB_REPLICA_INDEX; exec sleep 1000"
+DOOMED = (
+    "echo attempt $TRAININGJOB_REPLICA_RESTARTCOUNT; [ $TRAININGJOB_REPLICA_INDEX = 0 ] && exec sleep 1000; "
+    "echo no data; exit 3"
+)
+
+
+def submit(user: OrdinaryUser, name: str, command: str = STEADY, more: str = "") -> None:
+    """Create a job, as kubectl would."""
+    file = user.write(f"{name}.yaml", JOB.format(name=name, command=command, more=more))
+    kubeconfig = user.home / ".local/share/pliant/default/data/kubeconfig"
+    words = ["kubectl", f"--kubeconfig={kubeconfig}", f"--cache-dir={user.home}/cache", "create", "-f", file]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+
+
+def said(user: OrdinaryUser, *words: str, code: int = 0) -> Ended:
+    done = user.run(*words)
+    assert done.code == code, f"{words}: {done.out}{done.err}"
+    assert "Traceback" not in done.err
+    return done
+
+
+def wait_for(user: OrdinaryUser, words: str) -> None:
+    """Until a line of `pliant get --watch` says so."""
+    with user.start("get", "--watch") as watching:
+        limit = threading.Timer(PATIENCE, watching.kill)
+        limit.start()
+        assert watching.stdout is not None
+        has_come = any(words in line for line in watching.stdout)
+        limit.cancel()
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=PATIENCE)
+    assert has_come, f"never said {words!r}"

@@ -1,0 +1,73 @@
+"""Whether a cluster is up, and what becomes of its jobs when it is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.cli.asking import JOB, PATIENCE, STEADY, said, wait_for
+from tests.cli.ordinary_user import OrdinaryUser
+
+
+def test_the_status_tells_whether_the_cluster_is_up(user: OrdinaryUser) -> None:
+    down = said(user, "status", code=3)
+    assert "start one with `pliant up`" in down.err
+    assert said(user, "up", "--detach", "--nodes", "2").code == 0
+    try:
+        up = said(user, "status").out
+        assert re.search(r"^cluster `default` +up for \d+s \(process \d+\)$", up, re.MULTILINE)
+        assert "2 of 2 ready" in up
+        assert "data/kubeconfig" in up
+        [data] = json.loads(said(user, "status", "-o", "json").out)
+        assert data["answers"]
+        assert len(data["nodes"]) == 2
+    finally:
+        user.run("down", "--purge")
+    assert "cluster `big` is not up" in said(user, "status", "--name", "big", code=3).err
+
+
+def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
+    folder = str(user.home / "elsewhere")
+    said(user, "up", "--data", folder)
+    try:
+        kubeconfig = Path(folder) / "kubeconfig"
+        assert kubeconfig.exists()
+        file = user.write(
+            "job.yaml", JOB.format(name="bert", command=STEADY, more="").replace("Limit: 1", "Limit: 9")
+        )
+        subprocess.run(
+            ["kubectl", f"--kubeconfig={kubeconfig}", f"--cache-dir={user.home}/cache", "create", "-f", file],
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+        wait_for(user, "every member runs")
+        [before] = json.loads(said(user, "status", "-o", "json").out)
+        assert "is in use by another cluster" in said(user, "up", "--name", "two", "--data", folder, code=1).err
+        process = os.pidfd_open(before["pid"])
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        assert select.select([process], [], [], PATIENCE)[0]
+        os.close(process)
+        assert said(user, "status", code=3)
+        said(user, "up", "--data", folder)
+        wait_for(user, "every member runs")
+        why = said(user, "why", "bert").out
+        assert "worker has spent 2 of 9 restarts" in why
+    finally:
+        user.run("down", "--purge")
+
+
+def test_help_is_there_at_once() -> None:
+    took = []
+    for _ in range(5):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-m", "pliant", "--help"], check=True, capture_output=True)
+        took.append(time.monotonic() - began)
+    assert min(took) < 0.15
