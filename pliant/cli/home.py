@@ -6,12 +6,17 @@ import fcntl
 import json
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pliant.errors import NotPossibleHere, UserError
+
+GLANCE = 0.02
+"""Seconds for which somebody who only looks may hold a lock."""
+GLANCES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,8 @@ class Home:
         except FileNotFoundError:
             return None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared, so that two who look at once do not take each other for the one who runs it.
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return _told(os.pread(lock, 65536, 0))
         else:
@@ -79,7 +85,7 @@ class Home:
         except OSError as error:
             raise NotPossibleHere(f"cannot write to {self.folder}: {error.strerror}; set PLIANT_HOME") from None
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock_for_good(lock)
             claim = Claim(lock)
             claim.tell(Running(pid=os.getpid()))
             yield claim
@@ -121,6 +127,16 @@ class Claim:
         text = json.dumps(asdict(running)).encode()
         os.pwrite(self._lock, text, 0)
         os.ftruncate(self._lock, len(text))
+
+
+def _lock_for_good(lock: int) -> None:
+    """Lock against everybody; somebody who merely looks is gone in a moment. Raises `BlockingIOError`."""
+    for _ in range(GLANCES):
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(GLANCE)
+    return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _told(text: bytes) -> Running | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -116,6 +118,18 @@ def test_the_place_of_a_cluster_follows_the_environment(tmp_path: Path) -> None:
     assert Home.of("a", {}).folder == Path.home() / ".local" / "share" / "pliant" / "a"
     with pytest.raises(UserError, match="cannot name a cluster"):
         Home.of("../a", {})
+
+
+def test_two_who_look_at_once_do_not_see_each_other(tmp_path: Path) -> None:
+    home = Home.of("a", {"PLIANT_HOME": str(tmp_path)})
+    with home.held() as claim:
+        claim.tell(Running(pid=1, url="https://dead", kubeconfig="/dead"))
+    with (home.folder / "lock").open() as another:
+        fcntl.flock(another, fcntl.LOCK_SH)
+        assert home.running() is None
+        threading.Timer(0.03, fcntl.flock, (another, fcntl.LOCK_UN)).start()
+        with home.held():
+            pass  # whoever only looks keeps nobody from running it
 
 
 def test_only_one_process_holds_a_cluster(tmp_path: Path) -> None:
