@@ -219,3 +219,12 @@ async def test_a_dry_run_answers_and_keeps_nothing(served: Served) -> None:
     reply, _ = await served.call("DELETE", CONFIG_MAPS.path("default", "a"), dryRun="All")
     assert reply.status == 200
     await served.client.get(CONFIG_MAPS, "default", "a")
+
+
+@pytest.mark.parametrize("nonsense", [[], {}, ["1"], True])
+async def test_what_is_no_amount_is_refused_by_name(served: Served, nonsense: object) -> None:
+    body = pod("x")
+    body["spec"]["containers"][0]["resources"] = {"limits": {"cpu": nonsense}}
+    reply, status = await served.call("POST", PODS.path("default"), body)
+    assert reply.status == 422
+    assert "spec.containers[0].resources.limits[cpu]: Invalid value" in status["message"]

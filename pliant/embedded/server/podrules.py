@@ -43,6 +43,8 @@ def pod_problems(pod: Object, old: Object | None) -> list[Problem]:
     if not pod["spec"].get("containers"):
         return [Problem("spec.containers", Reason.REQUIRED.cause, Reason.REQUIRED.words)]
     spec = pod["spec"]
+    if senseless := _senseless_amounts(spec):
+        return senseless
     rules = (_repeated_names, _unknown_volumes, _limits_exceeded, affinity_problems, check_problems)
     return [problem for rule in rules for problem in rule(spec)]
 
@@ -106,6 +108,18 @@ def _repeated_names(spec: Object) -> list[Problem]:
                 problems.append(Problem.of(f"spec.{group}[{index}].name", Reason.DUPLICATE, name, ""))
             seen.add(name)
     return problems
+
+
+def _senseless_amounts(spec: Object) -> list[Problem]:
+    """What is no amount at all: the published schema only says how one that is text is written."""
+    return [
+        Problem.of(f"spec.{group}[{index}].resources.{side}[{unit}]", Reason.INVALID, value, "must be an amount")
+        for group in ("initContainers", "containers")
+        for index, container in enumerate(spec.get(group) or ())
+        for side in ("limits", "requests")
+        for unit, value in ((container.get("resources") or {}).get(side) or {}).items()
+        if isinstance(value, bool) or not isinstance(value, str | int | float)
+    ]
 
 
 def _limits_exceeded(spec: Object) -> list[Problem]:
