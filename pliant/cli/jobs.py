@@ -10,7 +10,7 @@ from typing import Any
 
 from pliant.cli.target import Target
 from pliant.controllers.job import resource_of
-from pliant.errors import InvalidSpec, NotFound, UserError
+from pliant.errors import Forbidden, InvalidSpec, NotFound, UserError
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.frontends.memory import status_in
@@ -94,15 +94,20 @@ def found(frontend: Frontend, raw: Mapping[str, Any]) -> Found:
 async def all_jobs(target: Target, chosen: Iterable[Frontend] | None = None) -> list[Found]:
     """Every job of the chosen kinds in the namespaces meant, by namespace and name."""
     jobs: list[Found] = []
-    is_served = False
+    is_served, refusal = False, None
     for frontend in FRONTENDS.values() if chosen is None else chosen:
         try:
             listing = await target.client.list(resource_of(frontend), target.namespace)
         except NotFound:
             continue  # the cluster does not know this kind
+        except Forbidden as error:
+            refusal = error  # perhaps other kinds may be seen
+            continue
         is_served = True
         kind = {"apiVersion": f"{frontend.group}/{frontend.version}", "kind": frontend.kind}
         jobs += [found(frontend, {**kind, **raw}) for raw in listing.items]
+    if refusal is not None and not is_served:
+        raise refusal
     if not is_served:
         raise UserError(
             "this cluster knows no kind of training job; install them with `pliant crds | kubectl apply -f -`"
@@ -121,21 +126,29 @@ async def named_job(target: Target, name: str) -> Found:
     ends = kinds_named(kind) if slash else list(FRONTENDS.values())
     if not short:
         raise UserError(f"`{name}` names no job; write NAME or KIND/NAME")
-    there = []
+    there, refusal = [], None
     for frontend in ends:
         try:
             raw = await target.client.get(resource_of(frontend), target.namespace or target.home, short)
         except NotFound:
             continue
+        except Forbidden as error:
+            refusal = error  # it may be of another kind
+            continue
         there.append(found(frontend, raw))
     if len(there) > 1:
         choices = " or ".join(f"`{one.frontend.kind.lower()}/{short}`" for one in there)
         raise UserError(f"several jobs are named `{short}`; write {choices}")
+    if refusal is not None and not there:
+        raise refusal
     return there[0] if there else await _missing(target, short)
 
 
 async def _missing(target: Target, name: str) -> Found:
-    everywhere = await all_jobs(Target(target.client, None, target.home))
+    try:
+        everywhere = await all_jobs(Target(target.client, None, target.home))
+    except Forbidden:
+        everywhere = await all_jobs(target)
     here = [one.key.name for one in everywhere if one.key.namespace == target.namespace]
     elsewhere = [one.key.namespace for one in everywhere if one.key.name == name]
     close = get_close_matches(name, here, n=1)

@@ -1,0 +1,88 @@
+"""Jobs are found by name among all kinds, as far as one may look."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pliant.cli.apply import install_crds
+from pliant.cli.jobs import all_jobs, kinds_named, named_job
+from pliant.cli.target import Target
+from pliant.cli.yamltext import documents
+from pliant.controllers.job import resource_of
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
+from pliant.errors import Forbidden, UserError
+from pliant.frontends import FRONTENDS
+from pliant.kube.client import KubeClient
+from pliant.kube.transport import Reply, Request
+from pliant.runtime.clock import SystemClock
+from tests.cli.toy_node import JOB
+
+[AITJ, *_] = FRONTENDS.values()
+
+
+class Doorkeeper(DirectTransport):
+    """Lets nobody look at paths that end so."""
+
+    forbidden = "nothing"
+
+    async def send(self, request: Request) -> Reply:
+        if request.path.endswith(self.forbidden):
+            raise Forbidden(403, "Forbidden", f"you may not read {request.path}")
+        return await super().send(request)
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[Doorkeeper]:
+    """The way to a server that knows our kinds and has one job, `demo`."""
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
+        transport = Doorkeeper(api)
+        client = KubeClient(transport)
+        await install_crds(client)
+        [written] = documents("job.yaml", JOB.encode())
+        await client.create(resource_of(AITJ), "default", written.value)
+        yield transport
+
+
+def target(door: Doorkeeper, namespace: str = "default") -> Target:
+    return Target(KubeClient(door), namespace, namespace)
+
+
+@pytest.mark.parametrize("name", ["demo", "aitj/demo", "AITrainingJob/demo", f"{AITJ.plural}.{AITJ.group}/demo"])
+async def test_a_job_is_found_by_any_of_its_names(door: Doorkeeper, name: str) -> None:
+    one = await named_job(target(door), name)
+    assert one.title == f"aitrainingjob.{AITJ.group}/demo"
+    assert one.message == "no operator has looked at it yet"
+
+
+async def test_a_job_that_is_not_there_is_looked_for_nearby(door: Doorkeeper) -> None:
+    with pytest.raises(UserError, match="did you mean `demo`"):
+        await named_job(target(door), "dmeo")
+    with pytest.raises(UserError, match="there is one in namespace default: `-n default`"):
+        await named_job(target(door, "other"), "demo")
+    with pytest.raises(UserError, match="there are: demo"):
+        await named_job(target(door), "xyz")
+    with pytest.raises(UserError, match="no kind `x`"):
+        kinds_named("x")
+
+
+async def test_who_may_see_one_namespace_alone_is_helped_all_the_same(door: Doorkeeper) -> None:
+    door.forbidden = f"/{AITJ.version}/{AITJ.plural}"  # the list of all namespaces
+    with pytest.raises(UserError, match="did you mean `demo`"):
+        await named_job(target(door), "dmeo")
+
+
+async def test_what_may_not_be_seen_is_told_as_the_server_tells_it(door: Doorkeeper) -> None:
+    door.forbidden = f"/{AITJ.plural}/demo"
+    with pytest.raises(Forbidden, match="you may not read"):
+        await named_job(target(door), "aitj/demo")
+
+
+async def test_a_cluster_without_our_kinds_says_how_to_get_them() -> None:
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
+        with pytest.raises(UserError, match=r"pliant crds \| kubectl apply"):
+            await all_jobs(target(Doorkeeper(api)))
