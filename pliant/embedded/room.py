@@ -125,15 +125,24 @@ def refusal(pod: PodView, node: Node) -> list[str]:
 
 
 def needs(pod: PodView) -> dict[str, Fraction]:
-    """What a pod takes up: the sum of its containers, or the hungriest init container where that is more."""
-    total: Counter[str] = Counter({"pods": Fraction(1)})
-    for container in pod.spec.containers:
-        total.update(_requests(container))
-    result = {resource: Fraction(value) for resource, value in total.items()}
+    """What a pod takes up: the sum of its containers and sidecars, or of a hungrier moment before they all run."""
+    result: dict[str, Fraction] = {"pods": Fraction(1)}
+    beside: Counter[str] = Counter()
     for container in pod.spec.init_containers:
-        for resource, value in _requests(container).items():
-            result[resource] = max(result.get(resource, Fraction(0)), value)
+        moment = beside.copy()
+        moment.update(_requests(container))
+        if container.restart_policy == "Always":
+            beside = moment
+        _raise(result, moment)
+    for container in pod.spec.containers:
+        beside.update(_requests(container))
+    _raise(result, beside)
     return result
+
+
+def _raise(result: dict[str, Fraction], moment: Mapping[str, int | Fraction]) -> None:
+    for resource, value in moment.items():
+        result[resource] = max(result.get(resource, Fraction(0)), Fraction(value))
 
 
 def _requests(container: ContainerView) -> dict[str, Fraction]:

@@ -41,6 +41,8 @@ class ContainerView(_Part, frozen=True):
 
     resources: Needs = Needs()
     ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+    """Always: an init container that goes on running beside the others."""
 
 
 class Toleration(_Part, frozen=True):

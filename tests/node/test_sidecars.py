@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.catalog.tables import table
+from pliant.embedded.room import needs
+from pliant.embedded.views import PodView
 from pliant.kube.resources import PODS
 from tests.node.running import Pod, Running, is_running, running, state
 
@@ -116,3 +119,18 @@ def test_tables_count_sidecars_among_the_containers() -> None:
     }
     cells = table(kind, [pod], datetime(2026, 1, 1, tzinfo=UTC))["rows"][0]["cells"]
     assert cells[1:4] == ["2/2", "Running", "2"]
+
+
+def test_sidecars_take_room_beside_the_others_and_beside_init_containers_after_them() -> None:
+    def asking(cpu: str, *, is_sidecar: bool = False) -> dict[str, Any]:
+        policy = {"restartPolicy": "Always"} if is_sidecar else {}
+        return {"resources": {"requests": {"cpu": cpu}}, **policy}
+
+    def cpus(inits: list[dict[str, Any]], mains: list[dict[str, Any]]) -> float:
+        body = {"metadata": {"name": "a"}, "spec": {"initContainers": inits, "containers": mains}}
+        return float(needs(msgspec.convert(body, PodView))["cpu"])
+
+    beside = asking("1", is_sidecar=True)
+    assert cpus([beside], [asking("2")]) == 3
+    assert cpus([beside, asking("4")], [asking("2")]) == 5, "an init container after it runs beside it"
+    assert cpus([asking("4"), beside], [asking("2")]) == 4, "one before it does not"
