@@ -13,11 +13,15 @@ from pliant.embedded.amounts import Amount
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.patience import patiently
 from pliant.embedded.server.claimrules import PROTECTION
+from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import FINISHED, PodView
-from pliant.errors import Conflict, Invalid, NotFound
+from pliant.errors import ApiError, Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
-from pliant.kube.resources import CLAIMS, PODS
+from pliant.kube.resources import CLAIMS, EVENTS, PODS
+from pliant.runtime.clock import Clock
+
+_COMPONENT = "persistentvolume-controller"
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -49,8 +53,9 @@ class ClaimView(_Part, frozen=True):
 class Claims:
     """Binds claims, whatever class they ask for, and takes the folders of those that are gone away."""
 
-    def __init__(self, client: KubeClient, furnishing: Furnishing) -> None:
+    def __init__(self, client: KubeClient, clock: Clock, furnishing: Furnishing) -> None:
         self._client = client
+        self._clock = clock
         self._furnishing = furnishing
         self._unbound: asyncio.Queue[ClaimView] = asyncio.Queue()
         self._gone: asyncio.Queue[str] = asyncio.Queue()
@@ -102,6 +107,28 @@ class Claims:
             "capacity": {"storage": spec.resources.requests.get("storage", "0")},
         }
         await patiently(partial(self._client.patch, *where, {**is_same, "status": status}, subresource="status"))
+        await self._tell(meta, spec.volume_name or f"pvc-{meta.uid}")
+
+    async def _tell(self, claim: ObjectMeta, volume: str) -> None:
+        """Say where `kubectl describe` looks that the claim can be used."""
+        stamp = timestamp(self._clock.now())
+        about = {"apiVersion": "v1", "kind": CLAIMS.kind, "name": claim.name, "namespace": claim.namespace}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{claim.name}.{claim.uid}", "namespace": claim.namespace},
+            "involvedObject": {**about, "uid": claim.uid},
+            "type": "Normal",
+            "reason": "ProvisioningSucceeded",
+            "message": f"Successfully provisioned volume {volume}",
+            "source": {"component": _COMPONENT},
+            "reportingComponent": _COMPONENT,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }
+        with suppress(ApiError):  # a claim is bound all the same
+            await self._client.create(EVENTS, claim.namespace, body)
 
     async def _clear_all(self) -> None:
         while True:

@@ -150,7 +150,7 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
     await register(client, nodes, services.agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
-    claims = Claims(client, services.furnishing)
+    claims = Claims(client, clock, services.furnishing)
     hearing = (names, kubelet, scheduler, evictions, claims)
     health = GpuHealth(client, clock, services.gpus)
     pods = Informer(client, PODS, PodView, on_change=_all(*(each.pod_changed for each in hearing)))

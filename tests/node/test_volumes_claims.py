@@ -30,6 +30,8 @@ async def test_a_claim_is_bound_at_once(cluster: Running) -> None:
     assert bound["status"]["accessModes"] == ["ReadWriteOnce"]
     assert bound["spec"]["volumeName"] == f"pvc-{claim['metadata']['uid']}"
     assert bound["spec"]["volumeMode"] == "Filesystem"
+    told = f"Successfully provisioned volume {bound['spec']['volumeName']}"
+    assert await cluster.warned("data") == ("ProvisioningSucceeded", told)
 
 
 async def test_what_one_pod_keeps_another_finds(cluster: Running) -> None:
