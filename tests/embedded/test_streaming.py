@@ -58,6 +58,9 @@ class Shouters:
         self.open_sessions = 0
         self.emptied = asyncio.Event()
 
+    async def connect(self, pod: dict[str, Any], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        raise ConnectionRefusedError(port)
+
     @asynccontextmanager
     async def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Shout]:
         self.asked.append((container, wishes))
@@ -79,6 +82,10 @@ class Talk:
         self._tls = ssl.create_default_context(cadata=at.authority.decode())
         self.http = http
         self.node = node
+
+    async def stop(self) -> None:
+        """Stop the server while others still use it."""
+        await self._at.front._stop()
 
     def connect(self, query: str, protocol: str = V5, part: str = "exec") -> Any:
         return self.http.ws_connect(f"{self._at.url}{PATH}/{part}?{query}", protocols=(protocol,), ssl=self._tls)
@@ -160,6 +167,16 @@ async def test_a_user_who_hangs_up_ends_the_session(talk: Talk) -> None:
         assert talk.node.open_sessions == 1
     async with asyncio.timeout(5):
         await talk.node.emptied.wait()
+
+
+async def test_a_server_that_stops_says_so(talk: Talk) -> None:
+    async with talk.connect("command=shout&stdin=1&stdout=1") as socket:
+        await socket.receive_bytes()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(talk.stop())
+            outcome = msgspec.json.decode((await said(socket))[3])
+    assert outcome["message"] == "Internal error occurred: the server is being stopped"
+    assert talk.node.open_sessions == 0
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from pliant.embedded.server.sessions import STDERR, STDIN, STDOUT, CannotStart, 
 SUBRESOURCES = ("exec", "attach", "portforward")
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _OUTCOME, _SIZE, _CLOSE = 3, 4, 255
+_SLOW_FAREWELL = 0.5
+"""Seconds within which a user can be told that the server stops."""
 _SLOW_OUTPUT = 1.0
 """Seconds for which output is still awaited when the command has ended but others hold its streams open."""
 
@@ -49,9 +51,17 @@ async def converse(socket: web.WebSocketResponse, opening: Opening) -> None:
             outcome = _outcome(code)
         except CannotStart as problem:
             outcome = _failure(f"error executing command in container: {problem}")
+        except asyncio.CancelledError:
+            async with asyncio.timeout(_SLOW_FAREWELL):
+                await _tell_outcome(socket, _failure("the server is being stopped"))
+            raise
         if outcome is not None:
-            await socket.send_bytes(bytes([_OUTCOME]) + msgspec.json.encode(outcome))
+            await _tell_outcome(socket, outcome)
         await socket.close()
+
+
+async def _tell_outcome(socket: web.WebSocketResponse, outcome: dict[str, Any]) -> None:
+    await socket.send_bytes(bytes([_OUTCOME]) + msgspec.json.encode(outcome))
 
 
 class _Conversation:
