@@ -73,7 +73,7 @@ async def until_deleted(scene: Scene, name: str) -> None:
 
 async def a_job_goes_with_all_it_kept(scene: Scene, nodes: PaperNodes, name: str) -> None:
     nodes.scripts[name] = [Ends(0)]
-    await scene.submit(a_job(nodes, name, ttlSecondsAfterFinished=2, cleanPodPolicy="None"))
+    await scene.submit(a_job(nodes, name, ttlSecondsAfterFinished=3, cleanPodPolicy="None"))
     await scene.until_phase(name, "Succeed")
     await scene.until(lambda: held(scene, name) == (2, 2), "all kept")
     await until_deleted(scene, name)
@@ -114,14 +114,23 @@ async def the_time_may_be_set_when_a_job_has_ended(scene: Scene, nodes: PaperNod
 
 
 async def a_job_may_be_saved_in_time(scene: Scene, nodes: PaperNodes, name: str) -> None:
-    names = name, f"{name}-measure"
-    for each in names:
+    for each in (name, f"{name}-measure"):
         nodes.scripts[each] = [Ends(0)]
         await scene.submit(a_job(nodes, each, ttlSecondsAfterFinished=3))
         await scene.until_phase(each, "Succeed")
-    await scene.edit(name, {"spec": {"ttlSecondsAfterFinished": None}})
+        if each == name:
+            await scene.edit(name, {"spec": {"ttlSecondsAfterFinished": None}})
     await until_deleted(scene, f"{name}-measure")
     assert scene.phase(name) == "Succeed"
+
+
+async def the_time_counts_from_the_end(scene: Scene, nodes: PaperNodes, name: str) -> None:
+    nodes.scripts[name] = [Ends(0, after=3)]
+    await scene.submit(a_job(nodes, name, ttlSecondsAfterFinished=3))
+    await until_deleted(scene, name)
+    story = [change for change in scene.history if change.name == name and change.kind == "AITrainingJob"]
+    ended = next(change.at for change in story if change.phase == "Succeed")
+    assert story[-1].at - ended > 1.9
 
 
 async def test_a_job_is_kept_so_long_and_no_longer(scene: Scene) -> None:
@@ -135,4 +144,5 @@ async def test_a_job_is_kept_so_long_and_no_longer(scene: Scene) -> None:
             a_job_that_has_not_ended_is_kept,
             the_time_may_be_set_when_a_job_has_ended,
             a_job_may_be_saved_in_time,
+            the_time_counts_from_the_end,
         )
