@@ -13,10 +13,12 @@ from pliant.cli.problems import InvalidInput, Problem, refuse
 from pliant.cli.references import check_references
 from pliant.errors import ApiError, InvalidSpec
 from pliant.frontends import FRONTENDS
+from pliant.model.labels import MANAGER
 
 if TYPE_CHECKING:
     from pliant.embedded.catalog.resources import Catalog
     from pliant.frontends.base import Frontend
+    from pliant.model.job import Job
 
 FIRST_MOMENT = "1970-01-01T00:00:00Z"
 
@@ -74,6 +76,17 @@ def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:
     if not any(group.size for group in job.groups):
         where = f"spec.replicaSpecs.{job.groups[0].name}.replicas"
         return [manifest.problem("the job has no members, so it would never end", where, "write 1 or more")]
+    return _idle_problems(manifest, job)
+
+
+def _idle_problems(manifest: Manifest, job: Job) -> list[Problem]:
+    """What keeps a job from ever ending here, where nobody else looks after it."""
+    if job.is_suspended:
+        fix = "take `suspend` away, or use `pliant up` and resume the job when its time has come"
+        return [manifest.problem("the job is suspended, so it would never end", "spec.suspend", fix)]
+    if job.managed_by not in ("", MANAGER):
+        said = f"the job is left to {job.managed_by}, who is not here: it would never end"
+        return [manifest.problem(said, "spec.managedBy", "take `managedBy` away")]
     return []
 
 
