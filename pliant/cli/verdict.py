@@ -33,7 +33,7 @@ def verdict(board: Board, logs: LogStreams, took: timedelta, style: Style) -> Ve
     for job in board.jobs:
         succeeded = job.state is not None and job.state.phase is Phase.SUCCEED
         code = code if succeeded else EXIT_FAILED
-        parts += [_success(job, took, style)] if succeeded else _failure(job, board, logs, took, style)
+        parts += [_success(job, board, took, style)] if succeeded else _failure(job, board, logs, took, style)
     return Verdict(code=code, text="\n".join(parts))
 
 
@@ -62,10 +62,13 @@ def timeout_verdict(board: Board, limit: timedelta, style: Style) -> Verdict:
     return Verdict(code=EXIT_TIMEOUT, text="\n".join(lines))
 
 
-def _success(job: Job, took: timedelta, style: Style) -> str:
+def _success(job: Job, board: Board, took: timedelta, style: Style) -> str:
     members = ", ".join(counted(group.size, group.name) for group in job.groups)
     said = style.bold(f"{job.key.name} succeeded")
-    return f"{style.green('✔')} {said} in {duration_text(took)} ({members}{_restarts(job)})"
+    text = f"{style.green('✔')} {said} in {duration_text(took)} ({members}{_restarts(job)})"
+    # A job that may lose members must not lose them in silence.
+    losses = [f"{loss.title} {manner_of(loss.pod.exit)}" for loss in board.unmended(job)]
+    return f"{text}, although {listing(losses)}" if losses else text
 
 
 def _restarts(job: Job) -> str:
