@@ -57,7 +57,8 @@ def has_changed(before: EngineState | None, after: EngineState) -> bool:
 
 def settles_in(before: EngineState, now: datetime) -> timedelta:
     """How long to hold back a change that is not pressing."""
-    if before.written_at is None:
+    # By a clock that was put back, or another operator's, it may lie ahead: that must not silence the job.
+    if before.written_at is None or before.written_at > now:
         return timedelta(0)
     return max(before.written_at + SETTLING - now, timedelta(0))
 
@@ -85,7 +86,8 @@ def _message(case: Case, phase: Phase) -> str:
     places = case.roster.places
     wanted = [place for place in places if not place.standing.is_up]
     told = [f"cannot create {name}: {why}" for name, why in sorted(case.seen.refusals.items())]
-    told += troubles(wanted) + _worries(case.roster)
+    # A container that its node starts again and again is in trouble, though its pod counts as running.
+    told += troubles(place for place in places if place.outcome is None) + _worries(case.roster)
     if told:
         return listing(told)
     if phase is Phase.RESTARTING:
