@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from pliant.kube.codec import EventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
-from tests.scenarios.laws import Object
+from tests.scenarios.laws import Change, Object
 from tests.scenarios.nodes import Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import expect_rows, place_of, side_by_side
@@ -68,7 +69,15 @@ async def test_what_is_kept_after_each_end(scene: Scene) -> None:
 
 
 async def until_deleted(scene: Scene, name: str) -> None:
-    await scene.until(lambda: not scene.job(name) and held(scene, name) == (0, 0), f"{name} gone")
+    def is_gone() -> bool:
+        last = next((change for change in reversed(scene.history) if is_job(change, name)), None)
+        return last is not None and last.type is EventType.DELETED and held(scene, name) == (0, 0)
+
+    await scene.until(is_gone, f"{name} gone")
+
+
+def is_job(change: Change, name: str) -> bool:
+    return change.name == name and change.kind == "AITrainingJob"
 
 
 async def a_job_goes_with_all_it_kept(scene: Scene, nodes: PaperNodes, name: str) -> None:
@@ -128,7 +137,7 @@ async def the_time_counts_from_the_end(scene: Scene, nodes: PaperNodes, name: st
     nodes.scripts[name] = [Ends(0, after=3)]
     await scene.submit(a_job(nodes, name, ttlSecondsAfterFinished=3))
     await until_deleted(scene, name)
-    story = [change for change in scene.history if change.name == name and change.kind == "AITrainingJob"]
+    story = [change for change in scene.history if is_job(change, name)]
     ended = next(change.at for change in story if change.phase == "Succeed")
     assert story[-1].at - ended > 1.9
 
