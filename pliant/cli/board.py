@@ -198,8 +198,12 @@ class Board:
     def first_cause(self, job: Job) -> Loss | None:
         """The failure that began the job's end: the earliest that was not mended by a restart."""
         losses = [loss for loss in self._losses.values() if loss.job == job.key]
-        unmended = [loss for loss in losses if not _was_mended(job, loss.pod)]
-        return next(iter(unmended), losses[-1] if losses else None)
+        return next(iter(self.unmended(job)), losses[-1] if losses else None)
+
+    def unmended(self, job: Job) -> list[Loss]:
+        """Members that ended badly and were not restarted, the earliest first."""
+        losses = (loss for loss in self._losses.values() if loss.job == job.key)
+        return [loss for loss in losses if not _was_mended(job, loss.pod)]
 
     def _stuck(self, job: Job, place: Place, why: str) -> Stuck:
         is_hopeless = why.startswith(NEVER_STARTS)

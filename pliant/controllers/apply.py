@@ -12,7 +12,7 @@ import msgspec
 from pliant.controllers.events import EventRecorder
 from pliant.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, NotYet
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import ConfigMap, Pod, Service
+from pliant.kube.objects import ConfigMap, ObjectMeta, Pod, Service
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from pliant.kube.store import ObjectStore
 from pliant.model.actions import (
@@ -26,6 +26,7 @@ from pliant.model.actions import (
     EmitEvent,
 )
 from pliant.model.job import Job
+from pliant.model.labels import MANAGED_BY, MANAGER
 from pliant.runtime.clock import Clock
 
 REFUSED = (BadRequest, Forbidden, Invalid, NotYet)
@@ -114,7 +115,14 @@ class _Members(Generic[T]):
 
     async def create(self, job: Job, manifest: Mapping[str, Any]) -> None:
         """Create, or find that it has been created before: then it must be ours."""
-        self._store.note_written(await _created(self._client, self._resource, self._into, job, manifest))
+        made = await _created(self._client, self._resource, self._into, job, manifest)
+        if made.metadata.labels.get(MANAGED_BY) != MANAGER:
+            # Only what carries it is watched: what happens to this one would never be known.
+            label = f"{MANAGED_BY}={MANAGER}"
+            raise NotYet(
+                f"it is there, but has lost its label {label}: put it back, or delete the {self._resource.kind}"
+            )
+        self._store.note_written(made)
 
     async def delete(self, job: Job, name: str, uid: str, *, grace: int | None = None) -> None:
         """Delete this incarnation; if another has taken the name, this one is gone already."""
@@ -143,8 +151,18 @@ async def _created(
         except NotFound as gone:
             raise NotYet(f"{resource.kind} {name} was in the way and is gone") from gone
         if not any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references):
-            raise NotYet(f"a {resource.kind} of that name exists and is not this job's") from None
+            raise NotYet(_in_the_way(resource.kind, made.metadata)) from None
         return made
+
+
+def _in_the_way(kind: str, meta: ObjectMeta) -> str:
+    """Whose object has a name that is needed, and what to do about it."""
+    said = f"a {kind} of that name exists and is not this job's"
+    if meta.deletion_timestamp is not None:
+        return f"{said}: it is leaving"
+    owner = next((ref for ref in meta.owner_references if ref.controller), None)
+    whose = f" but that of {owner.kind} {owner.name}" if owner else ""
+    return f"{said}{whose}: delete it, or give this job another name"
 
 
 def _is_still_leaving(answer: Mapping[str, Any], kind: str) -> bool:

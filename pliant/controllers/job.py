@@ -99,8 +99,8 @@ class JobReconciler:
         refusals = await self._cluster.applier.apply(job, decision.actions)
         for status in decision.statuses.values() or self._overdue(job, raw):
             await self._tell(job, raw, status)
-        self._note_refusals(job, refusals)
-        return decision.look_again
+        # The message told of what was refused before; when that is over, nothing else may call for another pass.
+        return timedelta(0) if self._note_refusals(job, refusals) else decision.look_again
 
     async def _tell(self, job: Job, raw: Mapping[str, Any], status: JobStatus) -> None:
         """Put a status into the kind's own words and store it."""
@@ -112,11 +112,14 @@ class JobReconciler:
             return ()
         return (JobStatus(state=job.state, counts=job.state.counts),)
 
-    def _note_refusals(self, job: Job, refusals: dict[str, str]) -> None:
-        """Remember what could not be created, so that the next pass can tell the user, and try again later."""
+    def _note_refusals(self, job: Job, refusals: dict[str, str]) -> bool:
+        """Remember what could not be created, so that the next pass can tell the user, and try again later.
+
+        Without refusals it says whether there were some before.
+        """
         before = self._refusals.pop(job.key, {})
         if not refusals:
-            return
+            return bool(before)
         self._refusals[job.key] = refusals
         name, why = next(iter(refusals.items()))
         if refusals != before:

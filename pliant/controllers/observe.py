@@ -71,6 +71,8 @@ def _pod(pod: Pod, counted: Mapping[str, frozenset[str]], fault: NodeFault | Non
         attempt=max(_number(meta.labels.get(labels.ATTEMPT)), 0),
         phase=phase,
         is_leaving=meta.deletion_timestamp is not None,
+        due=meta.deletion_timestamp,
+        finalizers=meta.finalizers,
         node=pod.spec.node_name,
         exit=_exit(pod, end) if phase is PodPhase.FAILED else None,
         trouble=_trouble(pod),

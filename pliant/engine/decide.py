@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from pliant.engine.calls import creation_patience_left
 from pliant.engine.case import Case, Turn
-from pliant.engine.departure import patience_left
-from pliant.engine.ending import clearing, completed, failed, may_be_kept, ordered, timed_out
+from pliant.engine.departure import lingering, patience_left
+from pliant.engine.ending import clearing, completed, end_delayed, failed, may_be_kept, ordered, timed_out
 from pliant.engine.limits import life_left, time_left
 from pliant.engine.membership import staffing
 from pliant.engine.restarting import restarted
 from pliant.engine.rollup import at_the_end, has_changed, is_pressing, settles_in, summary
-from pliant.engine.roster import call_the_roll
+from pliant.engine.roster import abreast, call_the_roll
 from pliant.engine.sizing import resized, sized, with_requests
 from pliant.engine.suspending import evacuation, resumed, suspended
 from pliant.engine.timeline import noted
@@ -29,7 +29,7 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     """Say what to do next. Reads only its arguments: same input, same answer."""
     if job.is_deleting:
         return Decision()  # owner references clean up
-    state = with_requests(job, job.state or _first_memory(now), now)
+    state = abreast(job, seen, with_requests(job, job.state or _first_memory(now), now))
     if state.phase.is_final:
         return _afterlife(job, seen, state, now)
     if state.verdict is not None:
@@ -67,9 +67,12 @@ def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -
 def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: datetime) -> Decision:
     """Clear away what is left; the end is announced once nothing is."""
     if (seen.pods or seen.services) and not may_be_kept(job, state):
-        return Decision(actions=clearing(job, seen, state, now), look_again=patience_left(seen, now))
+        after = replace(state, message=end_delayed(verdict, lingering(seen, now)))
+        statuses = {job.key: _status(after, now)} if after.message != state.message else {}
+        actions = clearing(job, seen, state, now)
+        return Decision(actions=actions, statuses=statuses, look_again=patience_left(seen, now))
     counts = at_the_end(state) if not seen.pods else state.counts
-    ended = replace(state, phase=verdict.phase, ended_at=now, counts=counts)
+    ended = replace(state, phase=verdict.phase, message=verdict.message, ended_at=now, counts=counts)
     return Decision(statuses={job.key: _status(ended, now)})
 
 

@@ -9,6 +9,9 @@ from pliant.model.actions import DeletePod
 from pliant.model.observed import ObservedPod, Seen
 from pliant.model.rules import Rules
 
+LATE = timedelta(seconds=10)
+"""How much later than due a pod may be gone before people are told; nodes take their time, too."""
+
 
 def is_lost(pod: ObservedPod, rules: Rules, now: datetime) -> bool:
     """Whether the node of a pod has been at fault for so long that the pod is given up."""
@@ -24,6 +27,19 @@ def departures(seen: Seen, pods: Iterable[ObservedPod], because: str, now: datet
 
 
 def patience_left(seen: Seen, now: datetime) -> timedelta | None:
-    """How long until the first pod whose node is at fault will be given up; None if there is none to wait for."""
+    """How long until the first pod is given up with its node, or is late in leaving; None if there is none."""
     ends = [pod.fault.since + seen.rules.node_grace for pod in seen.pods if pod.fault is not None]
+    ends += [pod.due + LATE for pod in seen.pods if pod.due is not None]
     return min((end - now for end in ends if end > now), default=None)
+
+
+def lingering(seen: Seen, now: datetime) -> list[str]:
+    """Pods that should be gone by now, and what holds them: `demo-worker-1 (finalizer example.com/hold)`."""
+    late = [pod for pod in seen.pods if pod.due is not None and now >= pod.due + LATE]
+    return [f"{pod.name} ({_holder(pod)})" for pod in sorted(late, key=lambda pod: pod.name)]
+
+
+def _holder(pod: ObservedPod) -> str:
+    if pod.finalizers:
+        return f"finalizer {', '.join(pod.finalizers)}"
+    return f"node {pod.node} does not confirm its end" if pod.node else "nobody says why"

@@ -63,6 +63,11 @@ def clearing(job: Job, seen: Seen, state: EngineState, now: datetime) -> tuple[A
     )
 
 
+def end_delayed(verdict: Verdict, late: list[str]) -> str:
+    """The message of a job on its way out: why it ends, and whose leaving it waits for too long."""
+    return f"{verdict.message}; waits for pods that should be gone: {listing(late)}" if late else verdict.message
+
+
 def may_be_kept(job: Job, state: EngineState) -> bool:
     """Whether a job that has ended leaves its pods and services behind."""
     must_clear = state.verdict is not None and state.verdict.must_clear

@@ -42,7 +42,9 @@ def wait_left(memory: GroupState, now: datetime) -> timedelta:
     if memory.restarted_at is None or memory.streak <= 1:
         return timedelta(0)
     wait = min(timedelta(seconds=2 ** min(memory.streak - 2, 16)), LONGEST_WAIT)
-    return max(memory.restarted_at + wait - now, timedelta(0))
+    passed = now - memory.restarted_at
+    # By a clock that was put back, or another operator's, it may lie ahead: nobody waits for that day.
+    return max(wait - passed, timedelta(0)) if passed >= timedelta(0) else timedelta(0)
 
 
 def _is_within_budget(group: Group, memory: GroupState) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from pliant.engine.case import Case
+from pliant.engine.departure import lingering
 from pliant.engine.roster import Place, Roster, Standing
 from pliant.engine.timeline import noted
 from pliant.engine.wording import counted, failure_of, listing, troubles
@@ -57,7 +58,8 @@ def has_changed(before: EngineState | None, after: EngineState) -> bool:
 
 def settles_in(before: EngineState, now: datetime) -> timedelta:
     """How long to hold back a change that is not pressing."""
-    if before.written_at is None:
+    # By a clock that was put back, or another operator's, it may lie ahead: that must not silence the job.
+    if before.written_at is None or before.written_at > now:
         return timedelta(0)
     return max(before.written_at + SETTLING - now, timedelta(0))
 
@@ -79,21 +81,31 @@ def _phase(roster: Roster, state: EngineState) -> Phase:
 
 
 def _message(case: Case, phase: Phase) -> str:
+    late = lingering(case.seen, case.now)
     if phase is Phase.SUSPENDED:
         left = len(case.seen.pods)
-        return f"suspended; {counted(left, 'pod')} still to go" if left else "suspended"
+        told = [f"suspended; {counted(left, 'pod')} still to go" if left else "suspended"]
+        return ": ".join([*told, listing(late)]) if late else told[0]
     places = case.roster.places
     wanted = [place for place in places if not place.standing.is_up]
-    told = [f"cannot create {name}: {why}" for name, why in sorted(case.seen.refusals.items())]
-    told += troubles(wanted) + _worries(case.roster)
+    told = [f"waits for pods that should be gone: {listing(late)}"] if late else []
+    told += [f"cannot create {name}: {why}" for name, why in sorted(case.seen.refusals.items())]
+    # A container that its node starts again and again is in trouble, though its pod counts as running.
+    told += troubles(place for place in places if place.outcome is None) + _worries(case.roster)
     if told:
         return listing(told)
     if phase is Phase.RESTARTING:
-        return case.state.message
+        return _why_restarting(case.state)
     if not wanted:
         return _message_of_those_up(case.roster)
     waiting = listing([place.title for place in wanted])
     return f"{counted(len(wanted), 'member')} of {len(places)} not up yet: {waiting}"
+
+
+def _why_restarting(state: EngineState) -> str:
+    """What led to the restart, also when the message has told of other troubles meanwhile."""
+    reasons = (moment.why for moment in reversed(state.timeline) if moment.what == Phase.RESTARTING)
+    return next(reasons, state.message)
 
 
 def _worries(roster: Roster) -> list[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 
+from msgspec.structs import replace
+
 from pliant.engine.departure import is_lost
 from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
@@ -89,6 +91,19 @@ class Roster:
     def failed(self) -> Iterator[Place]:
         """Places whose member ended badly or was lost, in order."""
         return (place for place in self.places if place.outcome is Outcome.FAILED)
+
+
+def abreast(job: Job, seen: Seen, state: EngineState) -> EngineState:
+    """The memory with attempts no lower than the pods': one that was wiped would restart them over and over."""
+    latest: dict[str, int] = {}
+    for pod in seen.pods:
+        latest[pod.group] = max(latest.get(pod.group, 0), pod.attempt)
+    behind = {
+        group.name: replace(memory, attempt=attempt)
+        for group in job.groups
+        if (attempt := latest.get(member_group(group.name), 0)) > (memory := state.group(group.name)).attempt
+    }
+    return replace(state, groups={**state.groups, **behind}) if behind else state
 
 
 def call_the_roll(job: Job, seen: Seen, state: EngineState, now: datetime) -> Roster:

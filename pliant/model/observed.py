@@ -62,6 +62,10 @@ class ObservedPod:
     phase: PodPhase
     is_leaving: bool = False
     """Whether its deletion has begun; nothing it does from then on counts."""
+    due: datetime | None = None
+    """When it should be gone, if its deletion has begun."""
+    finalizers: tuple[str, ...] = ()
+    """Who must agree before it goes."""
     node: str = ""
     exit: Exit | None = None
     trouble: str = ""

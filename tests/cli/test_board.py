@@ -155,6 +155,15 @@ def test_success_is_one_line() -> None:
     assert said.text == "✔ demo succeeded in 3.0s (2 workers, 1 restart)"
 
 
+def test_a_success_tells_whom_it_lost_and_not_whom_a_restart_brought_back() -> None:
+    memory = GroupState(attempt=1, index_floors={1: 1}, restarts={Cause.APP: 1})
+    job = make_job(make_group(size=3), state=in_phase(Phase.SUCCEED, groups={"worker": memory}))
+    board = board_with(job, pod(1, phase="Failed", code=1), pod(2, phase="Failed", code=4))
+    said = verdict(board, silent_logs(), TOOK, PLAIN)
+    assert said.code == 0
+    assert said.text == "✔ demo succeeded in 3.0s (3 workers, 1 restart), although worker-2 exited with code 4"
+
+
 def test_one_failed_job_fails_the_run() -> None:
     board = board_with(make_job(state=in_phase(Phase.SUCCEED)))
     other = replace(make_job(state=in_phase(Phase.NODE_FAIL, "node lost")), key=JobKey("default", "other"))

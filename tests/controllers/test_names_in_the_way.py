@@ -81,13 +81,41 @@ async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: 
         await submit(client)
         status = (await client.get(JOBS, "default", "demo"))["status"]
         assert f"cannot create demo-w-0: a {resource.kind} of that name exists" in status["message"]
-        assert await told(client) == [f"demo-w-0: a {resource.kind} of that name exists and is not this job's"]
+        said = f"demo-w-0: a {resource.kind} of that name exists and is not this job's"
+        assert await told(client) == [f"{said}: delete it, or give this job another name"]
         found = await client.get(resource, "default", "demo-w-0")
         assert found["metadata"]["uid"] == intruder["metadata"]["uid"]
         await client.delete(resource, "default", "demo-w-0")
         await passing(timedelta(minutes=5))
         assert await names(client, PODS) == ["demo-w-0", "demo-w-1"]
         assert await names(client, SERVICES) == ["demo-w-0", "demo-w-1"]
+
+
+@on_virtual_time
+async def test_whose_object_is_in_the_way_is_told() -> None:
+    async with operated() as client:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}}
+        uid = (await client.create(CONFIG_MAPS, "default", body))["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "web", "uid": uid, "controller": True}
+        intruder = INTRUDERS[PODS]
+        meta = {**intruder["metadata"], "ownerReferences": [owner]}
+        await client.create(PODS, "default", {**intruder, "metadata": meta})
+        await submit(client)
+        assert "exists and is not this job's but that of ConfigMap web: delete it" in (await told(client))[0]
+
+
+@pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
+@on_virtual_time
+async def test_a_member_that_lost_our_label_is_told_and_found_again_when_it_is_back(resource: Resource) -> None:
+    async with operated() as client:
+        await submit(client)
+        for value in (None, "pliant"):
+            labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": value}}}
+            await client.patch(resource, "default", "demo-w-0", labels)
+            await passing(timedelta(minutes=2))
+            message = (await client.get(JOBS, "default", "demo"))["status"]["message"]
+            is_told = "has lost its label app.kubernetes.io/managed-by=pliant: put it back" in message
+            assert is_told == (value is None), message
 
 
 @on_virtual_time

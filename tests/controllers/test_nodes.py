@@ -142,3 +142,14 @@ def test_a_fault_that_comes_back_counts_from_its_return() -> None:
     fault = nodes.fault_under(pod())
     assert fault is not None
     assert fault.since == clock.time
+
+
+def test_a_fault_that_one_pod_does_not_mind_goes_on_counting_for_another() -> None:
+    clock = Clock()
+    nodes = watch({"Ready": "True"}, "nvidia.com/gpu-unhealthy", clock=clock)
+    for _ in range(2):
+        fault = nodes.fault_under(pod("nvidia.com/gpu"))
+        assert fault is not None
+        assert fault.since == NOON
+        assert nodes.fault_under(pod()) is None
+        clock.time += timedelta(seconds=5)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pliant.engine.decide import decide
-from pliant.engine.limits import time_left
 from pliant.engine.sizing import wanted_size, with_requests
 from pliant.engine.suspending import seconds_run
 from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent
@@ -14,7 +13,7 @@ from pliant.model.job import CleanPolicy, RestartScope
 from pliant.model.labels import INDEX, REPLICA, member_name
 from pliant.model.state import LEGAL_MOVES, EngineState, Phase
 from tests.builders import NOON, PlainFramework
-from tests.engine.world import World
+from tests.engine.world import OVER, World
 
 FOR_EVER = timedelta(days=1000)
 AN_INSTANT = timedelta(microseconds=1)
@@ -152,6 +151,15 @@ def nobody_is_remembered_who_is_gone(world: World, decision: Decision) -> None:
         assert all(index < memory.size for index in (*memory.finished, *memory.index_floors))
 
 
+def only_what_was_seen_to_end_is_remembered(world: World, decision: Decision) -> None:
+    """A member is given up for good only when its pod has ended, not because its node is away."""
+    for after in _after(decision):
+        for group, memory in after.groups.items():
+            known = world.job.state.group(group).finished if world.job.state else {}
+            for index in memory.finished.keys() - known.keys():
+                assert world.pods[member_name(world.job.key, group, index)].phase in OVER
+
+
 def the_clock_runs_true(world: World, decision: Decision) -> None:
     """What has run off stays the same whatever is decided, and nothing runs off while suspended."""
     for after in _after(decision):
@@ -165,7 +173,7 @@ def time_is_kept(world: World, decision: Decision) -> None:
     state = world.job.state
     if state is None or decision.intent is not None or state.verdict is not None or state.phase.is_final:
         return
-    left = time_left(world.job, state, world.now)
+    left = _time_left(world, state)
     assert left is None or left > timedelta(0) or world.job.is_deleting
     if left is not None:
         assert decision.look_again is not None
@@ -202,6 +210,7 @@ LAWS = (
     intents_stand_alone,
     nothing_learned_is_lost,
     nobody_is_remembered_who_is_gone,
+    only_what_was_seen_to_end_is_remembered,
     the_clock_runs_true,
     time_is_kept,
     no_wake_up_is_lost,
@@ -246,6 +255,18 @@ def _check_places(world: World, state: EngineState) -> None:
             assert pod is None or index in memory.finished or not (pod.is_leaving or pod.disruption)
     assert set(world.pods) <= wanted
     assert set(world.services) == wanted
+
+
+def _time_left(world: World, state: EngineState) -> timedelta | None:
+    """Reckoned apart from the engine: what is left of the limit that applies."""
+    job = world.job
+    if state.phase is Phase.SUSPENDED:
+        return None
+    if state.clock_from is None:
+        since = world.now - (state.waiting_from or state.started_at)
+        return None if job.start_limit is None else job.start_limit - since
+    run = world.now - state.clock_from + timedelta(seconds=state.clock_spent)
+    return None if job.time_limit is None else job.time_limit - run
 
 
 def _is_busy(decision: Decision) -> bool:

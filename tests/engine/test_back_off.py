@@ -8,7 +8,7 @@ from pliant.engine.restarting import wait_left
 from pliant.model.job import RestartScope
 from pliant.model.observed import ObservedPod
 from pliant.model.state import GroupState
-from tests.builders import make_group, make_job, restarting
+from tests.builders import NOON, make_group, make_job, restarting
 from tests.engine.world import World
 
 
@@ -62,3 +62,9 @@ def test_two_members_that_fail_in_turns_do_not_escape_the_wait() -> None:
             world.step(name)
         world.pass_time(timedelta(seconds=3))
     assert worker_memory(world).streak >= 3
+
+
+def test_nobody_waits_for_a_clock_that_was_put_back() -> None:
+    memory = GroupState(restarted_at=NOON, streak=4)
+    assert wait_left(memory, NOON + timedelta(seconds=1)) == timedelta(seconds=3)
+    assert wait_left(memory, NOON - timedelta(hours=3)) == timedelta(0)

@@ -78,6 +78,19 @@ def test_what_keeps_a_pod_from_starting_is_told_in_the_message() -> None:
     )
 
 
+def test_a_container_that_its_node_starts_again_and_again_is_told_though_the_job_runs() -> None:
+    looping = make_pod(0, trouble="CrashLoopBackOff: back-off 5m0s restarting failed container")
+    state = status_of(decided(make_job(state=RUNNING), seeing(looping, make_pod(1))))
+    assert state.phase is Phase.RUNNING
+    assert state.message == "worker-0: CrashLoopBackOff: back-off 5m0s restarting failed container"
+
+
+def test_a_clock_that_is_put_back_does_not_silence_a_job() -> None:
+    ahead = remembering(Phase.CREATING, written_at=NOON + timedelta(hours=3))
+    decision = decided(make_job(state=ahead), seeing(make_pod(0), make_pod(1, PodPhase.SCHEDULED)))
+    assert status_of(decision).written_at == NOON
+
+
 def test_a_refused_creation_is_told_in_the_message() -> None:
     seen = replace(seeing(), refusals={"demo-worker-0": "exceeded quota"})
     assert status_of(decided(make_job(), seen)).message == "cannot create demo-worker-0: exceeded quota"

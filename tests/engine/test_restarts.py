@@ -6,13 +6,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pliant.model.actions import CreatePod, Decision, DeletePod, EmitEvent
 from pliant.model.job import RestartPolicy, RestartRule, RestartScope
 from pliant.model.observed import NodeFault, PodPhase
 from pliant.model.state import Cause, EngineState, GroupState, Outcome, Phase
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
-from tests.engine.rulings import RUNNING, decided, intent_of, names, of_workers, remembering, verdict_of
+from tests.engine.rulings import RUNNING, decided, intent_of, names, of_workers, remembering, status_of, verdict_of
 from tests.engine.world import World
 
 
@@ -195,3 +196,23 @@ def test_an_ended_member_whose_pod_is_lost_does_not_train_again() -> None:
     state = remembering(Phase.RUNNING, groups={"worker": GroupState(finished={0: Outcome.SUCCEEDED})})
     decision = decided(make_job(state=state), seeing(make_pod(1)))
     assert names(decision, CreatePod) == []
+
+
+def test_a_memory_that_was_wiped_charges_one_failure_once() -> None:
+    job = make_job(make_group(restart=restarting(RestartScope.POD)))
+    failed = make_pod(0, PodPhase.FAILED, code=1, attempt=3)
+    state = intent_of(decided(job, seeing(failed, make_pod(1, attempt=1))))
+    assert state.group("worker").spent == 1
+    assert state.group("worker").wanted_attempt(0) == 4
+    assert state.group("worker").wanted_attempt(1) == 0
+
+
+def test_a_restart_is_told_again_once_another_trouble_is_over() -> None:
+    state = replace(
+        intent_of(failed_worker(restarting(RestartScope.POD))), message="worker-1: Unschedulable: full"
+    )
+    job = make_job(make_group("ps", 1), make_group(restart=restarting(RestartScope.POD)), state=state)
+    pods = (make_pod(0, group="ps"), make_pod(0), make_pod(1, PodPhase.SCHEDULED, attempt=1))
+    assert status_of(decided(job, seeing(*pods), NOON + timedelta(seconds=9))).message.startswith(
+        "worker-1 exited with code 1; restart 1 of worker"
+    )

@@ -171,3 +171,9 @@ def test_a_size_that_nobody_asked_for_follows_the_bounds_both_ways() -> None:
     for least in (3, 1):
         job = make_job(make_group(size=least, least=least), state=of_workers(size=2))
         assert intent_of(decided(job)).group("worker").size == least
+
+
+def test_completion_beats_a_resize() -> None:
+    done = seeing(make_pod(0, PodPhase.SUCCEEDED), make_pod(1, PodPhase.SUCCEEDED))
+    state = intent_of(decided(make_job(asking(3), state=of_workers(size=2)), done))
+    assert (state.phase, state.group("worker").size) == (Phase.TERMINATING, 2)

@@ -196,9 +196,15 @@ class World:
         phase = PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
         end = Exit(code=code, container="trainer")
         self.pods[pod.name] = replace(pod, phase=phase, exit=end, finished_at=self.now)
-        is_wanted = self.job.state is None or pod.attempt >= self.memory.group(pod.group).wanted_attempt(pod.index)
-        if code == 0 and is_wanted:
+        if code == 0 and self._is_wanted(pod):
             self.done[pod.name] = self.restarts_of(pod.group)
+
+    def _is_wanted(self, pod: ObservedPod) -> bool:
+        """Whether a pod stands at a place that has not been given up, and is not to be restarted."""
+        if self.job.state is None:
+            return True
+        memory = self.memory.group(pod.group)
+        return pod.index < (memory.size or 0) and pod.attempt >= memory.wanted_attempt(pod.index)
 
     def restarts_of(self, group: str) -> int:
         """Restarts of a group so far, charged or free."""

@@ -8,6 +8,17 @@ from tests.faults.rig import Run, Scenario, play
 from tests.faults.scenarios import SCENARIOS
 
 
+def assert_within_limits(scenario: Scenario, run: Run) -> None:
+    """No group restarts more often than it may, and a job that is gone or over has left nothing it should not."""
+    end = run.end
+    is_over = end.job is not None and end.job["phase"] in ("Timeout", "Preempted", "NodeFail")
+    if end.job is None or is_over:
+        assert (end.pods, end.services) == ({}, [])
+    for name, group in scenario.spec["replicaSpecs"].items():
+        spent = end.job["RestartCount"][name] if end.job is not None else 0
+        assert spent <= group.get("restartLimit", spent)
+
+
 def assert_sound(run: Run, undisturbed: Run, what: str) -> None:
     assert run.end == undisturbed.end, what
     assert run.late_writes == 0, f"{what}: still writing when everything is at rest"
@@ -18,6 +29,7 @@ def test_the_end_is_the_same_wherever_the_operator_dies(scenario: Scenario) -> N
     undisturbed = play(scenario)
     assert undisturbed.writes > 3
     assert undisturbed.late_writes == 0
+    assert_within_limits(scenario, undisturbed)
     for write in range(1, undisturbed.writes + 1):
         for is_sent in (False, True):
             run = play(scenario, fatal=write, is_sent=is_sent)

@@ -8,7 +8,14 @@ from tests.faults.rig import play, play_with_fault
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.seam import FAULTS
 
-CHOSEN = ("success", "restart of everything", "scaled in while running", "restarts until the budget is spent")
+CHOSEN = (
+    "success",
+    "restart of everything",
+    "scaled in while running",
+    "restarts until the budget is spent",
+    "a node is lost and everybody restarted",
+    "suspended and resumed",
+)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -30,5 +30,12 @@ def test_without_words_the_annotation_itself_is_the_message() -> None:
     assert order.message == "ordered by annotation Preempted"
 
 
+def test_a_message_is_one_line_of_bounded_length() -> None:
+    order = order_in({"preempted": "make\nroom " + "x" * 200_000})
+    assert order is not None
+    assert order.message.startswith("make room xxx")
+    assert len(order.message) == 300
+
+
 def test_other_annotations_end_nothing() -> None:
     assert order_in({"succeed": "x", "failed-before": "y", "failed/reason": "z"}) is None

@@ -52,13 +52,27 @@ def broken(history: Sequence[Change], excused: frozenset[str] = frozenset()) -> 
     """Every law that was broken, in a sentence each; deleting `excused` pods was the test's own doing."""
     history = in_order(history)
     jobs = [change for change in history if change.kind == "AITrainingJob"]
-    pods = [change for change in history if change.kind == "Pod" and _owner(change.object)]
+    pods = [change for change in _before_deletion(history) if change.kind == "Pod" and _owner(change.object)]
     return [*_illegal_moves(jobs), *_bad_statuses(jobs), *_made_twice(pods, excused), *_born_too_late(history)]
 
 
 def in_order(history: Sequence[Change]) -> list[Change]:
     """The same changes as they happened: each kind is heard of by a stream of its own."""
     return sorted(history, key=lambda change: change.version)
+
+
+def _before_deletion(history: Sequence[Change]) -> Iterator[Change]:
+    """All but what happened to members of jobs that were gone.
+
+    An operator may hear of pods that the garbage collector took before it hears of the deletion of their job.
+    What it then makes anew goes the same way.
+    """
+    gone: set[str] = set()
+    for change in history:
+        if change.kind == "AITrainingJob" and change.type is EventType.DELETED:
+            gone.add(change.uid)
+        if _owner(change.object) not in gone:
+            yield change
 
 
 def _illegal_moves(jobs: Sequence[Change]) -> Iterator[str]:

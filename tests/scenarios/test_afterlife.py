@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from pliant.kube.codec import EventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
-from tests.scenarios.laws import Object
+from tests.scenarios.laws import Change, Object
 from tests.scenarios.nodes import Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import expect_rows, place_of, side_by_side
@@ -68,12 +69,20 @@ async def test_what_is_kept_after_each_end(scene: Scene) -> None:
 
 
 async def until_deleted(scene: Scene, name: str) -> None:
-    await scene.until(lambda: not scene.job(name) and held(scene, name) == (0, 0), f"{name} gone")
+    def is_gone() -> bool:
+        last = next((change for change in reversed(scene.history) if is_job(change, name)), None)
+        return last is not None and last.type is EventType.DELETED and held(scene, name) == (0, 0)
+
+    await scene.until(is_gone, f"{name} gone")
+
+
+def is_job(change: Change, name: str) -> bool:
+    return change.name == name and change.kind == "AITrainingJob"
 
 
 async def a_job_goes_with_all_it_kept(scene: Scene, nodes: PaperNodes, name: str) -> None:
     nodes.scripts[name] = [Ends(0)]
-    await scene.submit(a_job(nodes, name, ttlSecondsAfterFinished=2, cleanPodPolicy="None"))
+    await scene.submit(a_job(nodes, name, ttlSecondsAfterFinished=3, cleanPodPolicy="None"))
     await scene.until_phase(name, "Succeed")
     await scene.until(lambda: held(scene, name) == (2, 2), "all kept")
     await until_deleted(scene, name)
@@ -114,14 +123,23 @@ async def the_time_may_be_set_when_a_job_has_ended(scene: Scene, nodes: PaperNod
 
 
 async def a_job_may_be_saved_in_time(scene: Scene, nodes: PaperNodes, name: str) -> None:
-    names = name, f"{name}-measure"
-    for each in names:
+    for each in (name, f"{name}-measure"):
         nodes.scripts[each] = [Ends(0)]
         await scene.submit(a_job(nodes, each, ttlSecondsAfterFinished=3))
         await scene.until_phase(each, "Succeed")
-    await scene.edit(name, {"spec": {"ttlSecondsAfterFinished": None}})
+        if each == name:
+            await scene.edit(name, {"spec": {"ttlSecondsAfterFinished": None}})
     await until_deleted(scene, f"{name}-measure")
     assert scene.phase(name) == "Succeed"
+
+
+async def the_time_counts_from_the_end(scene: Scene, nodes: PaperNodes, name: str) -> None:
+    nodes.scripts[name] = [Ends(0, after=3)]
+    await scene.submit(a_job(nodes, name, ttlSecondsAfterFinished=3))
+    await until_deleted(scene, name)
+    story = [change for change in scene.history if is_job(change, name)]
+    ended = next(change.at for change in story if change.phase == "Succeed")
+    assert story[-1].at - ended > 1.9
 
 
 async def test_a_job_is_kept_so_long_and_no_longer(scene: Scene) -> None:
@@ -135,4 +153,5 @@ async def test_a_job_is_kept_so_long_and_no_longer(scene: Scene) -> None:
             a_job_that_has_not_ended_is_kept,
             the_time_may_be_set_when_a_job_has_ended,
             a_job_may_be_saved_in_time,
+            the_time_counts_from_the_end,
         )

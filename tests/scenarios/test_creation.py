@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pliant.kube.codec import EventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
-from tests.scenarios.laws import Object
+from tests.scenarios.laws import Change, Object
 from tests.scenarios.nodes import STUCK_REASONS, Behaviour, PaperNodes, Runs, Stuck, attempt, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_all, expect_rows, place_of
@@ -29,6 +30,10 @@ def stuck_while(is_so: Callable[[str, int], bool]) -> Callable[[Object], Behavio
         return Stuck(BY_NAME.get(name, "ImagePullBackOff"), "no luck") if is_stuck else Runs()
 
     return behaviour
+
+
+def is_new_pod(change: Change) -> bool:
+    return change.kind == "Pod" and change.type is EventType.ADDED
 
 
 async def test_each_reason_is_borne_then_mended_by_a_new_pod_then_fails_the_job(scene: Scene) -> None:
@@ -57,12 +62,10 @@ async def test_a_new_pod_that_can_be_created_mends_the_job(scene: Scene) -> None
     async with paper_nodes(scene) as nodes:
         nodes.behaviour = stuck_while(lambda _, tries: tries == 0)
         await scene.submit(a_job(nodes, "t"))
-        # It is borne for a while first, with the reason told.
-        await scene.until(
-            lambda: "ImagePullBackOff: no luck" in scene.status("t").get("message", ""), "the reason"
-        )
-        assert scene.phase("t") == "Creating"
         await scene.until_phase("t", "Running")
+        tries = [change.at for change in scene.history if change.name == "t-worker-1" and is_new_pod(change)]
+        # It was borne first, for three seconds that may look like two.
+        assert tries[1] - tries[0] > 1.9
         assert scene.attempts("t-worker-0") == ["0"]
         assert scene.attempts("t-worker-1") == ["0", "1"]
         assert scene.status("t")["RestartCount"] == {"worker": 1}
@@ -73,13 +76,13 @@ async def test_what_is_stuck_and_comes_loose_in_time_is_left_alone(scene: Scene)
         nodes.behaviour = stuck_while(lambda _, tries: tries == 0)
         await scene.submit(a_job(nodes, "loose"))
         await scene.submit(a_job(nodes, "stuck"))
-        await scene.until(lambda: "no luck" in scene.status("loose").get("message", ""), "the reason")
+        await scene.until(lambda: "no luck" in str(scene.pods.get("loose-worker-1")), "it stuck")
         nodes.order("loose-worker-1", Runs())
         await scene.until_phase("loose", "Running")
         await scene.until_phase("stuck", "Running")
         assert scene.attempts("stuck-worker-1") == ["0", "1"]
         assert scene.attempts("loose-worker-1") == ["0"]
-        assert scene.phases("loose")[-2:] == ["Creating", "Running"]
+        assert "Restarting" not in scene.phases("loose")
 
 
 async def test_a_job_without_restarts_left_fails_when_patience_ends(scene: Scene) -> None:

@@ -142,12 +142,11 @@ async def test_a_node_that_is_back_in_time_costs_nobody_anything(scene: Scene) -
         for name in of_job:
             await scene.submit(job(name, with_and_without(nodes, restartPolicy="Never"), **seated))
         await expect_rows(scene, dict.fromkeys(of_job, "Running"), scene.phase)
-        # The node that stays away, from a moment later on, tells when the others would have been given up.
-        for name, (strike, _) in faults.items():
+        for name, (strike, mend) in faults.items():
             await strike(nodes, of_job[name])
-        await nodes.not_ready(of_job["gone"])
-        for name, (_, mend) in faults.items():
             await mend(nodes, of_job[name])
+        # One that stays away, from later on, tells when the others would have been given up.
+        await nodes.not_ready(of_job["gone"])
         await scene.until_phase("gone", "NodeFail")
         assert {name: scene.phases(name)[-1] for name in faults} == dict.fromkeys(faults, "Running")
         assert {len(tried) for tried in attempts_of_all(scene).values()} == {1}

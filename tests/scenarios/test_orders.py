@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
-from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, Stuck, paper_nodes
+from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_rows, place_of
 
@@ -40,7 +40,7 @@ def behaviour(pod: Object) -> Behaviour:
         case "restarting":
             return Ends(1)
         case "creating":
-            return Stuck("ErrImagePull")
+            return Runs(after=600)
         case _:
             return Runs()
 

@@ -17,7 +17,7 @@ START, SIZES = 3, {"out": 5, "in": 1}
 MOMENTS: dict[str, tuple[str, list[Behaviour], dict[str, Any]]] = {
     "running": ("Running", [Runs()], {}),
     "pending": ("Pending", [Runs()], {"schedulerName": "nobody"}),
-    "creating": ("Creating", [Runs(after=1.5)], {}),
+    "creating": ("Creating", [Runs(after=600)], {}),
     "restarting": ("Restarting", [Ends(1), Runs(after=1.5)], {}),
     "suspended": ("Suspended", [Runs()], {"suspend": True}),
 }
@@ -76,11 +76,11 @@ async def test_a_job_takes_on_a_size_whatever_it_does(scene: Scene) -> None:
         await expect_rows(
             scene, {name: wanted(name, size) for name, size in sizes.items()}, lambda name: members(scene, name)
         )
-        phases = {name: "Pending" if name.startswith("pending") else "Running" for name in rows}
-        ready = {name: "0" if name.startswith("pending") else str(size) for name, size in sizes.items()}
+        phases = {"pending": ("Pending", "0"), "creating": ("Creating", "0")}
+        ends = {name: phases.get(moment, ("Running", str(sizes[name]))) for name, (moment, _, _) in rows.items()}
         await expect_rows(
             scene,
-            {name: (phases[name], f"{ready[name]}/{sizes[name]}") for name in rows},
+            {name: (phase, f"{ready}/{sizes[name]}") for name, (phase, ready) in ends.items()},
             lambda name: (scene.phase(name), scene.status(name)["ready"]),
         )
         # Only what the members did themselves is charged.

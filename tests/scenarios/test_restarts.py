@@ -150,7 +150,8 @@ async def test_a_pod_deleted_by_hand_comes_back_at_no_charge(scene: Scene) -> No
     await scene.delete_pod("t-worker-1")
     await scene.until(lambda: len(scene.made("t-worker-1")) == 2, "the pod back")
     await scene.until(lambda: scene.pods["t-worker-1"]["status"]["phase"] == "Running", "the pod running again")
-    assert scene.attempts("t-worker-1") == ["0", "1"]
+    # An operator that sees it only when it is gone takes it for a member that it has not made yet.
+    assert scene.attempts("t-worker-1") in (["0", "1"], ["0", "0"])
     assert len(scene.made("t-worker-0")) == 1
     assert scene.status("t")["RestartCount"] == {"worker": 0}
     assert scene.phases("t")[-1] == "Running"

@@ -100,3 +100,13 @@ async def test_growing_in_the_middle_of_a_restart_loses_nothing(scene: Scene) ->
     await scale(scene, 4)
     await until_size(scene, 4)
     assert {pod["metadata"]["labels"]["RestartCount"] for pod in scene.pods.values()} == {"1"}
+
+
+async def test_members_that_leave_with_an_error_are_no_failure(scene: Scene) -> None:
+    grudging = "trap 'exit 9' TERM; while :; do sleep 0.05; done"
+    await scene.submit(elastic(3, grudging, restartPolicy="Never"))
+    await until_size(scene, 3)
+    await scale(scene, 1)
+    await until_size(scene, 1)
+    assert scene.phases("t")[-1] == "Running"
+    assert scene.status("t")["RestartCount"] == {"worker": 0}

@@ -8,7 +8,7 @@ from typing import Any
 from pliant.errors import Invalid
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
-from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, Stuck, paper_nodes
+from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, paper_nodes
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import attempts_of_all, expect_rows, place_of
 
@@ -16,7 +16,7 @@ SUSPEND = {"spec": {"suspend": True}}
 RESUME = {"spec": {"suspend": False}}
 MOMENTS: dict[str, tuple[str, list[Behaviour], dict[str, Any], dict[str, Any]]] = {
     "running": ("Running", [Runs()], {}, {}),
-    "creating": ("Creating", [Stuck("ErrImagePull"), Runs()], {}, {}),
+    "creating": ("Creating", [Runs(after=600), Runs()], {}, {}),
     "pending": ("Pending", [Runs()], {}, {"schedulerName": "nobody"}),
     "restarting": ("Restarting", [Ends(1), Ends(1), Ends(1), Runs()], {"restartPolicy": "Always"}, {}),
     "waiting": ("Restarting", [Ends(1), Runs(after=600), Runs()], {"restartPolicy": "Always"}, {}),

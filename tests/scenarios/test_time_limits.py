@@ -78,7 +78,7 @@ async def a_limit_may_come_later(scene: Scene, nodes: PaperNodes, name: str) -> 
 
 
 async def the_clock_stands_while_a_job_is_suspended(scene: Scene, nodes: PaperNodes, name: str) -> None:
-    await scene.submit(a_job(nodes, name, timeLimit=2))
+    await scene.submit(a_job(nodes, name, timeLimit=3))
     await scene.until_phase(name, "Running")
     await scene.edit(name, {"spec": {"suspend": True}})
     await measured(scene, nodes, name, 3)
@@ -86,12 +86,14 @@ async def the_clock_stands_while_a_job_is_suspended(scene: Scene, nodes: PaperNo
     await scene.edit(name, {"spec": {"suspend": False}})
     await scene.until_phase(name, "Timeout")
     assert scene.phases(name).count("Running") == 2
-    assert seconds(scene, name, "startRunningTime", "endTime") >= 4
+    assert seconds(scene, name, "startRunningTime", "endTime") >= 5
 
 
 async def the_clock_runs_through_restarts(scene: Scene, nodes: PaperNodes, name: str) -> None:
-    nodes.scripts[name] = [Ends(1, after=0.5), LATE]
+    nodes.scripts[name] = [Runs(), LATE]
     await scene.submit(a_job(nodes, name, {"restartPolicy": "Always"}, timeLimit=2))
+    await scene.until_phase(name, "Running")
+    nodes.order(f"{name}-worker-0", Ends(1))
     await scene.until_phase(name, "Timeout")
     assert scene.phases(name)[-3:] == ["Restarting", "Terminating", "Timeout"]
 
@@ -136,8 +138,10 @@ async def all_must_run_in_time(scene: Scene, nodes: PaperNodes, name: str) -> No
 
 
 async def a_job_that_ran_in_time_may_take_its_time_later(scene: Scene, nodes: PaperNodes, name: str) -> None:
-    nodes.scripts[name] = [Ends(1, after=0.1), LATE]
-    await scene.submit(a_job(nodes, name, {"restartPolicy": "Always"}, startLimit=2))
+    nodes.scripts[name] = [Runs(), LATE]
+    await scene.submit(a_job(nodes, name, {"restartPolicy": "Always"}, startLimit=3))
+    await scene.until_phase(name, "Running")
+    nodes.order(f"{name}-worker-0", Ends(1))
     await scene.until_phase(name, "Restarting")
     await measured(scene, nodes, name, 3)
     assert scene.phase(name) == "Restarting"
@@ -145,13 +149,13 @@ async def a_job_that_ran_in_time_may_take_its_time_later(scene: Scene, nodes: Pa
 
 async def a_start_begins_with_the_resumption(scene: Scene, nodes: PaperNodes, name: str) -> None:
     nodes.scripts[name] = [Runs(), LATE]
-    await scene.submit(a_job(nodes, name, startLimit=2))
+    await scene.submit(a_job(nodes, name, startLimit=3))
     await scene.until_phase(name, "Running")
     await scene.edit(name, {"spec": {"suspend": True}})
     await scene.until(lambda: is_cleared(scene, name), "everybody gone")
     await scene.edit(name, {"spec": {"suspend": False}})
     status = await scene.until_phase(name, "Timeout")
-    assert status["message"].startswith("not all members ran within 0:00:02 (startLimit): ")
+    assert status["message"].startswith("not all members ran within 0:00:03 (startLimit): ")
 
 
 async def nobody_is_late_who_was_not_to_start(scene: Scene, nodes: PaperNodes, name: str) -> None:
