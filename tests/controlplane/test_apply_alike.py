@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import re
@@ -10,10 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from pliant.cli.apply import install_crds
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
+from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
 from pliant.kube.transport import APPLY_PATCH, MERGE_PATCH, Request, Transport
 from pliant.runtime.clock import SystemClock
@@ -22,6 +25,7 @@ from tests.controlplane.cluster import ControlPlane
 pytestmark = pytest.mark.real
 
 IN = "/api/v1/namespaces/default"
+JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
 SEED = int(os.environ.get("PLIANT_SEED", "7"))
 STEPS = 300
 _WHEN = re.compile(r" at \d{4}-[0-9T:-]+Z")
@@ -31,6 +35,9 @@ async def test_owners_are_the_same_on_both_servers(plane: ControlPlane) -> None:
     real = transport_for(plane.kubeconfig, None, SystemClock().now)
     try:
         async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
+            for server in (real, DirectTransport(api)):
+                await install_crds(KubeClient(server))
+            await _served(real)
             chance = random.Random(SEED)
             for number in range(STEPS):
                 step = _step(chance)
@@ -40,8 +47,19 @@ async def test_owners_are_the_same_on_both_servers(plane: ControlPlane) -> None:
         await real.aclose()
 
 
+async def _served(server: Transport) -> None:
+    """Wait for a new kind, which a real server serves a moment later."""
+    for _ in range(200):
+        if (await server.send(Request(method="GET", path=JOBS))).status == 200:
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("a new kind is not served")
+
+
 def _step(chance: random.Random) -> Request:
-    """Something that somebody wants of one of two objects."""
+    """Something that somebody wants of one of three objects."""
+    if chance.random() < 0.3:
+        return _about_job(chance)
     is_service = chance.random() < 0.4
     name = "s" if is_service else "m"
     metadata: dict[str, Any] = {"name": name}
@@ -67,6 +85,23 @@ def _step(chance: random.Random) -> Request:
         return _request(path, patch, query, MERGE_PATCH)
     query["force"] = chance.choice(("true", "false"))
     return _request(path, body, query, APPLY_PATCH)
+
+
+def _about_job(chance: random.Random) -> Request:
+    """Something that somebody wants of a custom object; its status is another endpoint's."""
+    body: dict[str, Any] = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob"}
+    body["metadata"] = {"name": "j", "labels": {key: chance.choice("12") for key in _some(chance, "pq")}}
+    container = {"name": "aitj-main", "image": chance.choice("xy"), "command": ["true"]}
+    group: dict[str, Any] = {"replicas": chance.choice((1, 2)), "template": {"spec": {"containers": [container]}}}
+    if chance.random() < 0.5:
+        group["restartPolicy"] = chance.choice(("Never", "OnFailure"))
+    body["spec"] = {"replicaSpecs": {"worker": group}, "suspend": True}
+    if chance.random() < 0.5:
+        body["spec"]["timeLimit"] = chance.choice((100, 200))
+    query = {"fieldManager": chance.choice(("ada", "bob"))}
+    if chance.random() < 0.25:
+        return _request(f"{JOBS}/j", body, query, MERGE_PATCH)
+    return _request(f"{JOBS}/j", body, {**query, "force": chance.choice(("true", "false"))}, APPLY_PATCH)
 
 
 def _some(chance: random.Random, keys: str) -> list[str]:
@@ -101,4 +136,6 @@ async def _answer(server: Transport, step: Request) -> Any:
         {key: port.get(key) for key in ("port", "targetPort")} for port in said.get("spec", {}).get("ports", ())
     ]
     kept = metadata.get("labels"), metadata.get("finalizers"), said.get("data") or None, ports
+    if "replicaSpecs" in said.get("spec", {}):
+        return reply.status, kept, said["spec"], fields
     return reply.status, kept, said.get("spec", {}).get("selector"), fields

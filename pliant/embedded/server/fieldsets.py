@@ -23,9 +23,12 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def leaves(value: Any, shape: Shape, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every field with its value; an item of a list is a field beside those in it."""
+    """Every field with its value; an item of a list or of a map is a field beside those in it."""
     if isinstance(value, dict) and value and not _is_atomic(shape):
+        declared = shape.get("properties") or {}
         for name, inner in value.items():
+            if name not in declared and inner and isinstance(inner, dict | list):
+                yield (*at, f"f:{name}"), None
             yield from leaves(inner, member_shape(shape, name), (*at, f"f:{name}"))
     elif isinstance(value, list) and value and (style := _style(shape, value)) != "atomic":
         for item in value:

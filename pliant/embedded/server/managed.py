@@ -58,11 +58,18 @@ class Scope:
     shape: Shape
     is_status: bool = False
     has_status: bool = False
+    keeps_empty: bool = True
+    """Whether what is empty stays; built-in kinds leave it out, and its owner owns it all the same."""
 
     @classmethod
     def of(cls, kind: Kind, subresource: str) -> Scope:
         """The scope of an endpoint."""
-        return cls(shape=_shape(kind), is_status=subresource == "status", has_status=kind.has_status)
+        return cls(
+            shape=_shape(kind),
+            is_status=subresource == "status",
+            has_status=kind.has_status,
+            keeps_empty=kind.is_custom,
+        )
 
     def leaves(self, obj: Object) -> dict[Path, Any]:
         """Every field within reach that anybody may manage."""
@@ -89,11 +96,14 @@ def applied(
     if lost and not force:
         raise _conflict(sorted(lost, key=lambda each: _named(each[0])))
     others = [replace(each, paths=each.paths - changed) for each in others]
+    stored = result
     if before is not None:
-        result = _removal(before.paths - entry.paths, others).applied(result, scope.shape)
-    if before is not None and before.paths == entry.paths and result == live:
-        return result, entries
-    return result, _tidied([*others, entry], scope.leaves(live), scope.leaves(result))
+        removal = _removal(before.paths - entry.paths, others)
+        result = removal.applied(result, scope.shape)
+        stored = result if scope.keeps_empty else replace(removal, owned=set()).applied(stored, scope.shape)
+    if before is not None and before.paths == entry.paths and stored == live:
+        return stored, entries
+    return stored, _tidied([*others, entry], scope.leaves(live), scope.leaves(result))
 
 
 def followed(old: Object, new: Object, scope: Scope, entry: Entry) -> list[Entry]:
