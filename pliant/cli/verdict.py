@@ -85,10 +85,17 @@ def _success(job: Job, board: Board, took: timedelta, style: Style) -> str:
     said = style.bold(f"{job.key.name} succeeded")
     reports = [str(progress) for group in job.groups if (progress := board.progress(job, group))]
     reached = f"; {'; '.join(reports)}" if reports else ""
-    text = f"{style.green('✔')} {said} in {duration_text(took)} ({members}{_restarts(job)}{reached})"
     # A job that may lose members must not lose them in silence.
     losses = [f"{loss.title} {manner_of(loss.pod.exit)}" for loss in board.unmended(job)]
+    lost = "" if losses else _lost(job)
+    text = f"{style.green('✔')} {said} in {duration_text(took)} ({members}{_restarts(job)}{lost}{reached})"
     return f"{text}, although {listing(losses)}" if losses else text
+
+
+def _lost(job: Job) -> str:
+    """How many members a job did without, where nobody saw them go."""
+    lost = sum(each.failed for each in job.state.counts.values()) if job.state else 0
+    return f", {lost} lost" if lost else ""
 
 
 def _restarts(job: Job) -> str:

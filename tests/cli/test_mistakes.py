@@ -77,7 +77,7 @@ def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         ("replicas: 2", 'replicas: "2"', "fix: write a whole number, without quotes"),
         ("replicas: 2", "replicas: 0", "the job has no members, so it would never end"),
         ("  cleanPodPolicy: All", "  suspend: true", "the job is suspended, so it would never end"),
-        ("  cleanPodPolicy: All", "  managedBy: a.io/b", "the job is left to a.io/b, who is not here"),
+        ("  cleanPodPolicy: All", "  managedBy: a.io/b", "the job is left to a.io/b, which does not run here"),
         ("[python3, train.py]", "python3 train.py", "fix: write a list: [one, two]"),
         ("[python3, train.py]", "[sleep, 10]", "fix: put it in quotes"),
         ("- name: aitj-worker", "- image: x", "`image` is written twice"),
