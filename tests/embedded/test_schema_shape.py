@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pliant.embedded.catalog.builtin import builtin_kinds
@@ -178,6 +178,15 @@ def test_defaulting_and_pruning_twice_change_nothing_more(openapi: dict[str, Any
     assert obj == once
 
 
+@example(
+    {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "additionalProperties": {"type": "boolean", "default": False}},
+        },
+    },
+    {"a": None},
+)
 @given(ROOTS, VALUES)
 def test_pruning_and_defaulting_may_come_in_either_order(openapi: dict[str, Any], value: Any) -> None:
     schema = Schema.compile(openapi)

@@ -94,7 +94,9 @@ def compile_pruner(schema: Mapping[str, Any]) -> Pruner | None:
     if schema.get("type") != "object" and not properties:
         return None
     if isinstance(extra, Mapping):
-        return _in_map(compile_pruner(extra), keeps_null=not extra or bool(extra.get("nullable")))
+        # A null for which there is a default is not unset: it becomes the default.
+        keeps_null = not extra or bool(extra.get("nullable")) or "default" in extra
+        return _in_map(compile_pruner(extra), keeps_null=keeps_null)
     known = {name: compile_pruner(child) for name, child in properties.items()}
     nullable = {name for name, child in properties.items() if child.get("nullable")}
     keeps_all = bool(extra or schema.get("x-kubernetes-preserve-unknown-fields"))
