@@ -139,12 +139,14 @@ class HttpFront:
     async def _stream(self, incoming: web.Request, answer: StreamReply) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=dict(answer.headers))
         response.content_type = answer.content_type
-        await response.prepare(incoming)
         try:
+            await response.prepare(incoming)
             await self._owned(_send(response.write, answer.chunks))
             await response.write_eof()  # also when a shutdown ended the stream: its reader sees a clean end
         except* ConnectionError:
             pass  # the reader left: nobody is there to be told
+        finally:
+            await close_stream(answer.chunks)  # also when nobody began to read it
         return response
 
     async def _owned(self, work: Coroutine[None, None, None]) -> None:
