@@ -44,7 +44,7 @@ def started(data: Path) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.usefixtures("adopted")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_survives_a_parent_that_is_up(data: Path, number: signal.Signals) -> None:
-    before = _traces()
+    before, others = _traces(), set(_descendants(os.getpid()))
     with started(data) as parent:
         assert parent.stdout is not None
         assert parent.stdout.readline() == b"up\n"
@@ -54,7 +54,7 @@ def test_nothing_survives_a_parent_that_is_up(data: Path, number: signal.Signals
         assert len(networks) == 3
         parent.send_signal(number)
         _expect_all_gone(family)
-    _reap_adopted()
+    _reap_adopted(others)
     assert not networks & _networks(int(each.name) for each in Path("/proc").glob("[0-9]*"))
     assert _traces() == before
 
@@ -68,7 +68,7 @@ def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int) 
         parent.kill()
         parent.wait()
         _expect_all_gone([process for process in _descendants(os.getpid()) if process not in others])
-    _reap_adopted()
+    _reap_adopted(others)
     assert _traces() == before
 
 
@@ -125,9 +125,8 @@ def _wait_for_descendants(parent: int, count: int) -> None:
     pytest.fail(f"{count} processes never appeared")
 
 
-def _reap_adopted() -> None:
+def _reap_adopted(others: set[int]) -> None:
     """Collect what was adopted; there may be zombies, and nothing else."""
-    with suppress(ChildProcessError):
-        while True:
-            process, _ = os.waitpid(-1, os.WNOHANG)
-            assert process != 0, "a process is still there"
+    for process in set(_descendants(os.getpid())) - others:
+        with suppress(ChildProcessError):
+            assert os.waitpid(process, os.WNOHANG)[0] == process, "a process is still there"
