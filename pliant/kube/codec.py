@@ -98,6 +98,7 @@ def decode(body: bytes | msgspec.Raw, into: type[T]) -> T:
 def decode_page(body: bytes, into: type[T], resource: Resource) -> tuple[list[T], PageMeta]:
     """A page of a list; dicts say what they are, for servers leave that out of items."""
     if into is not cast(Any, dict):
+        # The type is known only when this runs, which a checker cannot follow.
         page: Page[T] = _read(body, Page[into])  # type: ignore[valid-type]
         return page.items or [], page.metadata
     pieces: Page[msgspec.Raw] = _read(body, Page[msgspec.Raw])

@@ -98,7 +98,7 @@ class Controller(Generic[K]):
             wait = self.queue.add_failed(key, at_least=timedelta(seconds=problem.retry_after or 0.0))
             self._tell(logging.WARNING, "reconcile failed", key, problem, wait)
             return Result.FAILED
-        except Exception:
+        except Exception:  # one key that goes wrong in a way nobody foresaw must not stop the others
             wait = self.queue.add_failed(key)
             extra = {"controller": self.name, "key": str(key), "retry_in": wait.total_seconds()}
             log.exception("reconcile failed", extra=extra)

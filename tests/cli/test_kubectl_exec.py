@@ -132,10 +132,10 @@ def test_a_terminal_has_a_size_and_job_control(kubectl: Kubectl) -> None:
         shown = r"40 120\s+/dev/pts/\d+\s+xterm\s+ready> $"
         terminal.types("PS1='ready> '; stty size; tty; echo $TERM\n", until=shown)
         terminal.types("sleep 777\n", until="sleep 777\r\n")
-        time.sleep(0.3)
+        time.sleep(0.3)  # the shell shows the line before the program runs, and only that heeds Ctrl-C
         terminal.types("\x03", until=r"\^C\s+ready> $")
         terminal.types("sleep 778\n", until="sleep 778\r\n")
-        time.sleep(0.3)
+        time.sleep(0.3)  # as above, for Ctrl-Z
         terminal.types("\x1a", until=r"Stopped.*\s+ready> $")
         terminal.types("fg\n", until=r"fg\s+sleep 778\r\n")
         terminal.types("\x03", until=r"\^C\s+ready> $")
