@@ -53,6 +53,8 @@ class Elector:
         self._free_at = 0.0
         """On the loop's clock: from when on the lease may be taken, if nothing is written to it until then."""
         self._news = asyncio.Event()
+        self._problem: ApiError | None = None
+        """What stood in the way of the last renewal."""
 
     @property
     def is_leading(self) -> bool:
@@ -75,8 +77,8 @@ class Elector:
                 finally:
                     keeping.cancel()
         except BaseExceptionGroup as group:
-            if (lost := group.subgroup(LeaseLost)) is not None:
-                raise _first(lost) from group
+            if group.subgroup(LeaseLost) is not None:
+                raise self._lost() from group
             raise
         finally:
             await self._give_back()
@@ -145,20 +147,25 @@ class Elector:
 
     async def _keep(self) -> None:
         """Renew for ever; raises `LeaseLost` when that has not been possible until the deadline."""
-        problem: ApiError | None = None
         while True:
             pause = min(self._terms.retry.total_seconds(), self._fence.seconds_open())
             await asyncio.sleep(max(pause, TICK))
             if not self.is_leading:
-                limit = self._terms.renew_deadline.total_seconds()
-                why = problem or "it was not tried, as this process stood still"
-                raise LeaseLost(f"the lease {self._candidacy} could not be renewed within {limit:g}s: {why}")
+                raise self._lost()
             try:
                 await self._renew()
-                problem = None
-            except ApiError as met:
-                problem = met
+                self._problem = None
+            except ApiError as problem:
+                self._problem = problem
                 self._tell(logging.WARNING, "lease not renewed", because=problem)
+
+    def _lost(self) -> LeaseLost:
+        """Tell why the lease is lost, whoever noticed it first: the keeper, or the work at the fence."""
+        if self._lease is not None and self._holder() != self._candidacy.identity:
+            return LeaseLost(f"{self._holder() or 'somebody'} took the lease {self._candidacy}")
+        limit = self._terms.renew_deadline.total_seconds()
+        why = self._problem or "it was not tried, as this process stood still"
+        return LeaseLost(f"the lease {self._candidacy} could not be renewed within {limit:g}s: {why}")
 
     async def _renew(self) -> None:
         try:
@@ -168,7 +175,7 @@ class Elector:
             self._lease = await self._read()
             if self._lease is not None and self._holder() != self._candidacy.identity:
                 self._fence.close()
-                raise LeaseLost(f"{self._holder() or 'somebody'} took the lease {self._candidacy}") from None
+                raise self._lost() from None
             await self._write()
 
     async def _write(self) -> None:
@@ -244,8 +251,3 @@ class Elector:
         log.log(
             level, event, extra={"lease": str(self._candidacy), **{name: str(fields[name]) for name in fields}}
         )
-
-
-def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
-    found = group.exceptions[0]
-    return _first(found) if isinstance(found, BaseExceptionGroup) else found

@@ -210,6 +210,24 @@ async def test_a_leader_that_cannot_renew_steps_down_before_its_lease_ends(line:
 
 
 @on_virtual_time
+async def test_the_reason_is_told_in_full_also_when_the_work_meets_the_fence_before_the_keeper_does() -> None:
+    async def careful(client: KubeClient) -> None:
+        while True:
+            await asyncio.sleep(0.001)  # shorter than the keeper's tick
+            await client.patch(CONFIG_MAPS, "default", "mark", {"data": {"x": "y"}})
+
+    async with a_site() as site:
+        first = site.machine("first")
+        leading = first.start(elector(first).lead(careful))
+        await passing(timedelta(seconds=1))
+        first.freeze()
+        await passing(timedelta(seconds=LEASE))
+        first.thaw()
+        with pytest.raises(LeaseLost, match="default/pliant could not be renewed within 10s: it was not tried"):
+            await leading
+
+
+@on_virtual_time
 async def test_an_outage_shorter_than_the_deadline_is_nothing() -> None:
     async with a_site() as site:
         first = site.machine("first")
