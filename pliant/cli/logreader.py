@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TextIO
 
@@ -53,32 +54,36 @@ class LogReader:
     async def follow(self, tasks: asyncio.TaskGroup) -> None:
         """Everything that comes until the job has ended or is gone, and its last lines are read."""
         streams = LogStreams(self._client, tasks, self._line)
-        self._speakers.expect(_speaker(pod) for pod in await pods_of(self._client, self._one))
-        informers = [tasks.create_task(informer.run()) for informer in (self._pods(streams), self._job())]
+        present = await pods_of(self._client, self._one)
+        self._speakers.expect(map(_speaker, present))
+        known = {pod.metadata.uid for pod in present}
+
+        def notice(pod: Pod) -> None:
+            # Only what was there before is cut short: of newcomers every line is wanted.
+            if self._is_meant(pod) and self._is_ours(pod):
+                streams.notice(pod, self._window if pod.metadata.uid in known else None)
+
+        informers = [tasks.create_task(informer.run()) for informer in (self._pods(notice), self._job())]
         informers.append(tasks.create_task(heartbeat(self._client)))
         await self._is_over.wait()
+        with suppress(ApiError):
+            # The end of the job may be known before that of its pods: there are two watches.
+            for pod in await pods_of(self._client, self._one):
+                notice(pod)
         await streams.drain(LAST_WORDS)
         for task in informers:
             task.cancel()
         self._out.flush()
 
-    def _pods(self, streams: LogStreams) -> Informer[Pod]:
-        known: set[str] = set()
-
+    def _pods(self, notice: Callable[[Pod], None]) -> Informer[Pod]:
         def changed(old: Pod | None, new: Pod | None) -> None:
-            if new is None or not self._is_meant(new) or not self._is_ours(new):
-                return
-            # Only what was there before is cut short: of newcomers every line is wanted.
-            is_new = informer.is_synced and new.metadata.uid not in known
-            if not is_new:
-                known.add(new.metadata.uid)
-            streams.notice(new, None if is_new else self._window)
+            if new is not None:
+                notice(new)
 
         selector = f"{labels.JOB}={self._one.key.name}"
-        informer: Informer[Pod] = Informer(
+        return Informer(
             self._client, PODS, Pod, namespace=self._one.key.namespace, labels=selector, on_change=changed
         )
-        return informer
 
     def _job(self) -> Informer[dict[str, Any]]:
         def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:

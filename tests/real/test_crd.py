@@ -89,7 +89,7 @@ def test_jobs_are_found_by_their_short_name_and_their_category_and_stay_out_of_a
 async def _explained(client: KubeClient) -> None:
     """Return once the server's own description tells of our kinds; no watch tells when it does."""
     async with asyncio.timeout(30):
-        while b"/apis/elasticdeeplearning.ai/v1/" not in await _description(client):  # noqa: ASYNC110
+        while b"/namespaces/{namespace}/aitrainingjobs" not in await _description(client):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
 
