@@ -212,7 +212,8 @@ async def _doors(
         listener = loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         await front.listen(listener)
-        await front.listen(agent.listener)
+        if agent.listener is not None:
+            await front.listen(agent.listener)
         await front.listen(await agent.open_socket("stream", API_ADDRESS, SERVICE_PORT))
         write_kubeconfig(config.data / "kubeconfig", url=url, authority=identity.authority, token=token)
         yield url

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ import pytest
 from pliant.embedded.node.link import Command, Ending, Launch, Mount, NodeAgent
 
 NOBODY = (65534, 65534)
+ONLY_PRIVATE = pytest.mark.parametrize("agent", ["private"], indirect=True)
+"""For what pods have only in namespaces of their own."""
 
 
 @pytest.fixture
@@ -27,10 +30,10 @@ def data() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture
-async def agent(data: Path) -> AsyncIterator[Node]:
-    """An agent with one pod, `pod`."""
-    async with NodeAgent.started(ordinary(data)) as started:
+@pytest.fixture(params=["private", "host"])
+async def agent(data: Path, request: pytest.FixtureRequest) -> AsyncIterator[Node]:
+    """An agent with one pod, `pod`, with namespaces and without."""
+    async with NodeAgent.started(replace(ordinary(data), network=request.param)) as started:
         node = Node(started, data)
         await node.agent.make_pod("pod", "worker-0")
         yield node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import select
@@ -10,11 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from pliant.embedded.node.link import NodeAgent
+from pliant.embedded.node.link import Ending, NodeAgent
 from tests.node.conftest import Node, ordinary
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -31,9 +34,9 @@ def adopted() -> Iterator[None]:
 
 
 @contextmanager
-def started(data: Path) -> Iterator[subprocess.Popen[bytes]]:
+def started(data: Path, network: str = "private") -> Iterator[subprocess.Popen[bytes]]:
     """A parent that has begun to start, and is gone afterwards even if the test fails."""
-    command = [sys.executable, "-m", "tests.node.victim", str(data)]
+    command = [sys.executable, "-m", "tests.node.victim", str(data), network]
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE) as parent:
         try:
             yield parent
@@ -60,10 +63,25 @@ def test_nothing_survives_a_parent_that_is_up(data: Path, number: signal.Signals
 
 
 @pytest.mark.usefixtures("adopted")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_survives_a_parent_without_namespaces(data: Path, number: signal.Signals) -> None:
+    others = set(_descendants(os.getpid()))
+    with started(data, "host") as parent:
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == b"up\n"
+        family = _descendants(parent.pid)
+        assert len(family) >= 9
+        parent.send_signal(number)
+        _expect_all_gone(family)
+    _reap_adopted(others)
+
+
+@pytest.mark.usefixtures("adopted")
+@pytest.mark.parametrize("network", ["private", "host"])
 @pytest.mark.parametrize("step", range(8))
-def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int) -> None:
+def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int, network: str) -> None:
     before, others = _traces(), set(_descendants(os.getpid()))
-    with started(data) as parent:
+    with started(data, network) as parent:
         _wait_for_descendants(parent.pid, step)
         parent.kill()
         parent.wait()
@@ -72,14 +90,53 @@ def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int) 
     assert _traces() == before
 
 
-async def test_an_agent_that_is_killed_takes_its_pods_along(data: Path) -> None:
-    async with NodeAgent.started(ordinary(data)) as agent:
-        node = Node(agent, data)
-        await agent.make_pod("a", "a")
-        await agent.start("a", "main", node.command("sleep", "600"))
+@pytest.mark.parametrize("network", ["private", "host"])
+async def test_an_agent_that_is_killed_takes_its_pods_along(
+    data: Path, network: Literal["private", "host"]
+) -> None:
+    async with NodeAgent.started(replace(ordinary(data), network=network)) as agent:
+        await _start_stubborn(Node(agent, data))
         family = _descendants(agent.process)
         os.kill(agent.process, signal.SIGKILL)
         _expect_all_gone(family)
+
+
+async def test_a_watcher_that_is_killed_leaves_nothing_either(data: Path) -> None:
+    async with NodeAgent.started(replace(ordinary(data), network="host")) as agent:
+        ending = await _start_stubborn(Node(agent, data))
+        watcher, *family = _descendants(agent.process)
+        assert len(family) >= 3
+        os.kill(watcher, signal.SIGKILL)
+        assert await ending == Ending(137, 9)
+        _expect_all_gone(family)
+
+
+async def test_what_outlives_everybody_is_found_by_the_next_agent(data: Path) -> None:
+    launch = replace(ordinary(data), network="host")
+    async with NodeAgent.started(launch) as agent:
+        await _start_stubborn(Node(agent, data))
+        family = _descendants(agent.process)
+        # Nobody hears of the end of the others: as if all were killed in the same moment.
+        for each in (family[0], agent.process):
+            os.kill(each, signal.SIGSTOP)
+        for each in (family[0], agent.process):
+            os.kill(each, signal.SIGKILL)
+        _expect_all_gone(family[:2])
+        assert any(Path(f"/proc/{each}").exists() for each in family[2:])
+    async with NodeAgent.started(launch):
+        _expect_all_gone(family)
+
+
+async def _start_stubborn(node: Node) -> asyncio.Future[Ending]:
+    """A container with processes that left their parents and sessions; it has begun all of them."""
+    gate = node.data / "gate"
+    os.mkfifo(gate)
+    gate.chmod(0o666)
+    script = f"trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & echo up > {gate}; sleep 600' &); sleep 600"
+    await node.agent.make_pod("a", "a")
+    ending = await node.agent.start("a", "main", node.command("sh", "-c", script))
+    await asyncio.to_thread(gate.read_text)
+    return ending
 
 
 def _traces() -> tuple[str, list[str]]:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.node.link import Mount, StartFailed
-from tests.node.conftest import NOBODY, Node
+from tests.node.conftest import NOBODY, ONLY_PRIVATE, Node
+
+pytestmark = ONLY_PRIVATE
 
 
 async def test_mount_points_are_made_where_the_host_has_none(agent: Node) -> None:

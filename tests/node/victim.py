@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from pliant.embedded.node.link import NodeAgent
 from tests.node.conftest import Node, ordinary
@@ -12,9 +14,9 @@ from tests.node.conftest import Node, ordinary
 _STUBBORN = "trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & sleep 600' &); sleep 600"
 
 
-async def main(data: Path) -> None:
+async def main(data: Path, network: Literal["private", "host"]) -> None:
     """Start everything, say so, and stay."""
-    async with NodeAgent.started(ordinary(data)) as agent:
+    async with NodeAgent.started(replace(ordinary(data), network=network)) as agent:
         node = Node(agent, data)
         for pod in ("a", "b"):
             await agent.make_pod(pod, pod)
@@ -24,4 +26,4 @@ async def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(Path(sys.argv[1]), "host" if sys.argv[2] == "host" else "private"))

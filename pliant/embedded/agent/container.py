@@ -6,12 +6,11 @@ import os
 import select
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn, NotRequired
 
-from pliant.embedded.agent import footprint, syscalls
 from pliant.embedded.agent.output import FILE_SIZE, Output
+from pliant.embedded.agent.place import Place
 from pliant.embedded.agent.process import (
     BLOCKED,
     END_ALL,
@@ -24,7 +23,7 @@ from pliant.embedded.agent.process import (
     report_problem,
     start,
 )
-from pliant.embedded.agent.rootfs import Mount, enter_root
+from pliant.embedded.agent.rootfs import Mount
 from pliant.embedded.agent.wiring import Wiring
 
 _LOOK_AGAIN = 0.25
@@ -47,44 +46,41 @@ class Command(Program):
     terminal: NotRequired[bool]
 
 
-def spawn(command: Command, namespaces: Sequence[tuple[int, int]], stage: str, own_pids: int) -> tuple[int, int]:
-    """Start a container; its first process's id and the pipe on which it reports.
+def spawn(command: Command, place: Place) -> tuple[int, int]:
+    """Start a container in a place; its first process's id and the pipe on which it reports.
 
     The reports are JSON lines: `{"started": true}` or `{"error": …}`, then `{"code": …, "signal": …,
     "outgrown": …}` at the end; outgrown is a container that was killed for its memory.
-    The pipe closes when the first process ends, and the kernel ends the others with it.
+    The pipe closes when the first process ends, which takes the others along.
     """
     reports, ours = os.pipe()
-    syscalls.unshare(syscalls.NEW_PIDS)
     try:
         child = os.fork()
     except OSError:
-        syscalls.setns(own_pids, syscalls.NEW_PIDS)
+        os.close(reports)
+        os.close(ours)
         raise
     if child == 0:
-        _first_process(command, namespaces, stage, ours)
-    syscalls.setns(own_pids, syscalls.NEW_PIDS)
+        _first_process(command, place, ours)
     os.close(ours)
     return child, reports
 
 
-def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stage: str, reports: int) -> NoReturn:
+def _first_process(command: Command, place: Place, reports: int) -> NoReturn:
     code = NOT_STARTED
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
-        for namespace, kind in namespaces:
-            syscalls.setns(namespace, kind)
-        syscalls.unshare(syscalls.NEW_MOUNTS)
+        place.enter()
         close_all_but(reports)
         if command.get("cpus"):
             os.sched_setaffinity(0, command["cpus"])
         output = Output(command["log"], command.get("log_size", FILE_SIZE))
         has_terminal = command.get("terminal", False)
         wiring = Wiring.laid(command.get("input"), has_terminal=has_terminal)
-        enter_root(stage, command["mounts"])
-        main, failure = start(command, has_terminal=has_terminal)
+        place.furnish()
+        main, failure = start(command, has_terminal=has_terminal, is_bound=place.is_binding)
         wiring.let_go()
-        watch = _Watch(main, wiring, output, command.get("memory", 0))
+        watch = _Watch(main, wiring, output, place, command.get("memory", 0))
         report(reports, {"error": failure} if failure else {"started": True})
         code, ended_by = watch.until_end()
         report(reports, {"code": code, "signal": ended_by, "outgrown": watch.is_outgrown})
@@ -97,12 +93,13 @@ def _first_process(command: Command, namespaces: Sequence[tuple[int, int]], stag
 class _Watch:
     """What the first process does while the command runs."""
 
-    def __init__(self, main: int, wiring: Wiring, output: Output, memory: int) -> None:
+    def __init__(self, main: int, wiring: Wiring, output: Output, place: Place, memory: int) -> None:
         self._main = main
+        self._place = place
         self._wiring = wiring
         self._written = wiring.written
         self._output = output
-        self._memory = memory if memory and footprint.is_seen() else 0
+        self._memory = memory
         self.is_outgrown = False
         self._looked = 0.0
         self._poll = select.poll()
@@ -123,7 +120,7 @@ class _Watch:
                     if not self._wiring.feed():
                         self._poll.unregister(self._wiring.frames)
                 elif (status := self._hear_signals()) is not None:
-                    _kill_all()
+                    self._place.kill_all()
                     while self._output.take(self._written):
                         pass
                     return ending(status)
@@ -138,7 +135,7 @@ class _Watch:
                 if status is not None:
                     return status
             elif number == END_ALL:
-                _kill_all()
+                self._place.kill_all()
             else:
                 with suppress(ProcessLookupError):
                     os.kill(self._main, number)
@@ -149,9 +146,9 @@ class _Watch:
         if now - self._looked < _LOOK_AGAIN:
             return
         self._looked = now
-        if footprint.exceeds(self._memory):
+        if self._place.exceeds(self._memory):
             self.is_outgrown = True
-            _kill_all()
+            self._place.kill_all()
 
 
 def _heard_signals() -> int:
@@ -167,9 +164,3 @@ def _heard_signals() -> int:
 
 def _nothing(*_: object) -> None:
     """What arrives by the pipe needs no other handler."""
-
-
-def _kill_all() -> None:
-    """Kill every other process of the container."""
-    with suppress(ProcessLookupError):
-        os.kill(-1, signal.SIGKILL)

@@ -13,13 +13,17 @@ def is_seen() -> bool:
     return os.readlink("/proc/self") == str(os.getpid())
 
 
-def exceeds(limit: int) -> bool:
-    """Whether the processes of this namespace, except the first, hold more bytes than `limit`.
+def everybody() -> list[str]:
+    """All processes of this namespace but the first."""
+    return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+
+
+def exceeds(limit: int, processes: list[str]) -> bool:
+    """Whether some processes hold more bytes than `limit`.
 
     Pages of files are left out, as the kernel takes them back when it must, and a shared page is shared among its
     users. Counting like that is dear, so what is resident is looked at first: it is never less.
     """
-    processes = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
     return sum(map(_resident, processes)) > limit and sum(map(_held, processes)) > limit
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from pliant.embedded.agent import syscalls
 
@@ -18,6 +18,8 @@ class Mount(TypedDict):
 
     target: str
     source: str
+    memory: NotRequired[str]
+    """What that is called which is kept in memory."""
     readonly: bool
     private: bool
     """The source belongs to the pod, so that missing folders may be made inside it."""

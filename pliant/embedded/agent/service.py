@@ -8,16 +8,13 @@ import selectors
 import signal
 import socket
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
-from pliant.embedded.agent import syscalls
-from pliant.embedded.agent.container import spawn
-from pliant.embedded.agent.crowd import signal_all
 from pliant.embedded.agent.door import opened
+from pliant.embedded.agent.ground import Ground
 from pliant.embedded.agent.process import END_ALL, Program
-from pliant.embedded.agent.sandbox import Network, Sandbox
-from pliant.embedded.agent.session import open_session
+from pliant.embedded.agent.sandbox import Sandbox
 from pliant.embedded.agent.usage import Processes
 
 Message = dict[str, Any]
@@ -33,6 +30,7 @@ class _Run:
         self.asked = asked
         self.program = program
         """What a container runs; its sessions get the same variables and folder."""
+        self.sessions: list[str] = []
         self.is_answered = False
         self.is_started = False
         self.heard = b""
@@ -53,16 +51,12 @@ class _Pod:
 class Service:
     """The agent's only loop: a socket to the parent, one for descriptors from it, a pipe from each container."""
 
-    def __init__(self, parent: socket.socket, handover: socket.socket, network: Network, stage: str) -> None:
+    def __init__(self, parent: socket.socket, handover: socket.socket, ground: Ground) -> None:
         self._parent = parent
         self._handover = handover
         self._handed: dict[int, list[int]] = {}
         """Descriptors that have arrived before the request that they belong to."""
-        self._network = network
-        self._stage = stage
-        self._processes = ""
-        """Where all processes here are seen, once somebody asked."""
-        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        self._ground = ground
         self._selector = selectors.DefaultSelector()
         self._pods: dict[str, _Pod] = {}
         self._runs: dict[int, _Run] = {}
@@ -112,9 +106,8 @@ class Service:
             self._parent.sendall(json.dumps(message).encode() + b"\n")
 
     def _make(self, request: Message) -> Message:
-        sandbox = self._network.make_sandbox(
-            request["pod"], request["hostname"], own_network=request["own_network"]
-        )
+        wishes = {name: request[name] for name in ("own_network", "address")}
+        sandbox = self._ground.make(request["pod"], request["hostname"], **wishes)
         self._pods[request["pod"]] = _Pod(sandbox)
         return {"address": sandbox.address}
 
@@ -122,26 +115,26 @@ class Service:
         pod, name = self._pods.get(request["pod"]), request["run"]
         if pod is None or pod.removal is not None:
             return {"error": "the pod is being removed"}
-        for each in request["command"]["mounts"]:
-            if "memory" in each:
-                each["source"] = f"{pod.sandbox.memory}/{each['memory']}"
-                os.makedirs(each["source"], exist_ok=True)
-        process, reports = spawn(request["command"], pod.sandbox.namespaces, self._stage, self._own_pids)
+        process, reports = self._ground.start(request["command"], pod.sandbox)
         program = Program(argv=[], env=request["command"]["env"], folder=request["command"]["folder"])
         self._note_run(_Run(request["pod"], name, process, request["id"], program), reports)
         return None
 
     def _execute(self, request: Message) -> Message | None:
         streams = self._descriptors(request["id"])
-        container = self._found(request["pod"], request["run"])
-        if container is None or container.program is None or not container.is_started:
+        try:
+            container = self._found(request["pod"], request["run"])
+            if container is None or container.program is None or not container.is_started:
+                return {"error": "the container does not run"}
+            program = Program(**{**container.program, "argv": request["argv"]})
+            has_terminal = request["terminal"]
+            if has_terminal:
+                program["env"] = {"TERM": "xterm", **program["env"]}
+            process, reports = self._ground.join(program, container.process, streams, has_terminal=has_terminal)
+        finally:
             for each in streams:
                 os.close(each)
-            return {"error": "the container does not run"}
-        program = Program(**{**container.program, "argv": request["argv"]})
-        if request["terminal"]:
-            program["env"] = {"TERM": "xterm", **program["env"]}
-        process, reports = open_session(program, container.process, streams, has_terminal=request["terminal"])
+        container.sessions.append(request["session"])
         self._note_run(_Run(request["pod"], request["session"], process, request["id"]), reports)
         return None
 
@@ -174,7 +167,7 @@ class Service:
         pod = self._pods.get(request["pod"])
         for reports in pod.runs.values() if pod else ():
             if self._runs[reports].program is not None:
-                signal_all(self._runs[reports].process, request["signal"])
+                self._ground.signal_all(self._runs[reports].process, request["signal"])
         return {}
 
     def _remove(self, request: Message) -> Message | None:
@@ -183,32 +176,23 @@ class Service:
             return {}
         pod.removal = request["id"]
         for reports in pod.runs.values():
-            os.kill(self._runs[reports].process, signal.SIGKILL)
+            self._ground.kill(self._runs[reports].process)
         self._release_if_empty(request["pod"])
         return None
 
     def _open(self, request: Message) -> Message:
-        with self._standing(request), opened(request["kind"], request["address"], request["port"]) as sock:
+        pod = self._pods.get(request["pod"])
+        if request["pod"] and pod is None:
+            raise OSError(0, "the pod is gone")
+        standing = self._ground.standing(pod.sandbox if pod else None, outside=request["outside"])
+        with standing, opened(request["kind"], request["address"], request["port"]) as sock:
             socket.send_fds(self._handover, [str(request["id"]).encode()], [sock.fileno()])
         return {}
 
     def _usage(self, request: Message) -> Message:
-        """What every container and session uses; our own mount of /proc shows them all."""
-        if not self._processes:
-            folder = self._stage + ".proc"
-            os.makedirs(folder, exist_ok=True)
-            syscalls.mount("proc", folder, "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
-            self._processes = folder
-        seen = Processes(self._processes)
+        """What every container and session uses."""
+        seen = Processes(self._ground.processes())
         return {"usage": [[run.pod, run.name, *seen.below(run.process)] for run in self._runs.values()]}
-
-    def _standing(self, request: Message) -> AbstractContextManager[None]:
-        """Where a socket is to be opened: in a pod's network, outside of all, or here."""
-        if request["pod"]:
-            if request["pod"] not in self._pods:
-                raise OSError(0, "the pod is gone")
-            return self._network.inside(self._pods[request["pod"]].sandbox)
-        return self._network.outside() if request["outside"] else nullcontext()
 
     def _hear_container(self, reports: int) -> None:
         run = self._runs[reports]
@@ -239,13 +223,16 @@ class Service:
             told = {"code": code, "signal": ended_by, "outgrown": run.is_outgrown}
             self._say({"ended": run.name, "pod": run.pod, **told})
         del self._pods[run.pod].runs[run.name]
+        for session in filter(None, (self._found(run.pod, name) for name in run.sessions)):
+            self._ground.leave(session.process)
+        self._ground.tidy({each.process for each in self._runs.values()})
         self._release_if_empty(run.pod)
 
     def _release_if_empty(self, name: str) -> None:
         pod = self._pods[name]
         if pod.removal is not None and not pod.runs:
             del self._pods[name]
-            self._network.release(pod.sandbox)
+            self._ground.release(pod.sandbox)
             self._say({"answers": pod.removal})
 
 

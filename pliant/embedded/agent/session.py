@@ -7,7 +7,7 @@ container; with `terminal` its input must be the inner end of a pseudo-terminal,
 
 What follows is as with containers: an answer when the command runs or cannot, `{"ended": session, "pod": …,
 "code": …, "signal": …}` at its end, and `signal` reaches it under the session's name; SIGKILL ends its process
-group. A container that ends takes its sessions along.
+group, or all that descends from it where that can be known. A container that ends takes its sessions along.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
-from pliant.embedded.agent import syscalls
+from pliant.embedded.agent.place import Place
 from pliant.embedded.agent.process import (
     BLOCKED,
     END_ALL,
@@ -32,47 +32,37 @@ from pliant.embedded.agent.process import (
     start,
 )
 
-_ALL = syscalls.NEW_MOUNTS | syscalls.NEW_PIDS | syscalls.NEW_NETWORK | syscalls.NEW_HOSTNAME | syscalls.NEW_IPC
 
-
-def open_session(
-    program: Program, container: int, streams: Sequence[int], *, has_terminal: bool
-) -> tuple[int, int]:
-    """Start a program beside a container's first process; its watcher's id and the pipe on which that reports.
-
-    The streams belong to the session from now on, whether it starts or not.
-    """
-    handle = -1
+def open_session(program: Program, place: Place, streams: Sequence[int], *, has_terminal: bool) -> tuple[int, int]:
+    """Start a program in the place of a container; its watcher's id and the pipe on which that reports."""
+    reports, ours = os.pipe()
     try:
-        handle = os.pidfd_open(container)
-        reports, ours = os.pipe()
         child = os.fork()
-        if child == 0:
-            _watch(program, handle, streams, ours, has_terminal=has_terminal)
+    except OSError:
+        os.close(reports)
         os.close(ours)
-        return child, reports
-    finally:
-        for descriptor in (*streams, handle):
-            if descriptor >= 0:
-                os.close(descriptor)
+        raise
+    if child == 0:
+        _watch(program, place, streams, ours, has_terminal=has_terminal)
+    os.close(ours)
+    return child, reports
 
 
 def _watch(
-    program: Program, container: int, streams: Sequence[int], reports: int, *, has_terminal: bool
+    program: Program, place: Place, streams: Sequence[int], reports: int, *, has_terminal: bool
 ) -> NoReturn:
-    """Start the program in the container's namespaces and wait for its end, as a process outside of them."""
+    """Start the program and wait for its end, as a process that does not belong to the container."""
     code = NOT_STARTED
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
         for target, source in enumerate(streams):
             os.dup2(source, target)
-        close_all_but(reports, container)
-        syscalls.setns(container, _ALL)
-        os.close(container)
-        main, failure = start(program, has_terminal=has_terminal, is_bound=True)
+        place.enter()
+        close_all_but(reports)
+        main, failure = start(program, has_terminal=has_terminal, is_bound=place.is_binding)
         _let_go_of_streams()
         report(reports, {"error": failure} if failure else {"started": True})
-        code = _wait_for(main, reports)
+        code = _wait_for(main, place, reports)
     except OSError as problem:
         report_problem(reports, problem)
     finally:
@@ -87,18 +77,20 @@ def _let_go_of_streams() -> None:
     os.close(nothing)
 
 
-def _wait_for(main: int, reports: int) -> int:
+def _wait_for(main: int, place: Place, reports: int) -> int:
     while True:
         number = signal.sigwait(BLOCKED)
         if number == signal.SIGCHLD:
             status = reaped(main)
             if status is not None:
                 code, ended_by = ending(status)
+                place.kill_all()
                 report(reports, {"code": code, "signal": ended_by})
                 return code
             continue
         with suppress(ProcessLookupError):
             if number == END_ALL:
                 os.killpg(main, signal.SIGKILL)
+                place.kill_all()
             else:
                 os.kill(main, number)

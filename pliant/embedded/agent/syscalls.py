@@ -33,6 +33,7 @@ _KEPT = MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_NODIRATIME
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _LAST_CAPABILITY = 63
 
@@ -75,9 +76,14 @@ def pivot_root(new: str, old: str) -> None:
     _checked(_libc.pivot_root(os.fsencode(new), os.fsencode(old)), new)
 
 
-def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent ends; a change of credentials forgets it."""
-    _checked(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask the kernel for SIGKILL, or another signal, when the parent ends; a change of credentials forgets it."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below this one that loses its own."""
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def give_up_privileges() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -35,6 +35,8 @@ class Launch:
     data: Path
     port: int = 6443
     """The port on the bridge at which pods reach the API server."""
+    network: Literal["private", "host"] = "private"
+    """Whether pods get namespaces of their own, or are plain processes of this machine."""
     interpreter: str = sys.executable
     identity: tuple[int, int] | None = None
     """User and group to become, when the parent is root and the agent must not be."""
@@ -45,8 +47,9 @@ class Greeting:
     """What an agent says when it is ready."""
 
     address: str
-    """Its own on the bridge."""
-    listener: socket.socket
+    """Its own on the bridge, or the first of its block where there is no bridge."""
+    listener: socket.socket | None
+    """On the bridge, where there is one."""
 
 
 def spawned(launch: Launch, *sockets: socket.socket) -> subprocess.Popen[bytes]:
@@ -59,7 +62,7 @@ def spawned(launch: Launch, *sockets: socket.socket) -> subprocess.Popen[bytes]:
         identity = {"user": user, "group": group, "extra_groups": []}
         os.chown(scratch, user, group)
     handles = [each.fileno() for each in sockets]
-    arguments = [*handles, os.getpid(), scratch, launch.port]
+    arguments = [*handles, os.getpid(), scratch, launch.port, launch.network]
     return subprocess.Popen(
         [launch.interpreter, "-I", "-S", "-c", _START, *map(str, arguments)],
         pass_fds=handles,
@@ -70,7 +73,7 @@ def spawned(launch: Launch, *sockets: socket.socket) -> subprocess.Popen[bytes]:
 
 
 async def greeting(ours: socket.socket) -> Greeting:
-    """The agent's first words and the listener that comes with them."""
+    """The agent's first words and the listener that may come with them."""
     await _readable(ours.fileno())
     heard, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 1)
     if not heard:
@@ -78,8 +81,9 @@ async def greeting(ours: socket.socket) -> Greeting:
     hello = msgspec.json.decode(heard, type=dict[str, Any])
     if "forbidden" in hello:
         raise NotPossibleHere(hello["forbidden"])
-    listener = socket.socket(fileno=descriptors[0])
-    listener.setblocking(False)
+    listener = socket.socket(fileno=descriptors[0]) if descriptors else None
+    if listener is not None:
+        listener.setblocking(False)
     return Greeting(address=hello["gateway"], listener=listener)
 
 

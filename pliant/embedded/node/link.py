@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, nullcontext
 from typing import Any
 
 import msgspec
@@ -72,14 +72,19 @@ class NodeAgent:
             try:
                 hello = await asyncio.wait_for(greeting(ours), PATIENCE)
                 transport, channel = await asyncio.get_running_loop().create_unix_connection(_Channel, sock=ours)
-                with hello.listener, closing(transport):
+                with hello.listener or nullcontext(), closing(transport):
                     yield cls(channel, handover, hello, process.pid)
             finally:
                 await ended(process, ours)
 
-    async def make_pod(self, pod: str, hostname: str, *, own_network: bool = True) -> str:
-        """Make a pod's shared namespaces; its address, or the agent's when it shares that one's network."""
-        answer = await self._channel.ask("make", pod=pod, hostname=hostname, own_network=own_network)
+    async def make_pod(self, pod: str, hostname: str, *, own_network: bool = True, address: str = "") -> str:
+        """Make a pod's shared namespaces; its address, or the agent's when it shares that one's network.
+
+        Where pods have no namespaces the address is what was asked for.
+        """
+        answer = await self._channel.ask(
+            "make", pod=pod, hostname=hostname, own_network=own_network, address=address
+        )
         return str(answer["address"])
 
     async def start(self, pod: str, run: str, command: Command) -> asyncio.Future[Ending]:
