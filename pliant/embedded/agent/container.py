@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import select
 import signal
+import struct
 import time
 from contextlib import suppress
 from typing import NoReturn, NotRequired
 
+from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.output import FILE_SIZE, Output
 from pliant.embedded.agent.place import Place
 from pliant.embedded.agent.process import (
-    BLOCKED,
     END_ALL,
     NOT_STARTED,
     Program,
@@ -21,11 +22,13 @@ from pliant.embedded.agent.process import (
     reaped,
     report,
     report_problem,
+    report_start,
     start,
 )
 from pliant.embedded.agent.rootfs import Mount
 from pliant.embedded.agent.wiring import Wiring
 
+_SIGNAL = struct.Struct("=I124x")
 _LOOK_AGAIN = 0.25
 """Seconds between two looks at the memory of a container that has a limit."""
 
@@ -69,7 +72,7 @@ def spawn(command: Command, place: Place) -> tuple[int, int]:
 def _first_process(command: Command, place: Place, reports: int) -> NoReturn:
     code = NOT_STARTED
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+        syscalls.block_signals()
         place.enter()
         close_all_but(reports)
         if command.get("cpus"):
@@ -77,11 +80,12 @@ def _first_process(command: Command, place: Place, reports: int) -> NoReturn:
         output = Output(command["log"], command.get("log_size", FILE_SIZE))
         has_terminal = command.get("terminal", False)
         wiring = Wiring.laid(command.get("input"), has_terminal=has_terminal)
-        place.furnish()
-        main, failure = start(command, has_terminal=has_terminal, is_bound=place.is_binding)
+        os.chdir("/")
+        # Whoever stands at the root of a mount namespace is moved along when it changes.
+        main, failure = start(command, has_terminal=has_terminal, is_bound=place.is_binding, prepare=place.furnish)
         wiring.let_go()
         watch = _Watch(main, wiring, output, place, command.get("memory", 0))
-        report(reports, {"error": failure} if failure else {"started": True})
+        report_start(reports, failure)
         code, ended_by = watch.until_end()
         report(reports, {"code": code, "signal": ended_by, "outgrown": watch.is_outgrown})
     except OSError as problem:
@@ -103,7 +107,7 @@ class _Watch:
         self.is_outgrown = False
         self._looked = 0.0
         self._poll = select.poll()
-        self._signals = _heard_signals()
+        self._signals = syscalls.signal_descriptor()
         self._poll.register(self._signals, select.POLLIN)
         self._poll.register(self._written, select.POLLIN)
         if wiring.frames >= 0:
@@ -129,7 +133,7 @@ class _Watch:
 
     def _hear_signals(self) -> int | None:
         """Pass signals on; the wait status of the command if it has ended."""
-        for number in os.read(self._signals, 256):
+        for (number,) in _SIGNAL.iter_unpack(os.read(self._signals, 64 * _SIGNAL.size)):
             if number == signal.SIGCHLD:
                 status = reaped(self._main)
                 if status is not None:
@@ -149,18 +153,3 @@ class _Watch:
         if self._place.exceeds(self._memory):
             self.is_outgrown = True
             self._place.kill_all()
-
-
-def _heard_signals() -> int:
-    """A pipe on which the number of every signal arrives from now on, also of those that came while blocked."""
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    for number in BLOCKED:
-        signal.signal(number, _nothing)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    return heard
-
-
-def _nothing(*_: object) -> None:
-    """What arrives by the pipe needs no other handler."""

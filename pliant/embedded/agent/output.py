@@ -25,14 +25,14 @@ class Output:
     """Copies a pipe into files; what no file has room for is dropped, for nobody should wait for a log."""
 
     def __init__(self, path: str, file_size: int = FILE_SIZE) -> None:
+        folder, _, self._name = path.rpartition("/")
         # Opened once: after the change of root directory the path may lead elsewhere.
-        self._folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
-        self._name = os.path.basename(path)
+        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._file_size = file_size
         self._number = 0
         self._marked = 0
         self._files = self._opened()
-        self._size = os.fstat(self._files[0]).st_size
+        self._size = os.lseek(self._files[0], 0, os.SEEK_END)
 
     def take(self, pipe: int) -> bool:
         """Copy what has come; false at the end of it, or when there is nothing more yet."""
@@ -40,9 +40,11 @@ class Output:
             data = os.read(pipe, _CHUNK)
         except OSError:  # nothing yet, or a terminal that nobody holds any longer
             return False
-        with suppress(OSError):  # a full disk
+        try:
             self._write(data)
-        return bool(data)
+        except OSError:  # a full disk
+            return True
+        return data != b""
 
     def _write(self, data: bytes) -> None:
         while data:

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import termios
+from collections.abc import Callable
 from typing import NoReturn, TypedDict
 
 from pliant.embedded.agent import syscalls
@@ -18,6 +19,7 @@ END_ALL = signal.SIGRTMAX
 """What a watcher is sent to have its program killed with all that belongs to it."""
 NOT_STARTED = 128
 """The exit code of a program that could not be started."""
+_STARTED = b'{"started": true}\n'
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
 _MOST_FILES = 1 << 16
@@ -31,21 +33,31 @@ class Program(TypedDict):
     folder: str
 
 
-def start(program: Program, *, has_terminal: bool = False, is_bound: bool = False) -> tuple[int, str]:
+def start(
+    program: Program,
+    *,
+    has_terminal: bool = False,
+    is_bound: bool = False,
+    prepare: Callable[[], None] = lambda: None,
+) -> tuple[int, str]:
     """Start a program on the three descriptors of this process; its id and why it could not be executed, if so.
 
-    One that is bound is killed when this process ends.
+    One that is bound is killed when this process ends. What there is to prepare is done by the new process: the
+    memory that this takes goes with the execution.
     """
     told, telling = os.pipe()
     child = os.fork()
     if child == 0:
         if is_bound:
             syscalls.die_with_parent()
+        _prepared(prepare, telling)
         _become(program, telling, has_terminal=has_terminal)
     os.close(telling)
-    failure = b"".join(iter(lambda: os.read(told, 4096), b""))
+    failure = ""
+    while heard := os.read(told, 4096):
+        failure += heard.decode(errors="replace")
     os.close(told)
-    return child, failure.decode()
+    return child, failure
 
 
 def reaped(main: int) -> int | None:
@@ -73,19 +85,37 @@ def report(pipe: int, words: dict[str, object]) -> None:
     os.write(pipe, json.dumps(words).encode() + b"\n")
 
 
+def report_start(pipe: int, failure: str) -> None:
+    """Tell the agent that the program runs, or why it does not."""
+    if failure:
+        report(pipe, {"error": failure})
+    else:
+        os.write(pipe, _STARTED)
+
+
 def report_problem(pipe: int, problem: OSError) -> None:
     """Tell the agent why nothing was started."""
-    named = f"{problem.strerror}: {problem.filename}" if problem.filename else str(problem)
-    report(pipe, {"error": named})
+    report(pipe, {"error": _named(problem)})
 
 
-def close_all_but(*kept: int) -> None:
-    """Close every descriptor but the standard ones and those kept."""
-    low = 3
-    for descriptor in sorted(kept):
-        os.closerange(low, descriptor)
-        low = descriptor + 1
-    os.closerange(low, _MOST_FILES)
+def close_all_but(first: int, second: int = 2) -> None:
+    """Close every descriptor but the standard ones and one or two others."""
+    low, high = (first, second) if first < second else (second, first)
+    os.closerange(3, low)
+    os.closerange(low + 1, high)
+    os.closerange(high + 1, _MOST_FILES)
+
+
+def _prepared(prepare: Callable[[], None], telling: int) -> None:
+    try:
+        prepare()
+    except OSError as problem:
+        os.write(telling, _named(problem).encode())
+        os._exit(NOT_STARTED)
+
+
+def _named(problem: OSError) -> str:
+    return f"{problem.strerror}: {problem.filename}" if problem.filename else str(problem)
 
 
 def _become(program: Program, telling: int, *, has_terminal: bool) -> NoReturn:

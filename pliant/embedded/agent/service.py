@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
 import signal
 import socket
 from collections.abc import Callable
@@ -57,7 +57,7 @@ class Service:
         self._handed: dict[int, list[int]] = {}
         """Descriptors that have arrived before the request that they belong to."""
         self._ground = ground
-        self._selector = selectors.DefaultSelector()
+        self._poll = select.epoll()
         self._pods: dict[str, _Pod] = {}
         self._runs: dict[int, _Run] = {}
         self._heard = b""
@@ -75,11 +75,11 @@ class Service:
 
     def run(self) -> None:
         """Serve until the parent closes its end."""
-        self._selector.register(self._parent, selectors.EVENT_READ)
+        self._poll.register(self._parent, select.EPOLLIN)
         while True:
-            for key, _ in self._selector.select():
-                if key.fd in self._runs:
-                    self._hear_container(key.fd)
+            for descriptor, _ in self._poll.poll():
+                if descriptor in self._runs:
+                    self._hear_container(descriptor)
                 elif not self._hear_parent():
                     return
 
@@ -148,7 +148,7 @@ class Service:
     def _note_run(self, run: _Run, reports: int) -> None:
         self._runs[reports] = run
         self._pods[run.pod].runs[run.name] = reports
-        self._selector.register(reports, selectors.EVENT_READ)
+        self._poll.register(reports, select.EPOLLIN)
 
     def _found(self, pod: str, name: str) -> _Run | None:
         held = self._pods.get(pod)
@@ -212,7 +212,7 @@ class Service:
         self._say({"answers": run.asked, **words})
 
     def _reap(self, reports: int, run: _Run) -> None:
-        self._selector.unregister(reports)
+        self._poll.unregister(reports)
         os.close(reports)
         del self._runs[reports]
         _, status = os.waitpid(run.process, 0)

@@ -29,6 +29,7 @@ from pliant.embedded.agent.process import (
     reaped,
     report,
     report_problem,
+    report_start,
     start,
 )
 
@@ -61,7 +62,7 @@ def _watch(
         close_all_but(reports)
         main, failure = start(program, has_terminal=has_terminal, is_bound=place.is_binding)
         _let_go_of_streams()
-        report(reports, {"error": failure} if failure else {"started": True})
+        report_start(reports, failure)
         code = _wait_for(main, place, reports)
     except OSError as problem:
         report_problem(reports, problem)

@@ -7,6 +7,8 @@ import os
 import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# Looked up here: a look-up takes memory, and a container's first process would keep it.
+_sigprocmask, _signalfd = _libc.sigprocmask, _libc.signalfd
 
 NEW_MOUNTS = 0x00020000
 NEW_HOSTNAME = 0x04000000
@@ -36,6 +38,8 @@ _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _LAST_CAPABILITY = 63
+_EVERY_SIGNAL = b"\xff" * 128
+_SIG_BLOCK = int(signal.SIG_BLOCK)
 
 KEPT_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 10})
 """chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: root stays root over files."""
@@ -84,6 +88,18 @@ def die_with_parent(number: int = signal.SIGKILL) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every process below this one that loses its own."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def block_signals() -> None:
+    """Let every signal wait that may; done in one call because Python's own costs a container's memory."""
+    _checked(_sigprocmask(_SIG_BLOCK, _EVERY_SIGNAL, None), "sigprocmask")
+
+
+def signal_descriptor() -> int:
+    """A descriptor from which signals that wait are read, 128 bytes each, the number in the first four."""
+    descriptor = _signalfd(-1, _EVERY_SIGNAL, os.O_CLOEXEC)
+    _checked(min(descriptor, 0), "signalfd")
+    return int(descriptor)
 
 
 def give_up_privileges() -> None:
