@@ -7,11 +7,10 @@ agent ends. The agent takes in what a watcher leaves behind that was killed, and
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 
 from pliant.embedded.agent import family, footprint, strays, syscalls
 from pliant.embedded.agent.container import Command, spawn
@@ -107,11 +106,7 @@ class BareGround:
 
     def tidy(self, known: set[int]) -> None:
         """Kill and reap orphans that came to this process because their watcher was killed."""
-        for orphan in [each for each in family.children() if each not in known]:
-            family.kill_below(orphan)
-            with suppress(ProcessLookupError, ChildProcessError):
-                os.kill(orphan, signal.SIGKILL)
-                os.waitpid(orphan, 0)
+        family.end_own(known)
 
     def standing(self, sandbox: Sandbox | None, *, outside: bool) -> AbstractContextManager[None]:
         """There is one network."""

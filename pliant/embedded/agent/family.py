@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 _ENDED = b"ZX"
@@ -50,21 +51,21 @@ def kill_below(first: int) -> None:
         time.sleep(_PAUSE)
 
 
-def end_own() -> None:
-    """Kill and reap all that descends from this process, which takes in the orphans below it."""
+def end_own(kept: Collection[int] = ()) -> None:
+    """Kill and reap all children of this process, which takes in orphans, and all below them; some may be kept."""
     deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            child, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return  # without children there are no descendants
-        if child == 0:
-            for each in below(os.getpid()):
+    # Again and again: those below a child that is killed come to this process.
+    while (found := [each for each in _children() if each not in kept]) and time.monotonic() < deadline:
+        for child in found:
+            for each in (child, *below(child)):
                 _send(each, signal.SIGKILL)
-            time.sleep(_PAUSE)
+        time.sleep(_PAUSE)
+        for child in found:
+            with suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
 
 
-def children() -> list[int]:
+def _children() -> list[int]:
     """The children of this process, which has one thread; those that have ended included."""
     own = os.getpid()
     try:
