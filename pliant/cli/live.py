@@ -14,7 +14,7 @@ from rich.text import Text
 
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
-from pliant.cli.progress import bar
+from pliant.cli.progress import EMPTY, Progress, bar
 from pliant.cli.speakers import Speakers
 from pliant.cli.style import Style
 from pliant.cli.view import Wishes
@@ -25,6 +25,9 @@ TICK = 1.0
 """Seconds between repaints when nothing moves: only the clock does."""
 
 NOTE_COLOUR = 33
+LONGEST_BAR, SHORTEST_BAR = 20, 5
+"""Characters of a bar; where there is room for fewer than a few there is none."""
+WIDEST = 1000
 ALL_WELL = "every member runs"
 """What need not be said of a group that tells its steps."""
 PHASE_COLOURS = {
@@ -136,32 +139,42 @@ def region(groups: Sequence[GroupLine], elapsed: timedelta, width: int) -> Group
     clock = f" {duration_text(elapsed)} "
     rule = Text(f"──{clock}{'─' * max(width - len(clock) - 2, 0)}", style="dim")
     name_width = max((len(_name(line)) for line in groups), default=0)
-    lines = [group_text(line, name_width) for line in groups] or [Text("starting the cluster…", style="dim")]
+    lines = [group_text(line, name_width, width) for line in groups]
+    lines = lines or [Text("starting the cluster…", style="dim")]
     for line in (rule, *lines):
         line.no_wrap = True
         line.truncate(width, overflow="ellipsis")
     return Group(rule, *lines)
 
 
-def group_text(line: GroupLine, name_width: int) -> Text:
-    """One group: `bert/worker  Running  2/2  1 restart  every member runs`."""
+def group_text(line: GroupLine, name_width: int, width: int = 0) -> Text:
+    """One group: `bert/worker  Running  2/2  1 restart  every member runs`; numbers go before the bar."""
     restarts = f"{line.restarts} restart{'' if line.restarts == 1 else 's'}" if line.restarts else ""
     message = "" if line.progress and line.message == ALL_WELL else line.message
-    return Text.assemble(
+    text = Text.assemble(
         (f"{_name(line):<{name_width}}", "bold"),
         "  ",
         (f"{line.phase:<10}", PHASE_COLOURS.get(line.phase, "yellow")),
         f"  {line.count}",
         (f"  {restarts}" if restarts else "", "yellow"),
-        (f"  {_progress_text(line)}" if line.progress else "", "cyan"),
-        (f"  {message}" if message else "", "dim"),
     )
+    if line.progress:
+        text.append_text(_progress_text(line.progress, width - text.cell_len if width else WIDEST))
+    return text.append(f"  {message}" if message else "", style="dim")
 
 
-def _progress_text(line: GroupLine) -> str:
-    """How far it said it has come: `██████░░░░ 60 %  step 120/200  loss 0.31`."""
-    share = line.progress.share if line.progress else None
-    return f"{bar(share)} {share:4.0%}  {line.progress}" if share is not None else str(line.progress)
+def _progress_text(progress: Progress, room: int) -> Text:
+    """How far it said it has come, `██████░░░░ 60 %  step 120/200  loss 0.31`: the bar gets what the rest leaves."""
+    share, figures = progress.share, f"  {progress}"
+    if share is None:
+        return Text(figures, style="cyan")
+    percent = f" {share:4.0%}"
+    size = min(room - len(figures) - len(percent) - 2, LONGEST_BAR)
+    painted = bar(share, size) if size >= SHORTEST_BAR else ""
+    full = painted.rstrip(EMPTY)
+    return Text.assemble(
+        "  " if painted else "", (full, "cyan"), (painted[len(full) :], "dim cyan"), (percent + figures, "cyan")
+    )
 
 
 def _name(line: GroupLine) -> str:

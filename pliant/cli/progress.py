@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 MARK = "pliant: "
 MOST_FIELDS = 8
+FULL, EMPTY = "█", "░"
 _FIELD = re.compile(r"([A-Za-z_][\w.]{0,31})=([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|-inf)(?=\s|$)")
 
 
@@ -55,7 +56,7 @@ def reported(line: str, before: Progress | None = None) -> Progress | None:
 def bar(share: float, width: int = 20) -> str:
     """A bar of so many characters: `███████░░░`."""
     full = round(share * width)
-    return "█" * full + "░" * (width - full)
+    return FULL * full + EMPTY * (width - full)
 
 
 def _whole(text: str | None, known: int | None) -> int | None:

@@ -7,9 +7,11 @@ import shutil
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+from pliant.cli.columns import columns_of, cut, padded
 from pliant.cli.style import Style
 
 GAP = "   "
+FOREVER = 1 << 30
 NARROWEST = 6
 """Characters of which there must be room for a column that is shortened; or else it is left out."""
 
@@ -45,13 +47,13 @@ def _columns(stream: TextIO) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text of one line in so many characters at most; 0 is no limit."""
+    """A text of one line in so many columns at most; 0 is no limit."""
     line = " ".join(text.split())
-    return line if not width or len(line) <= width else f"{line[: max(width - 1, 0)]}…"
+    return cut(line, width) if width else line
 
 
 class Table:
-    """Rows under titles; the last column is shortened when they do not fit."""
+    """Rows under titles; when they do not fit the last column is shortened, and what has no room is left out."""
 
     def __init__(self, titles: Sequence[str], style: Style, width: int = 0) -> None:
         self.titles = titles
@@ -68,7 +70,7 @@ class Table:
     def fit(self, rows: Iterable[Sequence[str]]) -> None:
         """Make room for these rows."""
         for row in rows:
-            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=True)]
+            self._widths = [max(width, columns_of(cell)) for width, cell in zip(self._widths, row, strict=True)]
 
     def title(self) -> str:
         """The line above the rows."""
@@ -80,13 +82,18 @@ class Table:
 
     def _line(self, cells: Sequence[str], *, is_coloured: bool = False) -> str:
         *first, last = cells
-        used = sum(self._widths[:-1]) + len(GAP) * len(first)
-        parts = [self._cell(cell, width, is_coloured) for cell, width in zip(first, self._widths, strict=False)]
-        if self._width and self._width - used < NARROWEST:
+        parts: list[str] = []
+        room = self._width or FOREVER
+        for cell, width in zip(first, self._widths, strict=False):
+            if room < min(width, NARROWEST):
+                return GAP.join(parts).rstrip()
+            parts.append(self._cell(cut(cell, room), min(width, room), is_coloured))
+            room -= width + len(GAP)
+        if room < NARROWEST:
             return GAP.join(parts).rstrip()  # so little of it would tell nothing
-        return GAP.join([*parts, shortened(last, self._width - used if self._width else 0)]).rstrip()
+        return GAP.join([*parts, shortened(last, room)]).rstrip()
 
     def _cell(self, cell: str, width: int, is_coloured: bool) -> str:
         colour = PHASE_COLOURS.get(cell) if is_coloured else None
-        padded = f"{cell:<{width}}"
-        return self._style.paint(colour, padded) if colour else padded
+        filled = padded(cell, width)
+        return self._style.paint(colour, filled) if colour else filled

@@ -49,3 +49,19 @@ def test_the_live_view_paints_a_bar() -> None:
         progress=Progress(step=120, total=240, figures=(("loss", 0.31),)),
     )  # fmt: skip
     assert "██████████░░░░░░░░░░  50%  step 120/240  loss 0.31" in group_text(line, 11).plain
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (100, "demo/worker  Running     2/2  ██████████░░░░░░░░░░  50%  step 120/240  loss 0.31"),
+        (70, "demo/worker  Running     2/2  █████░░░░░  50%  step 120/240  loss 0.31"),
+        (60, "demo/worker  Running     2/2  50%  step 120/240  loss 0.31"),
+    ],
+)
+def test_a_narrow_terminal_shortens_the_bar_before_the_numbers(width: int, shown: str) -> None:
+    line = GroupLine(
+        job="demo", group="worker", phase="Running", running=2, done=0, size=2, restarts=0, message="",
+        progress=Progress(step=120, total=240, figures=(("loss", 0.31),)),
+    )  # fmt: skip
+    assert group_text(line, 11, width).plain == shown

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pliant.cli.columns import columns_of, cut
 from pliant.cli.completion import bash_script, fish_script, options_of, zsh_script
 from pliant.cli.durations import age_text
 from pliant.cli.edits import patch_of, replicas_path, scale_path, suspend_path, with_value
@@ -35,6 +36,28 @@ def test_a_pipe_gets_everything_and_no_colour() -> None:
     assert Table(("A", "B"), Style()).lines([["Running", long]])[1].endswith(long)
     assert "\x1b[32mRunning" in Table(("A", "B"), Style(has_colour=True)).row(["Running", "x"])
     assert shortened("a\n b", 0) == "a b"
+
+
+@pytest.mark.parametrize("width", [10, 20, 40, 80, 200])
+def test_no_line_is_longer_than_the_terminal_is_wide(width: int) -> None:
+    titles = ("NAME", "PHASE", "READY", "RESTARTS", "SIZE", "AGE", "MESSAGE")
+    row = ["a-job-with-a-long-name", "Running", "2/2", "0", "worker 2 [1–4]", "7s", "訓練が失敗した " * 40]
+    for line in Table(titles, Style(), width).lines([row, ["b", *row[1:]]]):
+        assert 0 < columns_of(line) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("訓練中", 6, "訓練中"),
+        ("訓練中", 5, "訓練…"),
+        ("訓練中", 4, "訓…"),
+        ("e\u0301té", 3, "e\u0301té"),
+        ("abc", 0, ""),
+    ],
+)
+def test_wide_characters_take_two_columns_and_accents_none(text: str, width: int, shown: str) -> None:
+    assert cut(text, width) == shown
 
 
 @pytest.mark.parametrize(
