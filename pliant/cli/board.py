@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pliant.cli.progress import Progress, reported
-from pliant.cli.room import lack_of, shortage
+from pliant.cli.room import lack_text, lacks_of, shortage
 from pliant.controllers.observe import Members, observe
 from pliant.engine.roster import Place, Roster, Standing, call_the_roll
 from pliant.engine.sizing import sized
@@ -97,7 +97,7 @@ class Board:
     def shortages(self) -> Iterator[str]:
         """What jobs want more of than there is, though each of their members would fit."""
         for job in self._jobs.values():
-            is_hopeless = any(lack_of(group.template, self._nodes) for group in job.groups)
+            is_hopeless = any(lacks_of(group.template, self._nodes) for group in job.groups)
             if not is_hopeless and (lack := shortage(job.groups, self._nodes)):
                 yield f"{job.key.name}: {lack}"
 
@@ -207,8 +207,8 @@ class Board:
 
     def _stuck(self, job: Job, place: Place, why: str) -> Stuck:
         is_hopeless = why.startswith(NEVER_STARTS)
-        if why.startswith(UNSCHEDULABLE) and (lack := lack_of(place.rank.group.template, self._nodes)):
-            why, is_hopeless = f"{why} ({lack})", True
+        if why.startswith(UNSCHEDULABLE) and (lacks := lacks_of(place.rank.group.template, self._nodes)):
+            why, is_hopeless = lack_text(lacks), True
         return Stuck(job=job.key, title=place.title, pod=place.name, why=why, is_hopeless=is_hopeless)
 
     def _roster(self, job: Job) -> Roster:

@@ -164,7 +164,7 @@ def group_text(line: GroupLine, name_width: int, width: int = 0) -> Text:
 
 
 def _progress_text(progress: Progress, room: int) -> Text:
-    """How far it said it has come, `██████░░░░ 60 %  step 120/200  loss 0.31`: the bar gets what the rest leaves."""
+    """How far it said it has come, `████░░  60 %  step 120/200  loss 0.31`: the bar gets what the rest leaves."""
     share, figures = progress.share, f"  {progress}"
     if share is None:
         return Text(figures, style="cyan")

@@ -11,7 +11,7 @@ from pliant.cli.exitcodes import meaning_of
 from pliant.cli.jobs import Found
 from pliant.cli.page import causes_text
 from pliant.cli.remedies import UNSCHEDULABLE, remedies
-from pliant.cli.room import lack_of
+from pliant.cli.room import lacks_for_now, lacks_of
 from pliant.cli.surroundings import Surroundings
 from pliant.engine.restarting import wait_left
 from pliant.engine.roster import Place, Standing
@@ -196,11 +196,12 @@ def _wait(seen: Evidence, job: Job, place: Place) -> str:
 
 
 def _lack(seen: Evidence, place: Place, trouble: str) -> str:
-    """Which resource no node has enough of, if that is it."""
+    """Which resources no node has enough of, or not enough that is free, if that is it."""
     if not trouble.startswith(UNSCHEDULABLE):
         return ""
-    lack = lack_of(place.rank.group.template, seen.around.nodes.values())
-    return f". It wants {lack.wanted} {lack.resource}, and no node has more than {lack.offered}" if lack else ""
+    template, nodes = place.rank.group.template, seen.around.nodes.values()
+    lacks = lacks_of(template, nodes) or lacks_for_now(template, nodes, seen.around.tenants)
+    return f". It wants {'; and '.join(map(str, lacks))}" if lacks else ""
 
 
 def _nodes(seen: Evidence, state: EngineState) -> Iterator[Sentence]:

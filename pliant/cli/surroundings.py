@@ -11,6 +11,7 @@ from typing import Any
 from pliant.cli.jobs import Found
 from pliant.controllers.nodes import ills_of
 from pliant.controllers.observe import Members, observe
+from pliant.embedded.views import PodView
 from pliant.engine.roster import Place, call_the_roll
 from pliant.engine.sizing import sized
 from pliant.errors import Forbidden
@@ -44,6 +45,8 @@ class Surroundings:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     events: Sequence[Told] = ()
     """The latest last."""
+    tenants: Sequence[PodView] = ()
+    """All pods of the cluster, if one of the job's waits for room and they may be seen."""
 
     def observed(self, job: Job) -> tuple[ObservedPod, ...]:
         """Its pods, the way decisions see them."""
@@ -71,9 +74,24 @@ class Surroundings:
 
 async def surroundings_of(client: KubeClient, one: Found) -> Surroundings:
     """What there is to see; what one may not see is left out."""
+    pods = await pods_of(client, one)
     return Surroundings(
-        pods=await pods_of(client, one), nodes=await _nodes(client), events=await events_of(client, one)
+        pods=pods,
+        nodes=await _nodes(client),
+        events=await events_of(client, one),
+        tenants=await _tenants(client) if any(map(_waits_for_room, pods)) else (),
     )
+
+
+def _waits_for_room(pod: Pod) -> bool:
+    return any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions)
+
+
+async def _tenants(client: KubeClient) -> Sequence[PodView]:
+    try:
+        return (await client.list(PODS, into=PodView)).items
+    except Forbidden:
+        return ()
 
 
 async def pods_of(client: KubeClient, one: Found) -> list[Pod]:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from pliant.cli.board import Board
 from pliant.cli.logstreams import LogStreams
+from pliant.cli.room import lack_text, lacks_of
 from pliant.cli.style import Style
 from pliant.cli.verdict import stuck_verdict, timeout_verdict, verdict
 from pliant.kube.client import KubeClient
@@ -196,6 +197,19 @@ def test_a_member_that_no_node_could_hold_is_hopeless_and_told_what_to_do() -> N
     assert hopeless.is_hopeless
     assert "it wants 64.5 cpu, and no node has more than 8; ask for less, or give nodes more with --node-cpu" in (
         hopeless.why
+    )
+
+
+def test_everything_that_is_missing_is_told_as_people_write_it() -> None:
+    asked = {"limits": {"memory": "900Gi", "nvidia.com/gpu": 4, "cpu": 1}}
+    template = {"spec": {"containers": [{"name": "x", "resources": asked}]}}
+    machine = Node(
+        metadata=ObjectMeta(name="node-0"),
+        status=NodeStatus(allocatable={"cpu": "8", "memory": "24684100Ki", "pods": "10"}),
+    )
+    assert lack_text(lacks_of(template, [machine])) == (
+        "it wants 900Gi memory, and no node has more than 23.5Gi; "
+        "and 4 nvidia.com/gpu, and no node has more than 0; ask for less, or give nodes more with --node-memory, --node-gpu"
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from pliant.cli.exitcodes import meaning_of
@@ -14,6 +15,7 @@ from pliant.cli.story import Evidence, Story, story
 from pliant.cli.storytext import story_text
 from pliant.cli.style import Style
 from pliant.cli.surroundings import Surroundings, Told
+from pliant.embedded.views import PodView
 from pliant.frontends import FRONTENDS
 from pliant.kube.objects import Condition, Node, NodeStatus, ObjectMeta, Pod
 from pliant.model.job import Job
@@ -94,6 +96,27 @@ def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
     told = told_of(job, pod(0), pod(1), nodes={"node-1": sick})
     assert "Node node-1 is not ready (NodeStatusUnknown); 0 members of this job are there." in sentences(told)
     assert "New pods keep off node-1" in sentences(told)
+
+
+def test_what_is_free_is_told_to_who_waits_for_room() -> None:
+    asked = [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
+    group = replace(make_group(size=1), template={"spec": {"containers": asked}})
+    job = make_job(group, state=state(Phase.PENDING, "worker-0: Unschedulable"))
+    machine = Node(
+        metadata=ObjectMeta(name="node-0"), status=NodeStatus(allocatable={"nvidia.com/gpu": "1", "pods": "9"})
+    )
+    tenants = {
+        phase: msgspec.convert(
+            {"metadata": {}, "spec": {"nodeName": "node-0", "containers": asked}, "status": {"phase": phase}},
+            PodView,
+        )
+        for phase in ("Running", "Succeeded")
+    }
+    waiting = pod(0, phase="Pending", unschedulable="0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    told = told_of(job, waiting, nodes={"node-0": machine}, tenants=(tenants["Running"],))
+    assert "It wants 1 nvidia.com/gpu, and no node has more than 0 free." in sentences(told)
+    told = told_of(job, waiting, nodes={"node-0": machine}, tenants=(tenants["Succeeded"],))
+    assert "free" not in sentences(told)
 
 
 def test_sizes_say_who_asked_and_what_held_them_back() -> None:
