@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pliant.cli.progress import Progress, reported
 from pliant.cli.room import lack_text, lacks_of, shortage
+from pliant.cli.surroundings import natural
 from pliant.controllers.observe import Members, observe
 from pliant.engine.roster import Place, Roster, Standing, call_the_roll
 from pliant.engine.sizing import sized
@@ -156,6 +157,13 @@ class Board:
             if (key := self._keys.get(owner.uid)) is not None:
                 return self._jobs[key]
         return None
+
+    def pods(self, line: GroupLine) -> list[Pod]:
+        """The pods of a group, by name."""
+        group = labels.member_group(line.group)
+        mine = (pods for key, pods in self._pods.items() if key.name == line.job)
+        found = [pod for pods in mine for pod in pods.values() if pod.metadata.labels.get(labels.REPLICA) == group]
+        return sorted(found, key=lambda pod: natural(pod.metadata.name))
 
     def speakers(self) -> Iterator[str]:
         """The names that will stand before log lines, one per member."""

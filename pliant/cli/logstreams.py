@@ -58,6 +58,11 @@ class LogStreams:
         """The last lines of a container."""
         return tuple(self._tails.get((uid, container), ()))
 
+    def last_line(self, uid: str) -> str:
+        """What any container of a pod wrote last; empty if nothing."""
+        tails = [tail for (pod, _), tail in self._tails.items() if pod == uid and tail]
+        return tails[-1][-1] if tails else ""
+
     async def drain(self, silence: timedelta) -> None:
         """Read every stream to its end, unless all fall silent for so long; then let go of them."""
         unread = {stream for stream in self._streams.values() if not stream.done()}

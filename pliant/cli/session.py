@@ -78,7 +78,7 @@ class Session:
         except TimeoutError:
             if limit is None:
                 raise
-            return timeout_verdict(self._board, limit, self._plan.style)
+            return timeout_verdict(self._board, self._logs, limit, self._plan.style)
         else:
             await self._logs.drain(LAST_WORDS)
             took = timedelta(seconds=loop.time() - began)

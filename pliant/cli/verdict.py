@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pliant.cli.board import Board, Loss, Stuck, restarts_of
+from pliant.cli.advice import advice
+from pliant.cli.board import Board, GroupLine, Loss, Stuck, restarts_of
 from pliant.cli.durations import duration_text
 from pliant.cli.logstreams import LogStreams
 from pliant.cli.style import Style
@@ -15,6 +16,8 @@ from pliant.engine.wording import counted, listing, manner_of
 from pliant.model.job import Job
 from pliant.model.state import Phase
 
+RUNNING = "Running"
+MOST_QUOTED = 4
 EXIT_SUCCESS = 0
 EXIT_FAILED = 1
 EXIT_TIMEOUT = 124
@@ -57,8 +60,8 @@ def stuck_verdict(stuck: Sequence[Stuck], style: Style) -> Verdict:
     return Verdict(code=EXIT_FAILED, text="\n".join(lines))
 
 
-def timeout_verdict(board: Board, limit: timedelta, style: Style) -> Verdict:
-    """The end of a run that took too long: what was still going on, and what kept it."""
+def timeout_verdict(board: Board, logs: LogStreams, limit: timedelta, style: Style) -> Verdict:
+    """The end of a run that took too long: what was still going on, what it wrote last, and what kept it."""
     lines = [f"{style.red('✘')} {style.bold(f'not done after {duration_text(limit)}')} (--timeout)"]
     waiting = {(one.job.name, one.title): one.why for one in board.stuck()}
     for line in board.lines():
@@ -66,8 +69,15 @@ def timeout_verdict(board: Board, limit: timedelta, style: Style) -> Verdict:
         if job.state is not None and job.state.phase.is_final:
             continue
         lines.append(f"  {line.job}/{line.group}: {line.phase}, {line.count} running; {line.message}")
+        lines += [f"    {style.dim(f'{name} │')} {said}" for name, said in _last_lines(board, logs, line)]
     lines += [f"  {job}: {title} waits: {why}" for (job, title), why in waiting.items()]
     return Verdict(code=EXIT_TIMEOUT, text="\n".join(lines))
+
+
+def _last_lines(board: Board, logs: LogStreams, line: GroupLine) -> list[tuple[str, str]]:
+    """What the first few members of a group wrote last: who hangs may have said why."""
+    pods = [pod for pod in board.pods(line) if pod.status.phase == RUNNING][:MOST_QUOTED]
+    return [(board.speaker(pod), logs.last_line(pod.metadata.uid) or "(nothing was written)") for pod in pods]
 
 
 def _code(job: Job) -> int:
@@ -126,4 +136,6 @@ def _cause(loss: Loss, message: str, logs: LogStreams, style: Style) -> list[str
     tail = logs.tail(loss.pod.uid, container)
     if tail:
         lines += ["  its last lines:", *(f"    {style.dim('│')} {line}" for line in tail)]
+    if helps := advice(loss.pod.exit, tail):
+        lines.append(f"  {style.bold('try')}: {helps}")
     return lines

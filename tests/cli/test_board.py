@@ -209,7 +209,8 @@ def test_everything_that_is_missing_is_told_as_people_write_it() -> None:
     )
     assert lack_text(lacks_of(template, [machine])) == (
         "it wants 900Gi memory, and no node has more than 23.5Gi; "
-        "and 4 nvidia.com/gpu, and no node has more than 0; ask for less, or give nodes more with --node-memory, --node-gpu"
+        "and 4 nvidia.com/gpu, and no node has more than 0; "
+        "ask for less, or give nodes more with --node-memory, --node-gpu"
     )
 
 
@@ -233,7 +234,7 @@ def node(cpu: str) -> Node:
 def test_a_timeout_names_what_was_still_waiting() -> None:
     job = make_job(state=in_phase(Phase.PENDING, "1 member of 2 not up yet"))
     board = board_with(job, pod(0), pod(1, phase="Pending", unschedulable="0/1 nodes are available"))
-    said = timeout_verdict(board, timedelta(seconds=5), PLAIN)
+    said = timeout_verdict(board, silent_logs(), timedelta(seconds=5), PLAIN)
     assert said.code == 124
     assert "not done after 5.0s" in said.text
     assert "demo/worker: Pending, 1/2 running" in said.text

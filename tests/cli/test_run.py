@@ -103,6 +103,7 @@ def test_a_program_that_is_not_there_ends_the_run(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert "no-such-program" in done.err
+    assert "try: is it spelt well? images are not run" in done.err
 
 
 def test_a_job_that_hangs_is_given_up_in_time(user: OrdinaryUser) -> None:
@@ -110,6 +111,7 @@ def test_a_job_that_hangs_is_given_up_in_time(user: OrdinaryUser) -> None:
     assert done.code == 124
     assert "not done after 5.0s" in done.err
     assert "demo/worker: Running, 1/1 running" in done.err
+    assert "worker-0 │ hi" in done.err
 
 
 def test_a_job_too_large_for_every_node_says_so_at_once(user: OrdinaryUser) -> None:

@@ -1,0 +1,40 @@
+"""What to try after a failure, found in how it ended and in the last words."""
+
+from __future__ import annotations
+
+import pytest
+
+from pliant.cli.advice import advice
+from pliant.model.observed import Exit
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "helps"),
+    [
+        (1, "ModuleNotFoundError: No module named 'torch'", "`torch` is not there for this Python"),
+        (1, "/usr/bin/python3: No module named torch.distributed", "`torch.distributed` is not there"),
+        (
+            2,
+            "python3: can't open file '/home/ada/trian.py': [Errno 2] No such file",
+            "--workspace DIR or workingDir",
+        ),
+        (127, "sh: 1: pyhton3: not found", "images are not run: programs are those on your PATH"),
+        (1, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate", "a smaller batch, or more GPUs"),
+        (1, "ConnectionRefusedError: [Errno 111] Connection refused", "members start in any order"),
+        (137, "step 3", "the kernel for lack of memory"),
+        (139, "", "it touched memory that is not its own"),
+        (3, "no data", ""),
+        (1, "", ""),
+    ],
+)
+def test_advice_by_last_words_and_exit_code(code: int, said: str, helps: str) -> None:
+    found = advice(Exit(code=code), said.splitlines())
+    assert helps in found
+    assert bool(helps) == bool(found)
+
+
+def test_advice_by_the_reason() -> None:
+    assert "more memory in resources.limits" in advice(Exit(code=137, reason="OOMKilled"), ())
+    message = 'exec: "pyton3": executable file not found in $PATH'
+    assert "is it spelt well?" in advice(Exit(code=128, reason="StartError", message=message), ())
+    assert advice(None, ()) == ""
