@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -12,3 +14,13 @@ settings.register_profile(
 settings.register_profile("quick", parent=settings.get_profile("fast"), max_examples=10)
 settings.register_profile("thorough", parent=settings.get_profile("fast"), max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what this machine could not try, and why: a silence would read as a success."""
+    reports = terminalreporter.getreports("skipped")
+    reasons = Counter(each.longrepr[2] for each in reports if isinstance(each.longrepr, tuple))
+    if reasons:
+        terminalreporter.section("not tried here", yellow=True)
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.line(f"{count} x {reason.removeprefix('Skipped: ')}", yellow=True)

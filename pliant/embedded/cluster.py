@@ -26,6 +26,7 @@ from pliant.embedded.names import API_ADDRESS, Names
 from pliant.embedded.names import API_PORT as SERVICE_PORT
 from pliant.embedded.network.routes import Egress
 from pliant.embedded.network.serving import network_served
+from pliant.embedded.network.wayout import WayOut
 from pliant.embedded.node.confignews import ConfigView
 from pliant.embedded.node.credentials import Credentials
 from pliant.embedded.node.environment import CONFIG_MAP, SECRET
@@ -122,14 +123,15 @@ class EmbeddedCluster:
             url = await stack.enter_async_context(_doors(config, api, agent, identity))
             transport = DirectTransport(api)
             names = Names()
-            await stack.enter_async_context(network_served(agent, names, config.egress))
+            serving = network_served(agent, names, config.egress, config.data / "outside")
+            way_out = await stack.enter_async_context(serving)
             credentials = stack.enter_context(closing(Credentials(api.tokens, identity.authority)))
             client = KubeClient(transport)
             services = NodeServices(
                 client=client,
                 clock=clock,
                 agent=agent,
-                furnishing=_furnishing(config, credentials),
+                furnishing=_furnishing(config, credentials, way_out),
                 logs=logs,
                 inputs=inputs,
                 events=PodEvents(client, clock, "kubelet"),
@@ -173,7 +175,7 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
         yield
 
 
-def _furnishing(config: ClusterConfig, credentials: Credentials) -> Furnishing:
+def _furnishing(config: ClusterConfig, credentials: Credentials, way_out: WayOut) -> Furnishing:
     return Furnishing(
         data=config.data,
         workspace=config.workspace.resolve(),
@@ -181,6 +183,7 @@ def _furnishing(config: ClusterConfig, credentials: Credentials) -> Furnishing:
         shown=config.mounts,
         base=_base_variables(os.environ),
         resolver=GATEWAY,
+        outward=way_out.variables,
         credentials=credentials,
     )
 

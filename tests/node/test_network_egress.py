@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,7 +13,11 @@ from pliant.embedded.network.egress import proxy_variables
 from pliant.embedded.network.outside import PORTS
 from pliant.embedded.network.routes import Egress
 from pliant.kube.resources import SERVICES
+from tests.node.outside import outside_address
 from tests.node.running import Running, running
+
+PROXY = Egress(plain=False)
+"""The way out of machines without `pasta`."""
 
 Answers = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -28,7 +31,7 @@ PYTHON = (
 
 
 async def test_a_pod_downloads_a_file_from_outside(tmp_path: Path) -> None:
-    async with _served(_outside_address()) as (host, port), running(tmp_path) as cluster:
+    async with _served(outside_address()) as (host, port), running(tmp_path, egress=PROXY) as cluster:
         assert await _fetched(cluster, "python", f"http://{host}:{port}/file") == "data of /file"
         assert await cluster.ran("curl", FETCH.format(options="", host=host, port=port)) == "data of /file"
         tunnel = FETCH.format(options="--proxytunnel", host=host, port=port)
@@ -36,7 +39,7 @@ async def test_a_pod_downloads_a_file_from_outside(tmp_path: Path) -> None:
 
 
 async def test_without_egress_a_pod_is_told_so(tmp_path: Path) -> None:
-    host = _outside_address()
+    host = outside_address()
     async with running(tmp_path, egress=Egress(outside=False)) as cluster:
         told = await _fetched(cluster, "plain", f"http://{host}:8000/file")
         assert told == f"403 pods of this cluster may not reach {host}: it was started with --no-egress"
@@ -48,13 +51,13 @@ async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed
     script = f"no_proxy= NO_PROXY= python3 -c '{PYTHON}' "
     async with _served("127.0.0.1") as (_, port):
         (tmp_path / "one").mkdir()
-        async with running(tmp_path / "one") as cluster:
+        async with running(tmp_path / "one", egress=PROXY) as cluster:
             for number, host in enumerate(("127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]")):
                 told = await cluster.ran(f"asker-{number}", f"{script} http://{host}:{port}/")
                 assert told.startswith("403 ")
                 assert told.endswith("pods reach it only with --allow-host-loopback")
         (tmp_path / "two").mkdir()
-        async with running(tmp_path / "two", egress=Egress(host_loopback=True)) as cluster:
+        async with running(tmp_path / "two", egress=Egress(host_loopback=True, plain=False)) as cluster:
             for number, host in enumerate(("127.0.0.1", "localhost")):
                 told = await cluster.ran(f"asker-{number}", f"{script} http://{host}:{port}/x")
                 assert told == "data of /x"
@@ -83,7 +86,7 @@ async def test_a_program_that_knows_no_proxy_reaches_well_known_ports_outside(tm
         "except OSError as problem: print(problem.strerror, time.monotonic() - began < 1)\n"
         "else: s.sendall(b'GET /direct HTTP/1.1\\r\\n\\r\\n'); print(s.makefile().read().splitlines()[-1])"
     )
-    async with _served(_outside_address(), *PORTS) as (host, port), running(tmp_path) as cluster:
+    async with _served(outside_address(), *PORTS) as (host, port), running(tmp_path, egress=PROXY) as cluster:
         for name, number, network in (("known", port, False), ("other", 4444, False), ("node", port, True)):
             command = ["python3", "-c", direct, host, str(number)]
             await cluster.pod(name, [{"name": "main", "command": command}], hostNetwork=network)
@@ -112,7 +115,7 @@ async def test_a_machine_behind_a_proxy_lets_its_pods_out_through_it(
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, url)
     monkeypatch.delenv("no_proxy", raising=False)
-    async with server, running(tmp_path) as cluster:
+    async with server, running(tmp_path, egress=PROXY) as cluster:
         assert await _fetched(cluster, "plain", "http://example.com/file?x=1") == "relayed"
         assert "said: HTTP/1.1 403 not there" in await _fetched(cluster, "tunnel", "https://example.com/")
     plain, tunnel = heard
@@ -147,16 +150,6 @@ async def _fetched(cluster: Running, name: str, url: str) -> str:
     await cluster.pod(name, [{"name": "main", "command": ["python3", "-c", PYTHON, url]}])
     await cluster.finished(name)
     return (await cluster.output(name)).strip()
-
-
-def _outside_address() -> str:
-    """An address of this machine that is not its loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # nothing is sent: it only asks for the route
-        except OSError:
-            pytest.skip("this machine has no network beside its loopback")
-        return str(probe.getsockname()[0])
 
 
 @asynccontextmanager

@@ -9,13 +9,16 @@ import struct
 _NEWLINK, _NEWADDR, _NEWROUTE = 16, 20, 24
 _ERROR = 2
 _REQUEST, _ACK, _EXCL, _CREATE = 0x1, 0x4, 0x200, 0x400
-_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_FD = 1, 3, 10, 18, 28
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_FD = 1, 3, 4, 10, 18, 28
 _LINKINFO_KIND, _LINKINFO_DATA, _VETH_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST = 1, 2, 4
 _RTA_DESTINATION, _RTA_OUTPUT, _RTA_GATEWAY = 1, 4, 5
 _UP = 1
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
+
+_LARGEST = 65520
+"""Of packets: nothing here ever meets a wire, and large ones cost a tenth of small ones."""
 
 LOOPBACK = 1
 """The index of `lo` in every network namespace."""
@@ -45,8 +48,9 @@ class Netlink:
 
     def add_pair(self, name: str, master: int, *, peer: str, peer_index: int, namespace: int) -> None:
         """Add a port of bridge `master` whose other end lies in another network namespace."""
-        other = _link(peer_index) + _text(_IFLA_IFNAME, peer) + _number(_IFLA_NET_NS_FD, namespace)
-        body = _link() + _text(_IFLA_IFNAME, name) + _number(_IFLA_MASTER, master)
+        size = _number(_IFLA_MTU, _LARGEST)
+        other = _link(peer_index) + _text(_IFLA_IFNAME, peer) + size + _number(_IFLA_NET_NS_FD, namespace)
+        body = _link() + _text(_IFLA_IFNAME, name) + size + _number(_IFLA_MASTER, master)
         self._ask(_NEWLINK, _CREATE | _EXCL, body + _kind("veth", _attribute(_VETH_PEER, other)))
 
     def set_up(self, index: int) -> None:
@@ -81,6 +85,14 @@ class Netlink:
         )
         body += _attribute(_RTA_DESTINATION, socket.inet_aton(network)) + _number(_RTA_OUTPUT, LOOPBACK)
         self._ask(_NEWROUTE, _CREATE | _EXCL, body)
+
+    def refuse_range(self, network: str, prefix: int) -> None:
+        """Have everything that is sent to a range come back as unreachable at once."""
+        table_main, proto_boot, scope_universe, unreachable = 254, 3, 0, 7
+        body = struct.pack(
+            "=BBBBBBBBI", socket.AF_INET, prefix, 0, 0, table_main, proto_boot, scope_universe, unreachable, 0
+        )
+        self._ask(_NEWROUTE, _CREATE | _EXCL, body + _attribute(_RTA_DESTINATION, socket.inet_aton(network)))
 
     def _ask(self, kind: int, flags: int, body: bytes) -> None:
         self._socket.send(_HEADER.pack(_HEADER.size + len(body), kind, _REQUEST | _ACK | flags, 1, 0) + body)

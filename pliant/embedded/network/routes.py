@@ -31,6 +31,8 @@ class Egress:
     outside: bool = True
     host_loopback: bool = False
     """Also what listens on 127.0.0.1 of this machine."""
+    plain: bool = True
+    """By plain sockets where `pasta` is installed; else by a proxy and well-known ports alone."""
 
 
 class Refused(Exception):

@@ -5,30 +5,27 @@ from __future__ import annotations
 import resource
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from pliant.embedded.names import Names
 from pliant.embedded.network.balancer import Balancer
 from pliant.embedded.network.dns import DnsServer
-from pliant.embedded.network.egress import EgressProxy
-from pliant.embedded.network.outside import Outside
 from pliant.embedded.network.routes import Egress, Routes
 from pliant.embedded.network.upstream import Upstream
+from pliant.embedded.network.wayout import WayOut
 from pliant.embedded.node.link import NodeAgent
 
 
 @asynccontextmanager
-async def network_served(agent: NodeAgent, names: Names, egress: Egress) -> AsyncIterator[None]:
-    """Names that are answered, services that are reached, and a way out of the pods' network."""
+async def network_served(agent: NodeAgent, names: Names, egress: Egress, folder: Path) -> AsyncIterator[WayOut]:
+    """Names that are answered, services that are reached, and a way out of the pods' network, made in `folder`."""
     _make_room()
     upstream = Upstream.of_this_machine() if egress.outside else Upstream(())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(DnsServer.serving(agent, names, upstream))
         await stack.enter_async_context(Balancer.serving(agent, names))
         routes = Routes(agent, names, upstream, egress)
-        await stack.enter_async_context(EgressProxy.serving(agent, routes))
-        if egress.outside:
-            await stack.enter_async_context(Outside.serving(agent, routes))
-        yield
+        yield await stack.enter_async_context(WayOut.serving(agent, routes, egress, folder))
 
 
 def _make_room() -> None:

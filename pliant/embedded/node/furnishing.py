@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pliant.embedded.names import API_ADDRESS
-from pliant.embedded.network.egress import proxy_variables
 from pliant.embedded.network.podfiles import hosts_text, resolver_text
 from pliant.embedded.node import volumes
 from pliant.embedded.node.credentials import PLACE, Credentials
@@ -35,7 +33,9 @@ class Furnishing:
     base: Mapping[str, str]
     """Variables that every container has."""
     resolver: str
-    """Where pods ask for addresses of names, and for a way out."""
+    """Where pods ask for addresses of names."""
+    outward: Callable[[str], Mapping[str, str]] = lambda namespace: {}
+    """Variables that tell programs of a namespace how to get out of the cluster."""
     credentials: Credentials | None = None
     """What pods prove themselves with to the API server."""
 
@@ -70,7 +70,7 @@ class Furnishing:
 
     def variables(self, host: str, namespace: str) -> dict[str, str]:
         """What a container's environment starts from."""
-        return {**self.base, **proxy_variables(self.resolver, [API_ADDRESS, f".{namespace}"]), "HOSTNAME": host}
+        return {**self.base, **self.outward(namespace), "HOSTNAME": host}
 
     def mounts(
         self, container: Mapping[str, Any], pod: PodMeta, laid: Mapping[str, Laid], variables: Mapping[str, str]
