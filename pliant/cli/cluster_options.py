@@ -39,6 +39,12 @@ def add_node_options(parser: ArgumentParser) -> None:
     )
     network = parser.add_argument_group("network")
     network.add_argument(
+        "--network",
+        choices=("private", "host"),
+        default="",
+        help="of pods: one of their own, or this machine's (private where namespaces are allowed)",
+    )
+    network.add_argument(
         "--egress", action=BooleanOptionalAction, default=True, help="pods may reach the world outside (yes)"
     )
     network.add_argument(
@@ -66,6 +72,7 @@ def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: boo
             for shown in args.mount
         ),
         egress=Egress(outside=args.egress, host_loopback=args.allow_host_loopback),
+        network=args.network,
     )
 
 

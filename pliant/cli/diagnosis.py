@@ -189,7 +189,9 @@ async def examine_machine() -> Finding:
             async with NodeAgent.started(Launch(data=Path(folder))):
                 pass
     except NotPossibleHere as problem:
-        return Finding("namespaces", Health.DOUBTFUL, f"`pliant run` and `pliant up` cannot start: {problem}")
+        what, _, cure = str(problem).partition(". Allow them with: ")
+        shared = "pods of `pliant run` share this machine's network and files (--network host)"
+        return Finding("namespaces", Health.DOUBTFUL, f"{shared}: {what}", f"allow them: {cure}" if cure else "")
     except (AgentLost, OSError, TimeoutError) as problem:
         return Finding("namespaces", Health.DOUBTFUL, f"`pliant run` and `pliant up` may not start: {problem!r}")
     return Finding("namespaces", Health.GOOD, "pods of `pliant run` get networks and folders of their own")

@@ -28,6 +28,8 @@ class Running:
     kubeconfig: str = ""
     since: str = ""
     """When it came up, as ISO 8601."""
+    network: str = ""
+    """Whose network its pods have: private or host."""
 
 
 class AlreadyRunning(UserError):

@@ -155,6 +155,8 @@ async def _verdict(plan: Plan, config: ClusterConfig, view: View, began: float) 
 
     try:
         async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
+            if cluster.mode.notice:
+                view.note(cluster.mode.notice)
             return await Session(KubeClient(cluster.transport), plan, view, tasks).verdict(began)
     except BaseExceptionGroup as group:
         raise first_error(group) from group

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 DOWN = 3
 """The exit code of service managers for what does not run."""
 
+_NETWORKS = {"private": "private: each pod has its own", "host": "host: pods share this machine's"}
+
 EPILOG = """\
 exit codes:
   0    it is up and answers
@@ -80,6 +82,7 @@ async def _examined(home: Home, running: Running) -> dict[str, Any]:
         "url": running.url,
         "pid": running.pid,
         "since": running.since,
+        "network": running.network,
         "kubeconfig": running.kubeconfig,
         "log": str(home.log),
         "answers": False,
@@ -130,11 +133,12 @@ def _text(one: dict[str, Any]) -> str:
         (f"cluster `{one['name']}`", f"{state}{_age(one['since'])} (process {one['pid']})"),
         ("  address", one["url"]),
         ("  nodes", _nodes(one["nodes"])),
+        ("  network", _NETWORKS.get(one["network"], "unknown")),
         ("  jobs", ", ".join(f"{number} {phase}" for phase, number in sorted(one["jobs"].items())) or "none"),
         ("  kubeconfig", one["kubeconfig"]),
         ("  log", one["log"]),
     ]
-    shown = facts if is_well else [facts[0], facts[1], facts[4], facts[5]]
+    shown = facts if is_well else [facts[0], facts[1], *facts[-2:]]
     return "".join(f"{title:<18} {text}\n" for title, text in shown)
 
 

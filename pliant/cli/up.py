@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,10 +100,10 @@ async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: T
             async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
                 await _prepare(args, cluster, tasks)
                 since = SystemClock().now().isoformat(timespec="seconds")
-                claim.tell(
-                    Running(pid=os.getpid(), url=cluster.url, kubeconfig=str(cluster.kubeconfig), since=since)
-                )
-                tell({"url": cluster.url, "kubeconfig": str(cluster.kubeconfig)})
+                mode, kubeconfig = cluster.mode, str(cluster.kubeconfig)
+                running = Running(pid=os.getpid(), url=cluster.url, kubeconfig=kubeconfig, since=since)
+                claim.tell(replace(running, network=mode.name))
+                tell({"url": cluster.url, "kubeconfig": kubeconfig, "notice": mode.notice})
                 await asyncio.Event().wait()
         except asyncio.CancelledError:
             if stop.asked_by is None:
@@ -139,6 +140,8 @@ async def _prepare(args: Namespace, cluster: EmbeddedCluster, tasks: asyncio.Tas
 
 
 def _say_up(home: Home, told: dict[str, Any]) -> None:
+    if told["notice"]:
+        sys.stderr.write(f"{told['notice']}\n")
     _say(f"cluster `{home.name}` is up at {told['url']}", told["kubeconfig"], home)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pliant.embedded.agent.sandbox import GATEWAY
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.claims import Claims, ClaimView
 from pliant.embedded.evictions import Evictions
@@ -22,11 +21,9 @@ from pliant.embedded.gpuprobe import found_gpus
 from pliant.embedded.gpus import GpuDesk, shared_out
 from pliant.embedded.heartbeats import Heartbeats
 from pliant.embedded.machines import capacity, register
-from pliant.embedded.names import API_ADDRESS, Names
-from pliant.embedded.names import API_PORT as SERVICE_PORT
+from pliant.embedded.modes import HOSTS, Mode, Site, Wish, mode_started
+from pliant.embedded.names import Names
 from pliant.embedded.network.routes import Egress
-from pliant.embedded.network.serving import network_served
-from pliant.embedded.network.wayout import WayOut
 from pliant.embedded.node.confignews import ConfigView
 from pliant.embedded.node.credentials import Credentials
 from pliant.embedded.node.environment import CONFIG_MAP, SECRET
@@ -34,7 +31,8 @@ from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.inputs import Inputs
 from pliant.embedded.node.kubelet import Kubelet
-from pliant.embedded.node.link import Launch, Mount, NodeAgent
+from pliant.embedded.node.link import Launch, Mount
+from pliant.embedded.node.locality import Locality
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.node.podlogs import PodLogs
 from pliant.embedded.node.podscope import NodeServices
@@ -85,6 +83,7 @@ class ClusterConfig:
     """What every container sees."""
     egress: Egress = field(default_factory=Egress)
     """What pods may reach beyond the cluster."""
+    network: Wish = ""
 
 
 class Worker(Protocol):
@@ -96,10 +95,11 @@ class Worker(Protocol):
 class EmbeddedCluster:
     """A cluster that is up for as long as its context lasts."""
 
-    def __init__(self, transport: Transport, kubeconfig: Path, url: str) -> None:
+    def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: Mode) -> None:
         self.transport = transport
         self.kubeconfig = kubeconfig
         self.url = url
+        self.mode = mode
 
     @classmethod
     @asynccontextmanager
@@ -109,36 +109,38 @@ class EmbeddedCluster:
         config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
             # The agent starts while the certificates are made and the GPUs are counted.
-            agent, identity, gpus = await asyncio.gather(
-                stack.enter_async_context(NodeAgent.started(Launch(data=config.data, port=API_PORT))),
-                asyncio.to_thread(server_identity, config.data, clock.now(), addresses=[GATEWAY, API_ADDRESS]),
+            launch = Launch(data=config.data, port=API_PORT)
+            mode, identity, gpus = await asyncio.gather(
+                stack.enter_async_context(mode_started(launch, config.network)),
+                asyncio.to_thread(server_identity, config.data, clock.now(), addresses=HOSTS),
                 _gpus(config),
             )
+            agent = mode.agent
             logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
             store = await stack.enter_async_context(_store(config))
             api = await stack.enter_async_context(ApiServer.started(store, Catalog.standard(), clock, logs=logs))
             inputs = Inputs()
             api.sessions = NodeSessions(agent, logs, inputs)
             api.usage = NodeUsage(agent)
-            url = await stack.enter_async_context(_doors(config, api, agent, identity))
+            url = await stack.enter_async_context(_doors(config, api, mode, identity))
             transport = DirectTransport(api)
             names = Names()
-            serving = network_served(agent, names, config.egress, config.data / "outside")
-            way_out = await stack.enter_async_context(serving)
+            site = Site(data=config.data, url=url, names=names, egress=config.egress)
+            locality = await stack.enter_async_context(mode.serving(site))
             credentials = stack.enter_context(closing(Credentials(api.tokens, identity.authority)))
             client = KubeClient(transport)
             services = NodeServices(
                 client=client,
                 clock=clock,
                 agent=agent,
-                furnishing=_furnishing(config, credentials, way_out),
+                furnishing=_furnishing(config, locality, mode.api(url), credentials),
                 logs=logs,
                 inputs=inputs,
                 events=PodEvents(client, clock, "kubelet"),
                 gpus=gpus,
             )
             await stack.enter_async_context(_control_plane(config, services, names))
-            yield cls(transport, config.data / "kubeconfig", url)
+            yield cls(transport, config.data / "kubeconfig", url, mode)
 
 
 @asynccontextmanager
@@ -175,15 +177,16 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
         yield
 
 
-def _furnishing(config: ClusterConfig, credentials: Credentials, way_out: WayOut) -> Furnishing:
+def _furnishing(
+    config: ClusterConfig, locality: Locality, api: tuple[str, int], credentials: Credentials
+) -> Furnishing:
     return Furnishing(
         data=config.data,
         workspace=config.workspace.resolve(),
         host_paths=config.host_paths,
         shown=config.mounts,
-        base=_base_variables(os.environ),
-        resolver=GATEWAY,
-        outward=way_out.variables,
+        base=_base_variables(os.environ, *api),
+        locality=locality,
         credentials=credentials,
     )
 
@@ -206,18 +209,15 @@ async def _store(config: ClusterConfig) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def _doors(
-    config: ClusterConfig, api: ApiServer, agent: NodeAgent, identity: ServerIdentity
+    config: ClusterConfig, api: ApiServer, mode: Mode, identity: ServerIdentity
 ) -> AsyncIterator[str]:
     """Listeners for this machine and for pods, with a key to them in the data folder; the address of the first."""
     token = secrets.token_urlsafe(32)
-    hosts = (GATEWAY, API_ADDRESS)
-    async with HttpFront.serving(api, token=token, context=identity.context(), hosts=hosts) as front:
+    async with HttpFront.serving(api, token=token, context=identity.context(), hosts=HOSTS) as front:
         listener = loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         await front.listen(listener)
-        if agent.listener is not None:
-            await front.listen(agent.listener)
-        await front.listen(await agent.open_socket("stream", API_ADDRESS, SERVICE_PORT))
+        await mode.open_doors(front)
         write_kubeconfig(config.data / "kubeconfig", url=url, authority=identity.authority, token=token)
         yield url
 
@@ -248,7 +248,7 @@ def _all(*listeners: Callable[[T | None, T | None], None]) -> Callable[[T | None
     return tell
 
 
-def _base_variables(environment: Mapping[str, str]) -> dict[str, str]:
+def _base_variables(environment: Mapping[str, str], api: str, port: int) -> dict[str, str]:
     """What every container finds in its environment, taken from the one who started the cluster."""
     inherited = {name: environment[name] for name in _INHERITED if name in environment}
     # Last, so that there is always a `python` but never another one than the user means.
@@ -260,7 +260,7 @@ def _base_variables(environment: Mapping[str, str]) -> dict[str, str]:
         **inherited,
         "PATH": ":".join(dict.fromkeys(path)),
         "PYTHONUNBUFFERED": "1",
-        "KUBERNETES_SERVICE_HOST": API_ADDRESS,
-        "KUBERNETES_SERVICE_PORT": str(SERVICE_PORT),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(SERVICE_PORT),
+        "KUBERNETES_SERVICE_HOST": api,
+        "KUBERNETES_SERVICE_PORT": str(port),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
     }

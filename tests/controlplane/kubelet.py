@@ -19,7 +19,7 @@ from aiohttp import web
 from pliant.embedded.machines import capacity, register
 from pliant.embedded.names import Names
 from pliant.embedded.network.routes import Egress
-from pliant.embedded.network.serving import network_served
+from pliant.embedded.network.serving import private_network
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.kubelet import Kubelet
@@ -101,8 +101,9 @@ async def serve(folder: Path) -> None:
         agent = await stack.enter_async_context(NodeAgent.started(Launch(data=data)))
         logs = PodLogs(data / "pods", stack.enter_context(closing(FileWatch())))
         names = Names()
-        await stack.enter_async_context(network_served(agent, names, Egress(outside=False)))
-        furnishing = Furnishing(data=data, workspace=data, base=_VARIABLES, resolver=agent.address)
+        network = private_network(agent, names, Egress(outside=False), data)
+        locality = await stack.enter_async_context(network)
+        furnishing = Furnishing(data=data, workspace=data, base=_VARIABLES, locality=locality)
         port = await stack.enter_async_context(LogServer(client, logs).serving(folder))
         services = NodeServices(
             client=client,

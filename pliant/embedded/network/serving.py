@@ -14,6 +14,14 @@ from pliant.embedded.network.routes import Egress, Routes
 from pliant.embedded.network.upstream import Upstream
 from pliant.embedded.network.wayout import WayOut
 from pliant.embedded.node.link import NodeAgent
+from pliant.embedded.node.locality import OwnNetwork
+
+
+@asynccontextmanager
+async def private_network(agent: NodeAgent, names: Names, egress: Egress, data: Path) -> AsyncIterator[OwnNetwork]:
+    """A network for pods that is served, as they are told of it."""
+    async with network_served(agent, names, egress, data / "outside") as way_out:
+        yield OwnNetwork(agent.address, data, way_out.variables)
 
 
 @asynccontextmanager

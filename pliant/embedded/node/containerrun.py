@@ -229,7 +229,7 @@ class ContainerRun:
         pod, spec = self._pod, self._record.spec
         assert pod.facts is not None
         furnishing = pod.services.furnishing
-        variables = environment(spec, pod.facts, furnishing.variables(pod.host, pod.meta.namespace))
+        variables = environment(spec, pod.facts, furnishing.variables(pod.host, pod.facts))
         variables |= pod.services.gpus.variables(pod.meta.uid, pod.facts.pod["spec"], self._record.name)
         if spec.get("tty"):
             variables.setdefault("TERM", "xterm")

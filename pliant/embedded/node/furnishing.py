@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from pliant.embedded.network.podfiles import hosts_text, resolver_text
 from pliant.embedded.node import volumes
 from pliant.embedded.node.credentials import PLACE, Credentials
 from pliant.embedded.node.environment import PodFacts
 from pliant.embedded.node.link import Mount
+from pliant.embedded.node.locality import Locality, shown
 from pliant.embedded.node.volumes import Ground, Laid
 from pliant.embedded.views import PodMeta
-
-_HOSTS_LINE: Final = re.compile(r"^hosts:.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +29,8 @@ class Furnishing:
     """What every container sees, unless it has a volume there."""
     base: Mapping[str, str]
     """Variables that every container has."""
-    resolver: str
-    """Where pods ask for addresses of names."""
-    outward: Callable[[str], Mapping[str, str]] = lambda namespace: {}
-    """Variables that tell programs of a namespace how to get out of the cluster."""
+    locality: Locality
+    """What pods are given of the network."""
     credentials: Credentials | None = None
     """What pods prove themselves with to the API server."""
 
@@ -43,11 +38,9 @@ class Furnishing:
         """Write down for a pod who it is and whom to ask for others."""
         folder = self._folder(pod["metadata"]["uid"])
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "hostname").write_text(host + "\n")
-        (folder / "hosts").write_text(hosts_text(pod, host, address))
-        (folder / "resolv.conf").write_text(resolver_text(pod, self.resolver))
         if self.credentials is not None:
             self.credentials.lay_out(pod, folder / "account")
+        self.locality.settle(pod, host, address, folder)
 
     def lay_out(self, facts: PodFacts) -> dict[str, Laid]:
         """Make the pod's volumes."""
@@ -66,11 +59,12 @@ class Furnishing:
             folder=self._folder(facts.pod["metadata"]["uid"]) / "volumes",
             roots=(self.workspace, *self.host_paths),
             claims=self.data / "claims",
+            spoken=self.locality.spoken,
         )
 
-    def variables(self, host: str, namespace: str) -> dict[str, str]:
+    def variables(self, host: str, facts: PodFacts) -> dict[str, str]:
         """What a container's environment starts from."""
-        return {**self.base, **self.outward(namespace), "HOSTNAME": host}
+        return {**self.base, **self.locality.variables(facts), "HOSTNAME": host}
 
     def mounts(
         self, container: Mapping[str, Any], pod: PodMeta, laid: Mapping[str, Laid], variables: Mapping[str, str]
@@ -106,28 +100,6 @@ class Furnishing:
         return self.data / "pods" / uid
 
     def _usual_mounts(self, pod: PodMeta) -> Iterator[Mount]:
-        yield _shown(self._folder(pod.uid) / "hosts", "/etc/hosts")
-        yield _shown(self._folder(pod.uid) / "resolv.conf", "/etc/resolv.conf")
         if (self._folder(pod.uid) / "account").exists():
-            yield _shown(self._folder(pod.uid) / "account", PLACE)
-        if Path("/etc/hostname").exists():
-            yield _shown(self._folder(pod.uid) / "hostname", "/etc/hostname")
-        switch = Path("/etc/nsswitch.conf")
-        if switch.exists():
-            # Otherwise a resolver of the host may be asked, which knows nothing of pods.
-            text = _HOSTS_LINE.sub("hosts: files dns", switch.read_text())
-            yield _shown(self._kept("nsswitch.conf", text), "/etc/nsswitch.conf")
-        if Path("/run/nscd").exists():
-            yield Mount(target="/run/nscd", memory="nscd", readonly=False, private=True)
-        yield Mount(target="/dev/shm", memory="shm", readonly=False, private=True)  # noqa: S108
-
-    def _kept(self, name: str, text: str) -> Path:
-        path = self.data / "etc" / name
-        if not path.exists() or path.read_text() != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return path
-
-
-def _shown(source: Path, target: str) -> Mount:
-    return Mount(target=target, source=str(source), readonly=True, private=False)
+            yield shown(self._folder(pod.uid) / "account", PLACE)
+        yield from self.locality.mounts(self._folder(pod.uid))

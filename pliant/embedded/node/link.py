@@ -9,7 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing, nullcontext
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -55,7 +55,7 @@ class NodeAgent:
 
     @classmethod
     @asynccontextmanager
-    async def started(cls, launch: Launch) -> AsyncIterator[NodeAgent]:
+    async def started(cls, launch: Launch) -> AsyncIterator[Self]:
         """An agent that is ready, and gone with all its pods when the context ends."""
         if sys.platform != "linux":
             raise NotPossibleHere(
@@ -77,11 +77,14 @@ class NodeAgent:
             finally:
                 await ended(process, ours)
 
-    async def make_pod(self, pod: str, hostname: str, *, own_network: bool = True, address: str = "") -> str:
+    async def make_pod(self, pod: str, hostname: str, *, own_network: bool = True, member: str = "") -> str:
         """Make a pod's shared namespaces; its address, or the agent's when it shares that one's network.
 
-        Where pods have no namespaces the address is what was asked for.
+        The member, `namespace/name`, is whom the pod stands for: it may be known by its address.
         """
+        return await self._made(pod, hostname, own_network=own_network)
+
+    async def _made(self, pod: str, hostname: str, *, own_network: bool, address: str = "") -> str:
         answer = await self._channel.ask(
             "make", pod=pod, hostname=hostname, own_network=own_network, address=address
         )

@@ -69,7 +69,8 @@ class PodRun:
         pod, services = self.scope, self.scope.services
         try:
             own_network = not raw["spec"].get("hostNetwork")
-            address = await services.agent.make_pod(pod.meta.uid, pod.host, own_network=own_network)
+            member = f"{pod.meta.namespace}/{pod.meta.name}"
+            address = await services.agent.make_pod(pod.meta.uid, pod.host, own_network=own_network, member=member)
             services.furnishing.settle(raw, pod.host, address)
         except (StartFailed, OSError) as problem:
             await self._refuse(mains, "FailedCreatePodSandBox", f"the pod's network could not be made: {problem}")
@@ -80,6 +81,8 @@ class PodRun:
         shown = [ConfigKey(kind, pod.meta.namespace, name) for kind, name in mounted(raw["spec"])]
         with services.news.of(shown) as news:
             if await self._is_furnished(raw, address, mains) and await self._has_gpus(raw["spec"]):
+                for caveat in services.furnishing.locality.caveats(raw["spec"]):
+                    await pod.warn("NotMounted", caveat)
                 await self._run_containers(inits, mains, news)
         if expiry is not None:
             expiry.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -46,6 +46,8 @@ class Ground:
     """What host paths may show."""
     claims: Path
     """Where claims have their folders."""
+    spoken: Callable[[bytes], bytes]
+    """What of configuration is written into files."""
 
 
 def lay_out(facts: PodFacts, ground: Ground) -> dict[str, Laid]:
@@ -57,7 +59,7 @@ def refresh(facts: PodFacts, ground: Ground) -> None:
     """Bring what volumes made of configuration hold up to date, file by file, for pods that look at them."""
     for volume in facts.pod["spec"].get("volumes") or ():
         if any(volume.get(kind) is not None for kind in _FOLLOWED):
-            _write_files(ground.folder / volume["name"], dict(_files(volume, facts)))
+            _write_files(ground.folder / volume["name"], _spoken(_files(volume, facts), ground))
 
 
 def mounts(
@@ -114,7 +116,7 @@ def _lay(volume: Mapping[str, Any], facts: PodFacts, ground: Ground) -> Laid:
         raise Unusable(
             f"volume {name!r}: {kind} is not offered here; use emptyDir, persistentVolumeClaim, hostPath"
         )
-    _write_files(folder, files)
+    _write_files(folder, _spoken(files.items(), ground))
     return Laid(path=folder, readonly=True)
 
 
@@ -137,6 +139,10 @@ def _files(volume: Mapping[str, Any], facts: PodFacts) -> Iterator[tuple[str, tu
                 yield from _chosen(kind, chosen, facts, mode)
         if (downward := source.get("downwardAPI")) is not None:
             yield from _downward(downward, facts, mode)
+
+
+def _spoken(files: Iterable[tuple[str, tuple[bytes, int]]], ground: Ground) -> dict[str, tuple[bytes, int]]:
+    return {path: (ground.spoken(value), mode) for path, (value, mode) in files}
 
 
 def _chosen(
