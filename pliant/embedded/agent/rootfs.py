@@ -117,6 +117,8 @@ def _mirror(source: str, target: str, skip: Iterable[str] = ()) -> None:
         if entry.is_symlink():
             os.symlink(os.readlink(entry.path), shown)
             continue
+        if _is_closed_device(entry):
+            continue  # There are a hundred of them, and every mount takes time.
         if entry.is_dir():
             os.mkdir(shown)
         else:
@@ -125,6 +127,14 @@ def _mirror(source: str, target: str, skip: Iterable[str] = ()) -> None:
             _bind(entry.path, shown)
         except PermissionError:
             continue  # Somebody else's private mount: it stays as unreachable as it was.
+
+
+def _is_closed_device(entry: os.DirEntry[str]) -> bool:
+    """Whether this is a device that this user can neither read nor write."""
+    kind = entry.stat(follow_symlinks=False).st_mode
+    if not (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)):
+        return False
+    return not (os.access(entry.path, os.R_OK) or os.access(entry.path, os.W_OK))
 
 
 def _bind(source: str, target: str) -> None:
