@@ -58,6 +58,8 @@ def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: boo
     from pliant.embedded.network.routes import Egress
     from pliant.embedded.node.link import Mount
 
+    for path in (data, workspace):
+        _check_spelling(path)
     return ClusterConfig(
         data=data,
         nodes=args.nodes,
@@ -74,6 +76,16 @@ def cluster_config(args: Namespace, data: Path, *, workspace: Path, durable: boo
         egress=Egress(outside=args.egress, host_loopback=args.allow_host_loopback),
         network=args.network,
     )
+
+
+def _check_spelling(path: Path) -> None:
+    """Refuse a path that is no text: it could not be told to anybody in JSON."""
+    from pliant.errors import UserError
+
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise UserError(f"the path `{path}` is not valid UTF-8; rename the folder, or use another one") from None
 
 
 def port(text: str) -> int:

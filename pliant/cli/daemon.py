@@ -7,9 +7,11 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pliant.cli.shortfalls import shortfall
 from pliant.errors import NotPossibleHere, PliantError
 
 Tell = Callable[[dict[str, Any]], None]
@@ -51,12 +53,13 @@ def _background(work: Callable[[Tell], int], log: Path, speaks: int) -> None:
     except PliantError as error:
         tell({"error": str(error)})
     except BaseException as error:
+        tell({"error": str(shortfall(error) or f"{type(error).__name__}: {error}")})
         traceback.print_exc()
-        tell({"error": f"{type(error).__name__}: {error}"})
     finally:
+        with suppress(OSError):  # the log may be on a disk that is full
+            sys.stdout.flush()
+            sys.stderr.flush()
         # Not `sys.exit`: the parent's open files and exit handlers are not this process's to touch.
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import TextIO
 
@@ -95,7 +96,8 @@ class LiveView:
         self._paint()
         if self._timer is not None:
             self._timer.cancel()
-        self._live.stop()
+        with suppress(OSError):
+            self._live.stop()
 
     def _hold(self, text: str) -> None:
         self._held.append(text)
@@ -118,7 +120,7 @@ class LiveView:
             if held:
                 self._console.print(_Lines("\n".join(held) + "\n"))
             self._live.update(region(self._groups, elapsed, self._console.width), refresh=True)
-        except BrokenPipeError:
+        except OSError:  # nobody looks any more
             self._on_hangup()
         self._painted_at = self._loop.time()
         self._at(self._painted_at + TICK)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from importlib import import_module
-from io import TextIOWrapper
-from typing import NoReturn, Protocol, TextIO, cast
+from typing import NoReturn, Protocol, cast
 
 from pliant import __version__
+from pliant.cli.streams import mend_streams, nowhere, silence
 from pliant.errors import NotPossibleHere, PliantError, UserError
 
 SECTIONS = {
@@ -73,29 +72,19 @@ class Parser(ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line given, or the one of this process, and exit."""
-    _mend_streams()
+    mend_streams()
     try:
         code = _outcome(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
+        sys.stderr.flush()
         sys.exit(code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        sys.stdout = _nowhere()  # what is left in it could only fail again
+        sys.stdout = nowhere()  # what is left in it could only fail again
         sys.exit(EXIT_NOBODY_LISTENS)
-
-
-def _mend_streams() -> None:
-    """Let no closed stream and no narrow character set end a command."""
-    sys.stdout = sys.stdout or _nowhere()
-    sys.stderr = sys.stderr or _nowhere()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def _nowhere() -> TextIO:
-    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    except OSError as error:
+        sys.exit(_explain_output(error))
 
 
 def _outcome(words: list[str]) -> int:
@@ -122,13 +111,18 @@ def _execute(name: str, words: list[str]) -> int:
         allow_abbrev=False,
     )
     command.configure(parser)
-    args = parser.parse_args(words)
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as end:  # help, or wrong usage
+        return int(end.code or 0)
     try:
         return command.execute(args)
     except PliantError as error:
         return _explain(error)
     except BaseExceptionGroup as group:
         return _explain(_first_purpose(group))
+    except OSError as error:
+        return _explain(_shortfall(error))
 
 
 def _first_purpose(group: BaseExceptionGroup[BaseException]) -> PliantError:
@@ -140,7 +134,30 @@ def _first_purpose(group: BaseExceptionGroup[BaseException]) -> PliantError:
     error = first_error(group)
     if isinstance(error, PliantError):
         return error
-    raise group
+    return _shortfall(group)
+
+
+def _shortfall(error: BaseException) -> PliantError:
+    """What this machine lacks; raises what is something else, and so a bug."""
+    from pliant.cli.shortfalls import shortfall
+
+    if isinstance(error, BrokenPipeError):
+        raise error
+    found = shortfall(error)
+    if found is None:
+        raise error
+    return found
+
+
+def _explain_output(error: OSError) -> int:
+    """Say that the answer could not be written, where that can still be said; raises what is something else."""
+    problem = _shortfall(error)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            silence(stream)
+    return _explain(problem)
 
 
 def _explain(error: PliantError) -> int:

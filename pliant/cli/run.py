@@ -157,7 +157,8 @@ async def _verdict(plan: Plan, config: ClusterConfig, view: View, began: float) 
         async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
             if cluster.mode.notice:
                 view.note(cluster.mode.notice)
-            return await Session(KubeClient(cluster.transport), plan, view, tasks).verdict(began)
+            session = Session(KubeClient(cluster.transport), plan, view, tasks)
+            return await session.verdict(began, data=config.data)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 
@@ -186,9 +187,14 @@ def _workspace(args: Namespace) -> Path:
 
 def _say(text: str) -> None:
     """The last words; a reader that has gone away is not worth an error."""
+    from pliant.cli.streams import silence
+
     try:
         sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)  # or else the interpreter complains when it flushes at exit
+    try:
         sys.stderr.write(f"{text}\n")
-    except BrokenPipeError:
-        # Or else the interpreter complains when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)

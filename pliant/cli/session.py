@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pliant.cli.apply import Applier, install_crds
@@ -13,6 +14,7 @@ from pliant.cli.board import Board, Stuck
 from pliant.cli.lines import safe_text
 from pliant.cli.logstreams import LogStreams
 from pliant.cli.manifests import Manifest
+from pliant.cli.shortfalls import is_full
 from pliant.cli.style import Style
 from pliant.cli.verdict import Verdict, stuck_verdict, timeout_verdict, verdict
 from pliant.cli.view import View
@@ -33,6 +35,8 @@ LAST_WORDS = timedelta(seconds=5)
 """How long the streams of containers that have ended may be silent before they are given up."""
 PHASES = frozenset(Phase)
 JOB_KINDS = frozenset(kind for _, kind in FRONTENDS)
+MOST_ALIKE = 3
+"""How many warnings that differ by nothing but their pod are told one by one."""
 FRAME = 0.02
 """Seconds during which changes gather before they are looked at together."""
 
@@ -61,9 +65,10 @@ class Session:
         self._pods: Informer[Pod] = Informer(client, PODS, Pod, on_change=self._pod_changed)
         self._changed = asyncio.Event()
         self._told: set[tuple[str, str, str]] = set()
+        self._alike: dict[str, int] = {}
 
-    async def verdict(self, began: float) -> Verdict:
-        """Apply everything, follow it to its end, and say how it ended."""
+    async def verdict(self, began: float, data: Path) -> Verdict:
+        """Apply everything, follow it to its end, and say how it ended; the cluster keeps its data in a folder."""
         loop = asyncio.get_running_loop()
         limit = self._plan.timeout
         deadline = began + limit.total_seconds() if limit else None
@@ -74,7 +79,7 @@ class Session:
                 self._board.put_nodes((await self._client.list(NODES, into=Node)).items)
                 background = [self._tasks.create_task(work) for work in self._followers()]
                 await self._begin()
-                stuck = await self._end()
+                stuck = await self._end(data)
         except TimeoutError:
             if limit is None:
                 raise
@@ -119,10 +124,12 @@ class Session:
         for lack in self._board.shortages():
             self._view.note(f"! {lack}")
 
-    async def _end(self) -> list[Stuck]:
+    async def _end(self, data: Path) -> list[Stuck]:
         """Wait for the end of every job; members that can never start end the wait too."""
         while True:
             self._view.show(self._board.lines())
+            if is_full(data):
+                self._warn("", f"the disk of {data} is full: logs are cut short")
             if self._board.is_over():
                 return []
             if hopeless := [stuck for stuck in self._board.stuck() if stuck.is_hopeless]:
@@ -154,14 +161,24 @@ class Session:
         self._changed.set()
 
     def _event_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """Tell warnings of the cluster, each once; what concerns a job as a whole is told by its phase."""
+        """Tell warnings of the cluster; what concerns a job as a whole is told by its phase."""
         if new is None or new.get("type") != "Warning":
             return
         about = new.get("involvedObject", {})
-        told = (about.get("name", ""), new.get("reason", ""), new.get("message", ""))
-        if told not in self._told and about.get("kind") not in JOB_KINDS:
-            self._told.add(told)
-            self._view.note(safe_text(f"! {': '.join(told)}"))
+        if about.get("kind") not in JOB_KINDS:
+            self._warn(about.get("name", ""), f"{new.get('reason', '')}: {new.get('message', '')}")
+
+    def _warn(self, name: str, what: str) -> None:
+        """Tell a warning once, and of many alike only the first few."""
+        told = ("", name, what)
+        if told in self._told:
+            return
+        self._told.add(told)
+        alike = self._alike[what] = self._alike.get(what, 0) + 1
+        if alike <= MOST_ALIKE:
+            self._view.note(safe_text(f"! {name}: {what}" if name else f"! {what}"))
+        elif alike == MOST_ALIKE + 1:
+            self._view.note(safe_text(f"! {name} and others: the same"))
 
     def _line(self, pod: Pod, container: str, line: str) -> None:
         if self._board.hear(pod, line):

@@ -72,6 +72,7 @@ def _none(args: Namespace) -> int:
 async def _examined(home: Home, running: Running) -> dict[str, Any]:
     from pathlib import Path
 
+    from pliant.cli.shortfalls import is_full
     from pliant.errors import ApiError, UserError
     from pliant.kube.client import KubeClient
     from pliant.kube.config import transport_for
@@ -85,6 +86,8 @@ async def _examined(home: Home, running: Running) -> dict[str, Any]:
         "network": running.network,
         "kubeconfig": running.kubeconfig,
         "log": str(home.log),
+        "data": str(Path(running.kubeconfig).parent),
+        "diskFull": is_full(Path(running.kubeconfig).parent),
         "answers": False,
         "nodes": [],
         "jobs": {},
@@ -138,7 +141,11 @@ def _text(one: dict[str, Any]) -> str:
         ("  kubeconfig", one["kubeconfig"]),
         ("  log", one["log"]),
     ]
-    shown = facts if is_well else [facts[0], facts[1], *facts[-2:]]
+    if one["diskFull"]:
+        what = f"{style.red('full')}: {one['data']} has no room left for objects and logs; make some"
+        facts.insert(1, ("  disk", what))
+    hidden = () if is_well else ("  nodes", "  jobs")
+    shown = [fact for fact in facts if fact[0] not in hidden]
     return "".join(f"{title:<18} {text}\n" for title, text in shown)
 
 

@@ -10,6 +10,7 @@ from typing import Protocol, TextIO
 
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
+from pliant.cli.streams import silence
 from pliant.model.state import FINAL, Phase
 
 LOSS = "goes on although"
@@ -97,10 +98,7 @@ class PlainView:
         self._flush()
 
     def _write(self, stream: TextIO, text: str) -> None:
-        try:
-            stream.write(text)
-        except BrokenPipeError:
-            self._on_hangup()
+        self._attempt(stream, lambda: stream.write(text))
         if not self._is_flushing:
             # Once per turn of the loop: a thousand lines that arrive together are one write.
             self._is_flushing = True
@@ -108,11 +106,21 @@ class PlainView:
 
     def _flush(self) -> None:
         self._is_flushing = False
+        for stream in (self._out, self._err):
+            self._attempt(stream, stream.flush)
+
+    def _attempt(self, stream: TextIO, output: Callable[[], object]) -> None:
+        """Write; without a reader the run ends, but a full disk must not cost anybody their training."""
         try:
-            self._out.flush()
-            self._err.flush()
+            output()
         except BrokenPipeError:
             self._on_hangup()
+        except OSError as error:
+            silence(stream)
+            if stream is self._out:
+                self.note(
+                    f"! nothing more can be written to the standard output: {error.strerror}; the run goes on"
+                )
 
 
 def phase_line(job: str, phase: str, groups: Sequence[GroupLine], elapsed: timedelta) -> str:

@@ -47,6 +47,12 @@ class OrdinaryUser:
         command = [interpreter(), "-m", "pliant", *words]
         return subprocess.Popen(command, cwd=self.home, env=self.environment, text=True, **_identity(), **options)
 
+    def shell(self, script: str) -> subprocess.Popen[str]:
+        """Start a shell script in which $PLIANT is our program; both of its streams are one."""
+        env = {**self.environment, "PLIANT": f"{interpreter()} -m pliant"}
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.Popen(["sh", "-c", script], cwd=self.home, env=env, text=True, **_identity(), **streams)
+
     def run(self, *words: str, **options: Any) -> Ended:
         """Run `pliant` with these arguments to its end."""
         with self.start(*words, **options) as process:

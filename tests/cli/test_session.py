@@ -62,6 +62,12 @@ async def test_a_warning_is_shown_once_though_it_is_repeated() -> None:
     assert shown.err.count("! demo-worker-0: FailedMount: no such volume") == 1
 
 
+async def test_of_many_warnings_alike_only_the_first_few_are_shown() -> None:
+    shown = await run_on(ToyNode(warnings=1), JOB.replace("replicas: 2", "replicas: 9"))
+    assert shown.err.count("FailedMount: no such volume") == 3
+    assert shown.err.count("and others: the same") == 1
+
+
 async def test_objects_may_live_in_namespaces_that_nobody_made() -> None:
     shown = await run_on(ToyNode(), JOB.replace("{name: demo}", "{name: demo, namespace: team-a}"))
     assert shown.verdict.code == 0

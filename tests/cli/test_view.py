@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 from datetime import timedelta
+from pathlib import Path
+from typing import TextIO
 
 import pytest
 from rich.console import Console
@@ -131,3 +133,22 @@ async def test_the_live_view_keeps_every_line_and_stands_below_them(monkeypatch:
     view.close()
     assert out.screen() == shown
     assert out.getvalue().endswith("\x1b[2K")
+
+
+def full_disk() -> TextIO:
+    return Path("/dev/full").open("w")
+
+
+async def test_an_output_that_takes_nothing_more_costs_its_lines_and_not_the_run() -> None:
+    err = io.StringIO()
+    hangups: list[bool] = []
+    with full_disk() as full:
+        view = PlainView(full, err, Wishes(), lambda: hangups.append(True))
+        for step in range(3):
+            view.log("worker-0", f"step {step}")
+            await asyncio.sleep(0)
+        view.close()
+    assert err.getvalue() == (
+        "! nothing more can be written to the standard output: No space left on device; the run goes on\n"
+    )
+    assert hangups == []

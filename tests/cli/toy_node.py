@@ -7,6 +7,7 @@ import io
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pliant.cli.apply import served_catalog
@@ -122,7 +123,7 @@ async def _verdict(node: ToyNode, plan: Plan, view: View) -> Verdict:
     ):
         client = KubeClient(DirectTransport(api))
         working = tasks.create_task(node.run(client))
-        verdict = await Session(client, plan, view, tasks).verdict(asyncio.get_running_loop().time())
+        verdict = await Session(client, plan, view, tasks).verdict(asyncio.get_running_loop().time(), Path("/"))
         view.close()
         working.cancel()
         return verdict
