@@ -39,6 +39,7 @@ from pliant.embedded.node.podscope import NodeServices
 from pliant.embedded.node.sessions import NodeSessions
 from pliant.embedded.node.usage import NodeUsage
 from pliant.embedded.nodemarks import NodeMarks
+from pliant.embedded.orphans import Orphans
 from pliant.embedded.scheduler import NAME as SCHEDULER
 from pliant.embedded.scheduler import Scheduler
 from pliant.embedded.server.api import ApiServer
@@ -154,12 +155,13 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
     await register(client, nodes, services.agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
+    orphans = Orphans(client, clock)
     claims = Claims(client, clock, services.furnishing)
-    hearing = (names, kubelet, scheduler, evictions, claims)
+    hearing = (names, kubelet, scheduler, evictions, orphans, claims)
     health = GpuHealth(client, clock, services.gpus)
     pods = Informer(client, PODS, PodView, on_change=_all(*(each.pod_changed for each in hearing)))
     beats = Heartbeats(services, kubelet, nodes, pods.store.all)
-    watching = (scheduler, marks, evictions, health, beats)
+    watching = (scheduler, marks, evictions, orphans, health, beats)
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
         Informer(client, CLAIMS, ClaimView, on_change=claims.claim_changed),

@@ -47,7 +47,7 @@ class Evictions:
             await take_away(self._client, pod, *_BECAUSE, self._clock.now())
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Take in what became of a node; the pods of one that is deleted stay."""
+        """Take in what became of a node; the pods of one that is deleted are for others to take away."""
         known = old or new
         if known is None:
             return
@@ -91,15 +91,20 @@ class Evictions:
             timer.cancel()
 
 
-async def take_away(client: KubeClient, pod: PodMeta, reason: str, message: str, now: datetime) -> None:
-    """Say why a pod has to go, then let it go in good order."""
-    condition = {
+def disruption(reason: str, message: str, now: datetime) -> dict[str, str]:
+    """The condition that tells why a pod has to go, through no fault of its own."""
+    return {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": reason,
         "message": message,
         "lastTransitionTime": timestamp(now),
     }
+
+
+async def take_away(client: KubeClient, pod: PodMeta, reason: str, message: str, now: datetime) -> None:
+    """Say why a pod has to go, then let it go in good order."""
+    condition = disruption(reason, message, now)
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
     where = PODS, pod.namespace, pod.name
     explain = partial(client.patch, *where, patch, content_type=STRATEGIC_PATCH, subresource="status")

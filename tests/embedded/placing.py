@@ -13,6 +13,7 @@ from pliant.embedded.evictions import Evictions
 from pliant.embedded.gangs import DIALECTS, groups_of
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.nodemarks import NodeMarks
+from pliant.embedded.orphans import Orphans
 from pliant.embedded.scheduler import NAME, Scheduler
 from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.direct import DirectTransport
@@ -125,19 +126,20 @@ async def placing() -> AsyncIterator[Places]:
         client = KubeClient(DirectTransport(api))
         scheduler = Scheduler(client, clock, PodEvents(client, clock, NAME))
         marks, evictions = NodeMarks(client, clock), Evictions(client, clock)
+        orphans = Orphans(client, clock)
 
         def pod_changed(old: PodView | None, new: PodView | None) -> None:
-            scheduler.pod_changed(old, new)
-            evictions.pod_changed(old, new)
+            for each in (scheduler, evictions, orphans):
+                each.pod_changed(old, new)
 
         def node_changed(old: Node | None, new: Node | None) -> None:
-            for each in (scheduler, marks, evictions):
+            for each in (scheduler, marks, evictions, orphans):
                 each.node_changed(old, new)
 
         pods = Informer(client, PODS, PodView, on_change=pod_changed)
         nodes = Informer(client, NODES, Node, on_change=node_changed)
         groups = [groups_of(each, client, scheduler.gangs) for each in DIALECTS]
-        running: tuple[Worker, ...] = (scheduler, scheduler.gangs, marks, evictions, pods, nodes, *groups)
+        running: tuple[Worker, ...] = (scheduler, scheduler.gangs, marks, evictions, orphans, pods, nodes, *groups)
         workers = [asyncio.create_task(each.run()) for each in running]
         try:
             await quiet()

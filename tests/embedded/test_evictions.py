@@ -105,13 +105,13 @@ async def test_five_minutes_without_its_node_are_enough_for_any_pod() -> None:
 
 
 @on_virtual_time
-async def test_the_pods_of_a_deleted_node_stay() -> None:
+async def test_marks_go_with_their_node() -> None:
     async with placing() as places:
         await places.node("n")
-        await places.pod("p")
-        await places.tell("n", "Ready", "Unknown")
+        await places.pod("p", tolerations=[toleration("broken", tolerationSeconds=10)])
+        await places.mark("n", "broken:NoExecute")
         await places.client.delete(NODES, None, "n")
-        await passing(timedelta(hours=1))
+        await passing(timedelta(seconds=39))  # then its pods are given up
         assert not await is_leaving(places, "p")
 
 

@@ -7,6 +7,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pliant.embedded import orphans
 from pliant.kube.resources import NODES, PODS
 from pliant.kube.transport import STRATEGIC_PATCH
 from tests.node.running import Running, eventually, is_running, running
@@ -60,6 +63,30 @@ async def test_nodes_of_other_people_are_left_to_them(tmp_path: Path) -> None:
         }
         await cluster.ran("b", "true")
         assert (await cluster.client.get(PODS, "default", "a"))["status"]["phase"] == "Pending"
+
+
+async def test_pods_of_a_node_that_was_deleted_end_with_their_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans, "QUARANTINE", 1.0)  # forty seconds are for people
+    beat = tmp_path / "beat"
+    async with running(tmp_path, nodes=2) as cluster:
+        await cluster.sh("a", f"trap '' TERM; while :; do printf . >>{beat}; sleep 0.05; done", nodeName="node-0")
+        uid = (await cluster.client.get(PODS, "default", "a"))["metadata"]["uid"]
+        await cluster.sh("b", "sleep 60", nodeName="node-1")
+        await cluster.until("a", is_running)
+        await cluster.until("b", is_running)
+        await cluster.client.delete(NODES, None, "node-0")
+        await cluster.until_gone("a")
+        await eventually(lambda: not list((tmp_path / "cluster" / "pods").glob(uid)), what="its files go")
+        seen = writes_of(beat)
+        await asyncio.sleep(0.2)  # three of its beats, would it still live
+        assert writes_of(beat) == seen
+        assert is_running(await cluster.client.get(PODS, "default", "b"))
+        # The node is made anew, as `pliant node heal` does it, and serves as before.
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}
+        await cluster.client.create(NODES, None, body)
+        await cluster.ran("a", "true", nodeSelector={"kubernetes.io/hostname": "node-0"})
 
 
 async def test_pods_outlive_the_object_of_their_node(tmp_path: Path) -> None:
