@@ -23,6 +23,10 @@ class Allotment:
         """Who has a number now: pods by their ids, and as which member."""
         self._next = 2
 
+    def begins_at(self, first: str) -> bool:
+        """Whether this is the block with that first address."""
+        return first == f"{self._block}.0.1"
+
     def named(self, name: str) -> str:
         """The address of a name, whether anybody has it or not."""
         return self._written(self._number(name))

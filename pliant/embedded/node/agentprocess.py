@@ -24,7 +24,11 @@ PATIENCE = 15.0
 """Seconds within which an agent is ready, or gone after being told to."""
 
 
-class AgentLost(PliantError):
+class StartFailed(PliantError):
+    """A container could not be started; the message says why."""
+
+
+class AgentLost(StartFailed):
     """The node agent ended on its own, and every pod with it."""
 
 
@@ -74,7 +78,7 @@ def spawned(launch: Launch, *sockets: socket.socket) -> subprocess.Popen[bytes]:
 
 async def greeting(ours: socket.socket) -> Greeting:
     """The agent's first words and the listener that may come with them."""
-    await _readable(ours.fileno())
+    await readable(ours.fileno())
     heard, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 1)
     if not heard:
         raise AgentLost("the node agent ended before it was ready")
@@ -87,20 +91,22 @@ async def greeting(ours: socket.socket) -> Greeting:
     return Greeting(address=hello["gateway"], listener=listener)
 
 
-async def ended(process: subprocess.Popen[bytes], ours: socket.socket) -> None:
-    """Hang up and wait for the agent to go; one that does not is killed."""
-    if ours.fileno() >= 0:
+async def ended(process: subprocess.Popen[bytes], ours: socket.socket | None = None) -> None:
+    """Hang up, unless that was done, and wait for the agent to go; one that does not is killed."""
+    if process.returncode is not None:
+        return
+    if ours is not None:
         ours.shutdown(socket.SHUT_RDWR)
     handle = os.pidfd_open(process.pid)
     try:
-        await asyncio.wait_for(_readable(handle), PATIENCE)
+        await asyncio.wait_for(readable(handle), PATIENCE)
     finally:
         os.close(handle)
         process.kill()
         process.wait()
 
 
-async def _readable(descriptor: int) -> None:
+async def readable(descriptor: int) -> None:
     """Wait until a descriptor has something to tell."""
     loop = asyncio.get_running_loop()
     told = asyncio.Event()

@@ -6,26 +6,30 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from socket import socket
-from typing import Any
 
 from pliant.embedded.network.allotment import Allotment
 from pliant.embedded.node.commands import Command, Ending, Mount, Streams
-from pliant.embedded.node.link import NodeAgent, Session
+from pliant.embedded.node.link import Launch, NodeAgent, Session
 from pliant.embedded.node.wording import Wording
 
 
 class HostAgent(NodeAgent):
     """Gives pods loopback addresses, and their commands and variables the places of names and mounts."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.allotment = Allotment(self.address)
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(launch)
+        self.allotment = Allotment("")
         self.memory = Path()
         """Where there are folders for what pods want to have in memory."""
         self.spoken: Callable[[str], str] = _unchanged
         """Puts addresses in place of names."""
         self._pods: dict[str, str] = {}
         self._wordings: dict[tuple[str, str], Wording] = {}
+
+    async def _begin(self) -> None:
+        await super()._begin()
+        if not self.allotment.begins_at(self.address):
+            self.allotment = Allotment(self.address)
 
     async def make_pod(self, pod: str, hostname: str, *, own_network: bool = True, member: str = "") -> str:
         """Choose a pod's address: that of its name, or the agent's own where it wants no network of its own."""

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing, nullcontext
-from typing import Any, Self
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Self
 
-import msgspec
-
-from pliant.embedded.node.agentprocess import PATIENCE, AgentLost, Greeting, Launch, ended, greeting, spawned
-from pliant.embedded.node.arrivals import Arrivals
+from pliant.embedded.node.agentlife import AgentLife
+from pliant.embedded.node.agentprocess import AgentLost, Launch, StartFailed
+from pliant.embedded.node.channel import Channel
 from pliant.embedded.node.commands import Command, Ending, Mount, Streams
-from pliant.errors import NotPossibleHere, PliantError
+from pliant.errors import NotPossibleHere
 
 __all__ = ["AgentLost", "Command", "Ending", "Launch", "Mount", "NodeAgent", "Session", "StartFailed", "Streams"]
 
 _BRIEFLY = 0.01
 """Seconds until the agent has made room for more descriptors."""
-
-
-class StartFailed(PliantError):
-    """A container could not be started; the message says why."""
 
 
 class Session:
@@ -45,13 +39,11 @@ class Session:
 class NodeAgent:
     """Runs containers in the agent's namespaces; a container is named by its pod and a run name."""
 
-    def __init__(self, channel: _Channel, handover: socket.socket, hello: Greeting, process: int) -> None:
-        self._channel = channel
-        self._handover = handover
-        self._arrivals = Arrivals(handover)
-        self.listener = hello.listener
-        self.address = hello.address
-        self.process = process
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._life: AgentLife
+        self.on_lost: Callable[[], None] = _nobody
+        """Called as soon as the agent has died, before those who wait for what ran in it hear of that."""
 
     @classmethod
     @asynccontextmanager
@@ -61,21 +53,44 @@ class NodeAgent:
             raise NotPossibleHere(
                 "pods are processes in Linux namespaces: run this on Linux, or in a Linux machine"
             )
-        ours, theirs = socket.socketpair()
-        handover, its_end = socket.socketpair(type=socket.SOCK_SEQPACKET)
-        with ours, theirs, handover, its_end:
-            ours.setblocking(False)
-            handover.setblocking(False)
-            process = spawned(launch, theirs, its_end)
-            theirs.close()
-            its_end.close()
-            try:
-                hello = await asyncio.wait_for(greeting(ours), PATIENCE)
-                transport, channel = await asyncio.get_running_loop().create_unix_connection(_Channel, sock=ours)
-                with hello.listener or nullcontext(), closing(transport):
-                    yield cls(channel, handover, hello, process.pid)
-            finally:
-                await ended(process, ours)
+        agent = cls(launch)
+        await agent._begin()
+        try:
+            yield agent
+        finally:
+            await agent._life.end()
+
+    async def revive(self) -> None:
+        """Begin anew without any pod, after the agent was lost; nothing of the former one is left then."""
+        await self._life.end()
+        await self._begin()
+
+    async def _begin(self) -> None:
+        self._life = await AgentLife.begun(self._launch, lambda: self.on_lost())
+
+    @property
+    def address(self) -> str:
+        """Its own on the bridge, or the first of its block where there is no bridge."""
+        return self._life.hello.address
+
+    @property
+    def listener(self) -> socket.socket | None:
+        """What was opened on the bridge for the API server, where there is one."""
+        return self._life.hello.listener
+
+    @property
+    def process(self) -> int:
+        """The number of its process."""
+        return self._life.process.pid
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has died."""
+        return self._channel.lost.done()
+
+    @property
+    def _channel(self) -> Channel:
+        return self._life.channel
 
     async def make_pod(self, pod: str, hostname: str, *, own_network: bool = True, member: str = "") -> str:
         """Make a pod's shared namespaces; its address, or the agent's when it shares that one's network.
@@ -119,7 +134,7 @@ class NodeAgent:
         descriptors = [streams.input, streams.output, streams.errors]
         while True:
             try:
-                socket.send_fds(self._handover, [str(number).encode()], descriptors)
+                socket.send_fds(self._life.handover, [str(number).encode()], descriptors)
                 return
             except BlockingIOError:
                 await asyncio.sleep(_BRIEFLY)
@@ -151,8 +166,9 @@ class NodeAgent:
         return [(str(pod), str(name), float(cpu), int(memory)) for pod, name, cpu, memory in answer["usage"]]
 
     async def remove_pod(self, pod: str) -> None:
-        """Kill what still runs in a pod and take its namespaces away."""
-        await self._channel.ask("remove", pod=pod)
+        """Kill what still runs in a pod and take its namespaces away; an agent that died took all of it along."""
+        with suppress(AgentLost):
+            await self._channel.ask("remove", pod=pod)
 
     async def open_socket(
         self, kind: str, address: str = "", port: int = 0, *, outside: bool = False, pod: str = ""
@@ -162,7 +178,7 @@ class NodeAgent:
         One that stands `outside` hears what pods send to addresses that are neither pods nor services; one in a
         `pod` has that one's own network, loopback included.
         """
-        number = self._channel.next_number()
+        life, number = self._life, self._channel.next_number()
         try:
             place = {"kind": kind, "address": address, "port": port, "outside": outside, "pod": pod}
             await self._channel.ask("open", number=number, **place)
@@ -170,9 +186,9 @@ class NodeAgent:
             where = f" at {address}:{port}" if address else ""
             raise OSError(f"no socket could be opened{where}: {problem}") from problem
         except asyncio.CancelledError:
-            self._arrivals.abandon(number)
+            life.arrivals.abandon(number)
             raise
-        return self._arrivals.take(number)
+        return life.arrivals.take(number)
 
     async def connected(self, address: str, port: int, *, pod: str = "") -> socket.socket:
         """A connection to a pod, or to an address that only a pod itself can reach."""
@@ -191,73 +207,5 @@ class NodeAgent:
         raise AgentLost("the node agent ended, and every pod with it")
 
 
-class _Channel(asyncio.Protocol):
-    """JSON lines to the agent and back; answers find their question by its number."""
-
-    def __init__(self) -> None:
-        self._transport: asyncio.Transport | None = None
-        self._numbers = itertools.count(1)
-        self._questions: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._endings: dict[tuple[str, str], asyncio.Future[Ending]] = {}
-        self._heard = b""
-        self.heard_at = 0.0
-        """When the agent last said anything, by the clock of the loop."""
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.heard_at = asyncio.get_running_loop().time()
-        *lines, self._heard = (self._heard + data).split(b"\n")
-        for line in lines:
-            self._hear(msgspec.json.decode(line))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        for question in self._questions.values():
-            if not question.done():
-                question.set_exception(AgentLost("the node agent ended before it answered"))
-        for ending in self._endings.values():
-            ending.cancel()
-        if not self.lost.done():
-            self.lost.set_result(None)
-
-    def next_number(self) -> int:
-        """A number for a question that is about to be asked."""
-        return next(self._numbers)
-
-    def tell(self, do: str, *, number: int | None = None, **details: object) -> int:
-        """Ask for something whose answer nobody awaits; the number of the question."""
-        number = number or next(self._numbers)
-        if self._transport is not None:
-            self._transport.write(msgspec.json.encode({"id": number, "do": do, **details}) + b"\n")
-        return number
-
-    async def ask(self, do: str, *, number: int | None = None, **details: object) -> dict[str, Any]:
-        if self.lost.done():
-            raise AgentLost("the node agent is gone")
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._questions[self.tell(do, number=number, **details)] = answer
-        return await answer
-
-    def expect_end(self, pod: str, run: str) -> asyncio.Future[Ending]:
-        ending: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
-        self._endings[pod, run] = ending
-        return ending
-
-    def forget_end(self, pod: str, run: str) -> None:
-        self._endings.pop((pod, run), None)
-
-    def _hear(self, message: dict[str, Any]) -> None:
-        if "answers" in message:
-            question = self._questions.pop(message["answers"], None)
-            if question is None or question.done():
-                return
-            if "error" in message:
-                question.set_exception(StartFailed(message["error"]))
-            else:
-                question.set_result(message)
-        elif (ending := self._endings.pop((message["pod"], message["ended"]), None)) and not ending.done():
-            told = Ending(message["code"], message["signal"], message.get("outgrown", False))
-            ending.set_result(told)
+def _nobody() -> None:
+    """Nobody wants to know."""
