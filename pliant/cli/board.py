@@ -82,6 +82,8 @@ class Board:
         self._keys: dict[str, JobKey] = {}
         self._pods: dict[JobKey, dict[str, Pod]] = {}
         self._losses: dict[str, Loss] = {}
+        self._mended: set[str] = set()
+        """Pods that failed and were followed by others; a job forgets them when it shrinks."""
         self._nodes: Sequence[Node] = ()
         self._progress: dict[tuple[JobKey, str], Progress] = {}
         self._gone: set[JobKey] = set()
@@ -107,6 +109,9 @@ class Board:
         self._jobs[job.key] = job
         self._keys[job.owner.uid] = job.key
         self._pods.setdefault(job.key, {})
+        self._mended |= {
+            uid for uid, loss in self._losses.items() if loss.job == job.key and _was_mended(job, loss.pod)
+        }
 
     def drop_job(self, uid: str) -> JobKey | None:
         """Note that a job was deleted; which one it was, if it is one of this run and had not ended."""
@@ -211,7 +216,7 @@ class Board:
     def unmended(self, job: Job) -> list[Loss]:
         """Members that ended badly and were not restarted, the earliest first."""
         losses = (loss for loss in self._losses.values() if loss.job == job.key)
-        return [loss for loss in losses if not _was_mended(job, loss.pod)]
+        return [loss for loss in losses if loss.pod.uid not in self._mended and not _was_mended(job, loss.pod)]
 
     def _stuck(self, job: Job, place: Place, why: str) -> Stuck:
         is_hopeless = why.startswith(NEVER_STARTS)

@@ -137,6 +137,16 @@ def test_a_failure_that_a_restart_mended_is_not_the_cause() -> None:
     assert cause.title == "worker-0"
 
 
+def test_a_restart_stays_a_restart_when_the_job_has_shrunk_below_it() -> None:
+    job = make_job(state=in_phase(Phase.RUNNING))
+    board = board_with(job, pod(1, code=137))
+    board.put_job(replace(job, state=in_phase(Phase.RUNNING, groups={"worker": GroupState(index_floors={1: 1})})))
+    small = replace(job, state=in_phase(Phase.SUCCEED, groups={"worker": GroupState()}))
+    board.put_job(small)
+    assert board.unmended(small) == []
+    assert "although" not in verdict(board, silent_logs(), TOOK, PLAIN).text
+
+
 def test_a_pod_that_is_gone_is_remembered_as_the_cause() -> None:
     job = make_job(state=in_phase(Phase.FAILED))
     board = board_with(job, pod(1, code=137))
