@@ -10,14 +10,32 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from pliant.embedded.node.link import Command, Ending, Launch, Mount, NodeAgent
+from tests.node import running
 
+Network = Literal["private", "host"]
 NOBODY = (65534, 65534)
-ONLY_PRIVATE = pytest.mark.parametrize("agent", ["private"], indirect=True)
+ONLY_PRIVATE = pytest.mark.network("private")
 """For what pods have only in namespaces of their own."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Try with namespaces and without whatever asks for a network, but for what only one of them offers."""
+    if "network" in metafunc.fixturenames:
+        only = metafunc.definition.get_closest_marker("network")
+        metafunc.parametrize("network", only.args if only else ("private", "host"), indirect=True)
+
+
+@pytest.fixture
+def network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Network:
+    """Whose network pods get."""
+    monkeypatch.setattr(running, "NETWORK", request.param)
+    found: Network = request.param
+    return found
 
 
 @pytest.fixture
@@ -30,10 +48,10 @@ def data() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(params=["private", "host"])
-async def agent(data: Path, request: pytest.FixtureRequest) -> AsyncIterator[Node]:
-    """An agent with one pod, `pod`, with namespaces and without."""
-    async with NodeAgent.started(replace(ordinary(data), network=request.param)) as started:
+@pytest.fixture
+async def agent(data: Path, network: Network) -> AsyncIterator[Node]:
+    """An agent with one pod, `pod`."""
+    async with NodeAgent.started(replace(ordinary(data), network=network)) as started:
         node = Node(started, data)
         await node.agent.make_pod("pod", "worker-0")
         yield node

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
+from pliant.embedded.modes import Wish
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import EventType
 from pliant.kube.resources import EVENTS, PODS
+
+NETWORK: Wish = "private"
+"""Whose network the pods of clusters get at the moment."""
 
 Pod = dict[str, Any]
 Wanted = Callable[[Pod], bool]
@@ -119,9 +123,10 @@ class Running:
 
 @asynccontextmanager
 async def running(data: Path, workspace: Path | None = None, **options: Any) -> AsyncIterator[Running]:
-    """A cluster that is up."""
+    """A cluster that is up, in the network that is being tried."""
     workspace = workspace or data
-    config = ClusterConfig(data=data / "cluster", workspace=workspace, **{"durable": False, **options})
+    usual = {"durable": False, "network": NETWORK}
+    config = ClusterConfig(data=data / "cluster", workspace=workspace, **{**usual, **options})
     async with EmbeddedCluster.started(config) as cluster:
         yield Running(cluster)
 

@@ -19,6 +19,8 @@ from tests.node.conftest import ordinary
 from tests.node.running import Running, eventually, is_running, running, state
 from tests.scenarios.host import descendants
 
+pytestmark = pytest.mark.usefixtures("network")
+
 STAY = "trap 'exit 0' TERM; while :; do date +%s%N > {}; sleep 0.05; done"
 
 

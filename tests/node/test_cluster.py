@@ -11,7 +11,10 @@ import pytest
 
 from pliant.embedded.node.link import AgentLost
 from pliant.kube.resources import NODES, PODS, SERVICES
+from tests.node.conftest import ONLY_PRIVATE
 from tests.node.running import Running, is_running, running, state
+
+pytestmark = pytest.mark.usefixtures("network")
 
 
 async def test_nodes_are_ready_and_have_what_was_asked_for(tmp_path: Path) -> None:
@@ -22,6 +25,7 @@ async def test_nodes_are_ready_and_have_what_was_asked_for(tmp_path: Path) -> No
         assert (has["cpu"], has["memory"], has["nvidia.com/gpu"]) == ("8", "16Gi", "4")
 
 
+@ONLY_PRIVATE
 async def test_services_are_found_by_name_on_the_same_port(tmp_path: Path) -> None:
     serve = (
         "import socket; s = socket.create_server(('', 2222)); print('up'); "

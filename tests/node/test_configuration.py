@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pliant.kube.resources import CONFIG_MAPS, PODS, SECRETS
+from tests.node.conftest import ONLY_PRIVATE
 from tests.node.running import Running, running, state
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Running]:
+async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     async with running(tmp_path, workspace) as up:
@@ -56,11 +57,19 @@ async def test_volumes_show_configuration(cluster: Running) -> None:
         {"name": "all", "mountPath": "/one.conf", "subPath": "a.conf"},
     ]
     script = "cat /etc/all/* /some/deep/b /token/key /etc/podinfo/labels /one.conf; stat -c ' %a' /token/key"
-    script += "; ! touch /some/x"
     container = {"name": "main", "command": ["sh", "-ec", script], "volumeMounts": mounts}
     await cluster.pod("a", [container], volumes=volumes, labels={"team": "x"})
     assert (await cluster.finished("a"))["status"]["phase"] == "Succeeded"
     assert (await cluster.output("a")).startswith('one\ntwo\ntwo\ns3cretteam="x"one\n 400\n')
+
+
+@ONLY_PRIVATE
+async def test_configuration_cannot_be_written_to(cluster: Running) -> None:
+    await _config_map(cluster, "settings", {"a.conf": "one\n"})
+    mounts = [{"name": "all", "mountPath": "/all"}]
+    container = {"name": "main", "command": ["sh", "-ec", "! touch /all/x"], "volumeMounts": mounts}
+    await cluster.pod("a", [container], volumes=[{"name": "all", "configMap": {"name": "settings"}}])
+    assert (await cluster.finished("a"))["status"]["phase"] == "Succeeded"
 
 
 async def test_a_pod_waits_for_a_volume_that_is_missing(cluster: Running) -> None:

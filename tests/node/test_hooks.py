@@ -14,7 +14,7 @@ from tests.node.running import Running, is_running, running, state
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Running]:
+async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
     async with running(tmp_path) as up:
         yield up
 

@@ -26,7 +26,7 @@ STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z ")
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Running]:
+async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
     async with running(tmp_path) as up:
         yield up
 

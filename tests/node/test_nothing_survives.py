@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from pliant.embedded.node.link import Ending, NodeAgent
-from tests.node.conftest import Node, ordinary
+from tests.node.conftest import Network, Node, ordinary
 
 _PR_SET_CHILD_SUBREAPER = 36
 _ROOT = Path(__file__).parents[2]
@@ -77,9 +76,8 @@ def test_nothing_survives_a_parent_without_namespaces(data: Path, number: signal
 
 
 @pytest.mark.usefixtures("adopted")
-@pytest.mark.parametrize("network", ["private", "host"])
 @pytest.mark.parametrize("step", range(8))
-def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int, network: str) -> None:
+def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int, network: Network) -> None:
     before, others = _traces(), set(_descendants(os.getpid()))
     with started(data, network) as parent:
         _wait_for_descendants(parent.pid, step)
@@ -90,10 +88,7 @@ def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int, 
     assert _traces() == before
 
 
-@pytest.mark.parametrize("network", ["private", "host"])
-async def test_an_agent_that_is_killed_takes_its_pods_along(
-    data: Path, network: Literal["private", "host"]
-) -> None:
+async def test_an_agent_that_is_killed_takes_its_pods_along(data: Path, network: Network) -> None:
     async with NodeAgent.started(replace(ordinary(data), network=network)) as agent:
         await _start_stubborn(Node(agent, data))
         family = _descendants(agent.process)

@@ -13,6 +13,8 @@ from pliant.errors import NotFound
 from pliant.kube.resources import PODS
 from tests.node.running import Running, running
 
+pytestmark = pytest.mark.usefixtures("network")
+
 TRUE: dict[str, Any] = {"exec": {"command": ["true"]}}
 FALSE: dict[str, Any] = {"exec": {"command": ["false"]}}
 

@@ -10,29 +10,28 @@ from typing import Any
 import pytest
 
 from pliant.kube.resources import SERVICES
+from tests.node.conftest import ONLY_PRIVATE
 from tests.node.running import Pod, Running, is_running, running, state
 
 QUICK: dict[str, Any] = {"periodSeconds": 1, "failureThreshold": 1}
 SERVER = """
-import http.server
+import http.server, os
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/good" and self.headers["X-Who"] == "me" else 503)
         self.end_headers()
     def log_message(self, *_): pass
-http.server.HTTPServer(("0.0.0.0", 8080), Handler).serve_forever()
+http.server.HTTPServer((os.environ.get("POD_IP", "0.0.0.0"), 8080), Handler).serve_forever()
 """
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Running]:
+async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
     async with running(tmp_path) as up:
         yield up
 
 
 async def test_a_pod_is_ready_when_its_probe_says_so_and_no_longer(cluster: Running, tmp_path: Path) -> None:
-    service = {"metadata": {"name": "svc"}, "spec": {"clusterIP": "None", "selector": {"app": "a"}}}
-    await cluster.client.create(SERVICES, "default", {"apiVersion": "v1", "kind": "Service", **service})
     probe = {"exec": {"command": ["test", "-e", str(tmp_path / "ready")]}, **QUICK}
     await _pod(cluster, "a", ["sleep", "60"], readinessProbe=probe)
     pod = await cluster.until("a", is_running)
@@ -41,10 +40,20 @@ async def test_a_pod_is_ready_when_its_probe_says_so_and_no_longer(cluster: Runn
     assert condition["message"] == "containers with unready status: [main]"
     (tmp_path / "ready").touch()
     await cluster.until("a", _is_ready)
-    await cluster.ran("b", "until getent hosts svc; do sleep 0.1; done")
     (tmp_path / "ready").unlink()
     pod = await cluster.until("a", lambda pod: not _is_ready(pod))
     assert (pod["status"]["phase"], _restarts(pod)) == ("Running", 0)
+
+
+@ONLY_PRIVATE
+async def test_a_service_stands_for_a_pod_while_its_probe_says_so(cluster: Running, tmp_path: Path) -> None:
+    service = {"metadata": {"name": "svc"}, "spec": {"clusterIP": "None", "selector": {"app": "a"}}}
+    await cluster.client.create(SERVICES, "default", {"apiVersion": "v1", "kind": "Service", **service})
+    probe = {"exec": {"command": ["test", "-e", str(tmp_path / "ready")]}, **QUICK}
+    await _pod(cluster, "a", ["sleep", "60"], readinessProbe=probe)
+    (tmp_path / "ready").touch()
+    await cluster.ran("b", "until getent hosts svc; do sleep 0.1; done")
+    (tmp_path / "ready").unlink()
     await cluster.ran("c", "while getent hosts svc; do sleep 0.1; done")
 
 
@@ -123,13 +132,16 @@ async def test_an_http_probe_asks_for_a_page(cluster: Running) -> None:
 
 
 async def test_a_tcp_probe_connects(cluster: Running) -> None:
-    serve = "import socket\ns = socket.create_server(('0.0.0.0', 7))\nwhile True: s.accept()[0].close()"
-    probe = {"tcpSocket": {"port": 7}, **QUICK}
+    serve = (
+        "import os, socket\ns = socket.create_server((os.environ.get('POD_IP', '0.0.0.0'), 7007))\n"
+        "while True: s.accept()[0].close()"
+    )
+    probe = {"tcpSocket": {"port": 7007}, **QUICK}
     await _pod(cluster, "a", ["python3", "-c", serve], readinessProbe=probe)
     pod = await cluster.until("a", _is_ready)
     await _pod(cluster, "b", ["sleep", "60"], readinessProbe=probe)
     ip = (await cluster.until("b", is_running))["status"]["podIP"]
-    await _until_told(cluster, "b", f"Readiness probe failed: dial tcp {ip}:7: connect: connection refused")
+    await _until_told(cluster, "b", f"Readiness probe failed: dial tcp {ip}:7007: connect: connection refused")
     assert _restarts(pod) == 0
 
 

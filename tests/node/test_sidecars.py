@@ -22,7 +22,7 @@ VOLUMES = [{"name": "share", "emptyDir": {}}]
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Running]:
+async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
     async with running(tmp_path) as up:
         yield up
 

@@ -12,6 +12,8 @@ from pliant.embedded.amounts import amount
 from pliant.errors import NotFound
 from tests.node.running import Running, running
 
+pytestmark = pytest.mark.usefixtures("network")
+
 GROUP = "/apis/metrics.k8s.io/v1beta1"
 HOLD = "held = bytearray(100 << 20)\nprint('up', flush=True)\nwhile True: pass"
 

@@ -11,6 +11,7 @@ import pytest
 
 from pliant.errors import Invalid, NotFound
 from pliant.kube.resources import CLAIMS, PODS
+from tests.node.conftest import ONLY_PRIVATE
 from tests.node.running import Running, eventually, is_running, running
 
 MOUNTS: dict[str, Any] = {"volumeMounts": [{"name": "kept", "mountPath": "/kept"}]}
@@ -18,7 +19,7 @@ VOLUMES = [{"name": "kept", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[Running]:
+async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
     async with running(tmp_path) as up:
         yield up
 
@@ -79,6 +80,7 @@ async def test_a_claim_stays_as_long_as_a_pod_uses_it(cluster: Running, tmp_path
         await cluster.client.get(CLAIMS, "default", "data")
 
 
+@ONLY_PRIVATE
 async def test_a_claim_may_be_read_only_for_a_pod(cluster: Running) -> None:
     await _claim(cluster)
     volumes = [{"name": "kept", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}}]

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pliant.kube.resources import CLAIMS
 from tests.node.running import Pod, running
+
+pytestmark = pytest.mark.usefixtures("network")
 
 CLAIM: dict[str, Any] = {
     "apiVersion": "v1",

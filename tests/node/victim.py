@@ -6,15 +6,14 @@ import asyncio
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from pliant.embedded.node.link import NodeAgent
-from tests.node.conftest import Node, ordinary
+from tests.node.conftest import Network, Node, ordinary
 
 _STUBBORN = "trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & sleep 600' &); sleep 600"
 
 
-async def main(data: Path, network: Literal["private", "host"]) -> None:
+async def main(data: Path, network: Network) -> None:
     """Start everything, say so, and stay."""
     async with NodeAgent.started(replace(ordinary(data), network=network)) as agent:
         node = Node(agent, data)
