@@ -19,6 +19,11 @@ from tests.cli.test_up_down import kubeconfig_from, kubectl
 from tests.scenarios.host import descendants, every_process, expect_gone, networks
 
 MEETING = Path(__file__).with_name("meeting.py")
+HARMLESS = (
+    *(signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT),
+    *(signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU),
+)
+"""Signals that end nobody who does not listen to them."""
 RING = """\
 ---
 apiVersion: v1
@@ -56,18 +61,29 @@ def test_members_meet_on_one_port_by_every_name_and_learn_at_once_which_names_le
         assert said == ["found in time", "host found", "missing: True True (3, 0)", "AAAA: (0, 0) A: (0, 1)"]
 
 
-def test_every_exit_code_there_is_reaches_the_job(user: OrdinaryUser) -> None:
-    text = job("exit $TRAININGJOB_REPLICA_INDEX", replicas=256)
-    text = text.replace("replicas: 256", "replicas: 256\n      failPolicy: All").replace(
+def without_verdict(script: str, name: str, replicas: int) -> str:
+    """A job that waits for all of its members, whatever becomes of each, and keeps their pods."""
+    text = job(script, name=name, replicas=replicas)
+    return text.replace("      template:", "      failPolicy: All\n      template:").replace(
         "spec:\n", "spec:\n  cleanPodPolicy: None\n", 1
     )
+
+
+def test_every_exit_code_and_every_signal_there_is_reaches_the_job(user: OrdinaryUser) -> None:
     kubeconfig = kubeconfig_from(user.run("up").out)
-    submitted = user.run("submit", "--wait", user.write("job.yaml", text))
+    codes = without_verdict("exit $TRAININGJOB_REPLICA_INDEX", "codes", 256)
+    deadly = [number for number in signal.valid_signals() if number not in HARMLESS]
+    kill = "set -- 0 " + " ".join(str(int(number)) for number in deadly)
+    kill += "; shift $TRAININGJOB_REPLICA_INDEX; kill -$1 $$$$"
+    signals = without_verdict(kill, "signals", len(deadly) + 1)
+    submitted = user.run("submit", "--wait", user.write("job.yaml", f"{codes}---\n{signals}"))
     assert submitted.code == 1
     assert "no end policy was met" in submitted.err + submitted.out
     pods = json.loads(kubectl(user, kubeconfig, "get", "pods", "-o", "json"))["items"]
     ends = {pod["metadata"]["name"]: terminated(pod)["exitCode"] for pod in pods}
-    assert ends == {f"demo-worker-{code}": code for code in range(256)}
+    assert ends == {f"codes-worker-{code}": code for code in range(256)} | {
+        f"signals-worker-{place}": 128 + number if number else 0 for place, number in enumerate([0, *deadly])
+    }
 
 
 def terminated(pod: dict[str, Any]) -> dict[str, Any]:
