@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = EPILOG
     parser.add_argument("--name", default="default", help="which cluster (default)")
-    parser.add_argument("--purge", action="store_true", help="delete its data too")
+    parser.add_argument("--purge", action="store_true", help="delete its data too, unless --data put it elsewhere")
 
 
 def execute(args: Namespace) -> int:
@@ -45,6 +46,12 @@ def execute(args: Namespace) -> int:
         with home.held():
             shutil.rmtree(home.folder)
         sys.stderr.write(f"deleted {home.folder}\n")
+        elsewhere = Path(running.kubeconfig).parent if running is not None and running.kubeconfig else home.data
+        if elsewhere != home.data:
+            # Named by --data, it may hold what is not ours.
+            sys.stderr.write(
+                f"its data is in {elsewhere}, a folder of yours, and stays; delete it when you like\n"
+            )
     return 0
 
 

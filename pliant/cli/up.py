@@ -66,7 +66,7 @@ def execute(args: Namespace) -> int:
     home = Home.of(args.name, os.environ)
     running = home.running()
     if running is not None:
-        return _say_already(home, running.pid, running.url, running.kubeconfig)
+        return _say_already(home, running, _changes(args))
     if args.foreground:
         return _serve(args, home, lambda told: _say_up(home, told))
     with home.held():
@@ -145,11 +145,24 @@ def _say_up(home: Home, told: dict[str, Any]) -> None:
     _say(f"cluster `{home.name}` is up at {told['url']}", told["kubeconfig"], home)
 
 
-def _say_already(home: Home, pid: int, url: str, kubeconfig: str) -> int:
-    if not url:
-        sys.stderr.write(f"cluster `{home.name}` is coming up already (process {pid})\n")
+def _changes(args: Namespace) -> bool:
+    """Whether anything but the name was asked for."""
+    usual = ArgumentParser()
+    configure(usual)
+    plain = vars(usual.parse_args(["--name", args.name]))
+    return any(value != plain[option] for option, value in vars(args).items() if option not in ("detach",))
+
+
+def _say_already(home: Home, running: Running, is_ignored: bool) -> int:
+    if not running.url:
+        sys.stderr.write(f"cluster `{home.name}` is coming up already (process {running.pid})\n")
         return 1
-    _say(f"cluster `{home.name}` is up already at {url} (process {pid})", kubeconfig, home)
+    what = f"cluster `{home.name}` is up already at {running.url} (process {running.pid})"
+    if is_ignored:
+        what += (
+            "\nwhat you ask for now counts when it is started anew: `pliant down` first, or choose another --name"
+        )
+    _say(what, running.kubeconfig, home)
     return 0
 
 

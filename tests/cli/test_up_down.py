@@ -75,6 +75,19 @@ def test_a_cluster_stays_up_is_found_again_and_keeps_its_objects(user: OrdinaryU
     assert "Succeed" in kubectl(user, kubeconfig_from(resumed.out), "get", "aitj", "quickstart")
 
 
+def test_data_may_be_kept_elsewhere_and_a_cluster_that_is_up_says_what_it_does_not_change(
+    user: OrdinaryUser,
+) -> None:
+    data = user.home / "elsewhere"
+    assert user.run("up", "--data", str(data)).code == 0
+    again = user.run("up", "--detach")
+    assert "started anew" not in again.err
+    assert "what you ask for now counts when it is started anew" in user.run("up", "--nodes", "3").err
+    purged = user.run("down", "--purge")
+    assert f"its data is in {data}, a folder of yours, and stays" in purged.err
+    assert (data / "cluster.db").exists()
+
+
 def test_without_an_operator_nobody_works_on_jobs_until_one_comes(user: OrdinaryUser) -> None:
     kubeconfig = kubeconfig_from(user.run("up", "--no-operator").out)
     kubectl(user, kubeconfig, "apply", "-f", str(QUICKSTART / "job.yaml"))
