@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from pliant.embedded.agentkeeper import AgentKeeper, Around
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.claims import Claims, ClaimView
 from pliant.embedded.evictions import Evictions
@@ -123,29 +124,31 @@ class EmbeddedCluster:
             inputs = Inputs()
             api.sessions = NodeSessions(agent, logs, inputs)
             api.usage = NodeUsage(agent)
-            url = await stack.enter_async_context(_doors(config, api, mode, identity))
+            front, url = await stack.enter_async_context(_doors(config, api, identity))
             transport = DirectTransport(api)
             names = Names()
             site = Site(data=config.data, url=url, names=names, egress=config.egress)
-            locality = await stack.enter_async_context(mode.serving(site))
+            keeper = await stack.enter_async_context(AgentKeeper.serving(mode, front, site))
             credentials = stack.enter_context(closing(Credentials(api.tokens, identity.authority)))
             client = KubeClient(transport)
             services = NodeServices(
                 client=client,
                 clock=clock,
                 agent=agent,
-                furnishing=_furnishing(config, locality, mode.api(url), credentials),
+                furnishing=_furnishing(config, Around(keeper), mode.api(url), credentials),
                 logs=logs,
                 inputs=inputs,
                 events=PodEvents(client, clock, "kubelet"),
                 gpus=gpus,
             )
-            await stack.enter_async_context(_control_plane(config, services, names))
+            await stack.enter_async_context(_control_plane(config, services, names, keeper))
             yield cls(transport, config.data / "kubeconfig", url, mode)
 
 
 @asynccontextmanager
-async def _control_plane(config: ClusterConfig, services: NodeServices, names: Names) -> AsyncIterator[None]:
+async def _control_plane(
+    config: ClusterConfig, services: NodeServices, names: Names, keeper: AgentKeeper
+) -> AsyncIterator[None]:
     """Nodes that are registered and pods that are placed, run and named."""
     client, clock = services.client, services.clock
     nodes = {
@@ -161,6 +164,7 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
     health = GpuHealth(client, clock, services.gpus)
     pods = Informer(client, PODS, PodView, on_change=_all(*(each.pod_changed for each in hearing)))
     beats = Heartbeats(services, kubelet, nodes, pods.store.all)
+    services.agent.on_lost, keeper.on_back = beats.agent_lost, beats.agent_is_back
     watching = (scheduler, marks, evictions, orphans, health, beats)
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
@@ -170,9 +174,8 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, names: N
         Informer(client, NODES, Node, on_change=_all(*(each.node_changed for each in watching))),
         *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     )
-    workers: tuple[Worker, ...] = (kubelet, claims, scheduler.gangs, *watching, pods, *others)
-    running = [services.agent.wait_lost(), *(each.run() for each in workers)]
-    async with _background(running):
+    workers: tuple[Worker, ...] = (kubelet, keeper, claims, scheduler.gangs, *watching, pods, *others)
+    async with _background(each.run() for each in workers):
         for informer in (pods, *others):
             await informer.wait_synced()
         services.furnishing.forget_all_but({pod.metadata.uid for pod in pods.store.all()})
@@ -211,17 +214,16 @@ async def _store(config: ClusterConfig) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def _doors(
-    config: ClusterConfig, api: ApiServer, mode: Mode, identity: ServerIdentity
-) -> AsyncIterator[str]:
-    """Listeners for this machine and for pods, with a key to them in the data folder; the address of the first."""
+    config: ClusterConfig, api: ApiServer, identity: ServerIdentity
+) -> AsyncIterator[tuple[HttpFront, str]]:
+    """A front that listens for this machine, and its address; the key to it is in the data folder."""
     token = secrets.token_urlsafe(32)
     async with HttpFront.serving(api, token=token, context=identity.context(), hosts=HOSTS) as front:
         listener = loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         await front.listen(listener)
-        await mode.open_doors(front)
         write_kubeconfig(config.data / "kubeconfig", url=url, authority=identity.authority, token=token)
-        yield url
+        yield front, url
 
 
 @asynccontextmanager

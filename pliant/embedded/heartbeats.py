@@ -51,6 +51,8 @@ class Heartbeats:
         """Nodes that are out, and how."""
         self._changed: asyncio.Queue[Node] = asyncio.Queue()
         self._woken = asyncio.Event()
+        self._has_agent = asyncio.Event()
+        self._has_agent.set()
 
     async def run(self) -> None:
         """Listen and obey until cancelled."""
@@ -62,6 +64,21 @@ class Heartbeats:
         """Take in what became of a node."""
         if new is not None and new.metadata.name in self._nodes:
             self._changed.put_nowait(new)
+
+    def agent_lost(self) -> None:
+        """Every process of every node has died with the agent; nobody hears of nodes until another is there."""
+        self._has_agent.clear()
+        for name in self._nodes:
+            self._kubelet.kill(name)
+
+    async def agent_is_back(self) -> None:
+        """Go on where the agent died, as nodes do that were switched off and on again."""
+        if self._services.agent.is_lost:
+            return  # again
+        self._has_agent.set()
+        for name in self._nodes.keys() - self._struck.keys():
+            await self._kubelet.wake(name, self._pods)
+        self._woken.set()
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -109,6 +126,7 @@ class Heartbeats:
         (self._kubelet.kill if how == KILLED else self._kubelet.pause)(name)
 
     async def _heal(self, name: str) -> None:
+        await self._has_agent.wait()
         await self._kubelet.wake(name, self._pods)
         del self._struck[name]
         log.warning("node healed", extra={"node": name})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -58,8 +58,8 @@ class Mode(Protocol):
     def serving(self, site: Site) -> AbstractAsyncContextManager[Locality]:
         """All that the network offers, as pods are told of it."""
 
-    async def open_doors(self, front: HttpFront) -> None:
-        """Let pods reach the API server."""
+    def doors(self, front: HttpFront) -> AbstractAsyncContextManager[None]:
+        """Ways for pods to the API server, open for as long as the context lasts."""
 
     def api(self, url: str) -> tuple[str, int]:
         """Where pods reach it; others do at the address."""
@@ -77,11 +77,13 @@ class PrivateMode:
         """Names, services and a way out on the bridge."""
         return private_network(self.agent, site.names, site.egress, site.data)
 
-    async def open_doors(self, front: HttpFront) -> None:
+    @asynccontextmanager
+    async def doors(self, front: HttpFront) -> AsyncIterator[None]:
         """Listen on the bridge, and at the address of the service `kubernetes`."""
         assert self.agent.listener is not None
-        await front.listen(self.agent.listener)
-        await front.listen(await self.agent.open_socket("stream", API_ADDRESS, API_PORT))
+        at_service = await self.agent.open_socket("stream", API_ADDRESS, API_PORT)
+        async with front.listening(self.agent.listener), front.listening(at_service):
+            yield
 
     def api(self, url: str) -> tuple[str, int]:
         """At that service."""
@@ -118,8 +120,9 @@ class HostMode:
         async with Balancer.serving(self.agent, site.names):
             yield HostNetwork(url=site.url, directory=directory, environment=os.environ)
 
-    async def open_doors(self, front: HttpFront) -> None:
+    def doors(self, front: HttpFront) -> AbstractAsyncContextManager[None]:
         """They are where everybody's are."""
+        return nullcontext()
 
     def api(self, url: str) -> tuple[str, int]:
         """Where everybody reaches it."""

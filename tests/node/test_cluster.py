@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node.link import AgentLost
 from pliant.kube.resources import NODES, PODS, SERVICES
 from tests.node.conftest import ONLY_PRIVATE
 from tests.node.running import Running, is_running, running, state
@@ -127,16 +126,6 @@ async def test_nothing_runs_when_a_cluster_has_ended(tmp_path: Path) -> None:
     with pytest.raises(ProcessLookupError):
         signal.pidfd_send_signal(handle, 0)
     os.close(handle)
-
-
-async def test_a_cluster_whose_agent_dies_says_so(tmp_path: Path) -> None:
-    async def lose_it() -> None:
-        async with asyncio.timeout(10), running(tmp_path):
-            os.kill(_agent_below(os.getpid()), signal.SIGKILL)
-            await asyncio.Event().wait()
-
-    with pytest.raises(AgentLost, match="the node agent ended, and every pod with it"):
-        await lose_it()
 
 
 async def _service(cluster: Running, name: str, selector: dict[str, str]) -> None:

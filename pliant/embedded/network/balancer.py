@@ -47,6 +47,7 @@ class Balancer:
         """A balancer that follows what becomes of services and pods."""
         balancer = cls(agent, names)
         names.on_change = balancer._changed.set
+        balancer._changed.set()  # what is known already is served, too
         following = asyncio.get_running_loop().create_task(balancer._follow())
         try:
             yield balancer
@@ -66,7 +67,7 @@ class Balancer:
             try:
                 await self._adjust()
             except AgentLost:
-                return  # the cluster ends, and says why
+                return  # another one begins where another agent does
 
     async def _adjust(self) -> None:
         """Listen where there is somebody to lead to, and nowhere else."""

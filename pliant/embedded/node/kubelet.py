@@ -18,6 +18,7 @@ from pliant.errors import Conflict, NotFound
 from pliant.kube.resources import PODS
 
 DEFAULT_GRACE = 30
+_RESTARTED = "the node that ran {} was restarted"
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Kubelet:
         self._lives: dict[str, _Life] = {}
         self._silent: set[str] = set()
         """Nodes that hear and tell nothing."""
+        self._woken: set[str] = set()
+        """Nodes that were out before."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -86,7 +89,10 @@ class Kubelet:
         for life in self._on(node):
             if life.is_killed and life.task is not None:
                 await asyncio.wait([life.task])
+        if self._services.agent.is_lost:
+            return  # meanwhile, and again: whoever finds another agent comes back here
         self._silent.discard(node)
+        self._woken.add(node)
         present = {pod.metadata.uid: pod for pod in pods() if pod.spec.node_name == node}
         for life in self._on(node):
             meta = life.run.scope.meta
@@ -118,7 +124,9 @@ class Kubelet:
 
     def _begin(self, pod: PodView) -> _Life:
         scope = PodScope(pod, self._services, self._nodes[pod.spec.node_name])
-        life = self._lives[pod.metadata.uid] = _Life(PodRun(scope), pod.spec.node_name, is_over=pod.is_finished)
+        # Whatever another cluster left was seen when this one began.
+        run = PodRun(scope, _RESTARTED) if pod.spec.node_name in self._woken else PodRun(scope)
+        life = self._lives[pod.metadata.uid] = _Life(run, pod.spec.node_name, is_over=pod.is_finished)
         if not life.is_over:
             life.task = self._own(self._live(life))
         return life
@@ -134,12 +142,10 @@ class Kubelet:
         except NotFound:
             log.info("pod vanished", extra={"pod": life.run.scope.meta.name})
         life.is_over = True
-        if life.node in self._silent:
-            return
-        if life.is_leaving:
-            await self._let_go(life.run.scope.meta)
         if life.is_forgotten:
             await self._clear_away(life.run.scope.meta.uid)
+        elif life.is_leaving and life.node not in self._silent:
+            await self._let_go(life.run.scope.meta)
 
     def _ask_to_leave(self, life: _Life, pod: PodMeta) -> None:
         grace = pod.deletion_grace_period_seconds

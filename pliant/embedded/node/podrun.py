@@ -28,8 +28,10 @@ Records = Sequence[ContainerRecord]
 class PodRun:
     """Brings a pod up, keeps it as its restart policy says, and takes it down."""
 
-    def __init__(self, scope: PodScope) -> None:
+    def __init__(self, scope: PodScope, fate: str = "the cluster that ran {} has ended") -> None:
         self.scope = scope
+        self._fate = fate
+        """What became of those who ran it before, if anybody did."""
         self._policy = "Always"
         self._grace = 30.0
 
@@ -54,9 +56,9 @@ class PodRun:
         records = (*inits, *mains)
         lost = [each for each in records if each.is_running]
         for each in lost:
-            each.note_end(self.scope.now(), _KILLED, _RESTARTED, "the cluster that ran it has ended")
+            each.note_end(self.scope.now(), _KILLED, _RESTARTED, self._fate.format("it"))
         if lost and self._policy == "Never":
-            self.scope.report.fail(_RESTARTED, "the cluster that ran this pod has ended")
+            self.scope.report.fail(_RESTARTED, self._fate.format("this pod"))
             return False
         if self.scope.stopping.is_set():
             return False

@@ -62,9 +62,31 @@ class HttpFront:
 
     async def listen(self, listener: socket) -> None:
         """Answer on one more bound socket; the front closes it at its end."""
+        await self._site(listener).start()
+
+    @asynccontextmanager
+    async def listening(self, listener: socket) -> AsyncIterator[None]:
+        """Answer on one more bound socket for a while; who came through it is let go of at the end."""
+        site, place = self._site(listener), listener.getsockname()
+        await site.start()
+        try:
+            yield
+        finally:
+            await site.stop()
+            self._hang_up(place)
+
+    def _site(self, listener: socket) -> web.SockSite:
         if self._runner is None:
             raise RuntimeError("the front is not started")
-        await web.SockSite(self._runner, listener, ssl_context=self._context).start()
+        return web.SockSite(self._runner, listener, ssl_context=self._context)
+
+    def _hang_up(self, place: object) -> None:
+        """Break off what came in at an address: nobody at the other end may be left to do it."""
+        server = self._runner.server if self._runner is not None else None
+        for connection in server.connections if server is not None else ():
+            transport = connection.transport
+            if transport is not None and transport.get_extra_info("sockname") == place:
+                transport.abort()
 
     async def _start(self, context: ssl.SSLContext) -> None:
         application = web.Application(client_max_size=LARGEST_BYTES)
