@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group
 from rich.live import Live
 from rich.segment import Segment
@@ -29,6 +30,8 @@ NOTE_COLOUR = 33
 LONGEST_BAR, SHORTEST_BAR = 20, 5
 """Characters of a bar; where there is room for fewer than a few there is none."""
 WIDEST = 1000
+BESIDE = 4
+"""Rows that are kept for logs and the rule: what is taller than the terminal cannot be painted over."""
 ALL_WELL = "every member runs"
 """What need not be said of a group that tells its steps."""
 PHASE_COLOURS = {
@@ -119,7 +122,8 @@ class LiveView:
         try:
             if held:
                 self._console.print(_Lines("\n".join(held) + "\n"))
-            self._live.update(region(self._groups, elapsed, self._console.width), refresh=True)
+            width, height = self._console.size
+            self._live.update(region(self._groups, elapsed, width, height), refresh=True)
         except OSError:  # nobody looks any more
             self._on_hangup()
         self._painted_at = self._loop.time()
@@ -136,13 +140,16 @@ class _Lines:
         yield Segment(self._text)
 
 
-def region(groups: Sequence[GroupLine], elapsed: timedelta, width: int) -> Group:
-    """The lines that stay: a rule with the time that has passed, then one line per group."""
+def region(groups: Sequence[GroupLine], elapsed: timedelta, width: int, height: int = 1000) -> Group:
+    """The lines that stay: a rule with the time that has passed, and a line per group as far as there is room."""
     clock = f" {duration_text(elapsed)} "
     rule = Text(f"──{clock}{'─' * max(width - len(clock) - 2, 0)}", style="dim")
     name_width = max((len(_name(line)) for line in groups), default=0)
     lines = [group_text(line, name_width, width) for line in groups]
     lines = lines or [Text("starting the cluster…", style="dim")]
+    most = max(height - BESIDE, 1)
+    if len(lines) > most:
+        lines[most:] = [Text(f"… and {len(lines) - most} more", style="dim")]
     for line in (rule, *lines):
         line.no_wrap = True
         line.truncate(width, overflow="ellipsis")
@@ -161,7 +168,8 @@ def group_text(line: GroupLine, name_width: int, width: int = 0) -> Text:
         (f"  {restarts}" if restarts else "", "yellow"),
     )
     if line.progress:
-        text.append_text(_progress_text(line.progress, width - text.cell_len if width else WIDEST))
+        room = width - text.cell_len - cell_len(message) if width else WIDEST
+        text.append_text(_progress_text(line.progress, room))
     return text.append(f"  {message}" if message else "", style="dim")
 
 

@@ -91,10 +91,12 @@ def _worse(code: int, other: int) -> int:
 
 def _success(job: Job, board: Board, took: timedelta, style: Style) -> str:
     present = sized(job, job.state) if job.state else job
-    members = ", ".join(counted(group.size, group.name) for group in present.groups)
+    sizes = [counted(group.size, group.name) for group in present.groups]
+    everybody = sum(group.size for group in present.groups)
+    members = ", ".join(sizes) if len(sizes) <= MOST_QUOTED else f"{everybody} members of {len(sizes)} groups"
     said = style.bold(f"{job.key.name} succeeded")
     reports = [str(progress) for group in job.groups if (progress := board.progress(job, group))]
-    reached = f"; {'; '.join(reports)}" if reports else ""
+    reached = f"; {'; '.join(list(dict.fromkeys(reports))[:MOST_QUOTED])}" if reports else ""
     # A job that may lose members must not lose them in silence.
     losses = [f"{loss.title} {manner_of(loss.pod.exit)}" for loss in board.unmended(job)]
     lost = "" if losses else _lost(job)

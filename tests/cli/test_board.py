@@ -166,6 +166,13 @@ def test_success_is_one_line() -> None:
     assert said.text == "✔ demo succeeded in 3.0s (2 workers, 1 restart)"
 
 
+def test_the_success_of_many_groups_stays_one_line() -> None:
+    groups = [make_group(f"g{number}", size=2) for number in range(12)]
+    board = board_with(make_job(*groups, state=in_phase(Phase.SUCCEED)))
+    said = verdict(board, silent_logs(), TOOK, PLAIN)
+    assert said.text == "✔ demo succeeded in 3.0s (24 members of 12 groups)"
+
+
 def test_a_success_tells_whom_it_lost_and_not_whom_a_restart_brought_back() -> None:
     memory = GroupState(attempt=1, index_floors={1: 1}, restarts={Cause.APP: 1})
     job = make_job(make_group(size=3), state=in_phase(Phase.SUCCEED, groups={"worker": memory}))

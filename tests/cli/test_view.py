@@ -98,6 +98,15 @@ def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
     assert group == "demo/worker  Runnin…"
 
 
+def test_a_low_terminal_shows_as_many_groups_as_it_can() -> None:
+    console = Console(file=io.StringIO(), width=60, force_terminal=False)
+    with console.capture() as capture:
+        console.print(region([line()] * 12, timedelta(seconds=75), 60, 10))
+    shown = capture.get().splitlines()
+    assert len(shown) == 8
+    assert shown[-1] == "… and 6 more"
+
+
 def test_failures_and_restarts_stand_out() -> None:
     text = group_text(line("Failed", restarts=2), 11)
     styles = {str(span.style) for span in text.spans}
