@@ -19,6 +19,7 @@ from typing import Any
 
 CHIEF = os.environ["WORKER_INSTANCES"].split(",")[0]
 PORT = int(os.environ["WORKER_PORTS"].split(",")[0])
+OWN = os.environ.get("POD_IP", "")  # where to listen: everywhere, unless pods share a machine's network
 RANK = int(os.environ["TRAININGJOB_REPLICA_INDEX"])
 STEPS = int(os.environ.get("STEPS", "200"))
 PAUSE = float(os.environ.get("PAUSE", "0.02"))  # what a larger model would take for a shard, beside our sums
@@ -77,7 +78,7 @@ class Team:
     """The other workers as rank 0 sees them."""
 
     def __init__(self) -> None:
-        self.server = socket.create_server(("", PORT))
+        self.server = socket.create_server((OWN, PORT))
         self.selector = selectors.DefaultSelector()
         self.selector.register(self.server, selectors.EVENT_READ)
         self.peers: list[Peer] = []

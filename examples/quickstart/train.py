@@ -15,6 +15,7 @@ from typing import Any
 
 HOSTS = os.environ["WORKER_INSTANCES"].split(",")
 PORT = int(os.environ["WORKER_PORTS"].split(",")[0])
+OWN = os.environ.get("POD_IP", "")  # where to listen: everywhere, unless pods share a machine's network
 RANK = int(os.environ["TRAININGJOB_REPLICA_INDEX"])
 ATTEMPT = int(os.environ["TRAININGJOB_REPLICA_RESTARTCOUNT"])
 STEPS = int(os.environ.get("STEPS", "200"))
@@ -69,7 +70,7 @@ class Team:
     """The other workers as rank 0 sees them; one that is lost is waited for."""
 
     def __init__(self) -> None:
-        self.server = socket.create_server(("", PORT))
+        self.server = socket.create_server((OWN, PORT))
         self.peers: dict[int, Peer] = {}
 
     def ask(self, rank: int, step: int, weights: list[float]) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -41,10 +42,10 @@ class OrdinaryUser:
     more: dict[str, str] = field(default_factory=dict)
     """Variables beside those that everybody has."""
 
-    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
-        """Start `pliant` with these arguments."""
+    def start(self, *words: str, before: Sequence[str] = (), **options: Any) -> subprocess.Popen[str]:
+        """Start `pliant` with these arguments, perhaps by another program that becomes it."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        command = [interpreter(), "-m", "pliant", *words]
+        command = [*before, interpreter(), "-m", "pliant", *words]
         return subprocess.Popen(command, cwd=self.home, env=self.environment, text=True, **_identity(), **options)
 
     def shell(self, script: str) -> subprocess.Popen[str]:

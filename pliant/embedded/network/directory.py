@@ -10,7 +10,7 @@ from pliant.embedded.network.allotment import Allotment
 from pliant.embedded.views import ServiceView, host_name
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAME: Final = re.compile(rf"(?<![\w.@-])(?<![^/]/)(?<!^/){_LABEL}(?:\.{_LABEL})+(?![\w-])")
+_NAME: Final = re.compile(rf"(?<![\w.-])(?<![^/]/)(?<!^/){_LABEL}(?:\.{_LABEL})+(?![\w-])")
 """What may be a name: not the end of a path, nor a part of a longer word."""
 _WHOLE: Final = (".svc.cluster.local", ".svc")
 _HEADLESS = "None"

@@ -1,0 +1,118 @@
+"""Where user namespaces are forbidden, as they really are in these tests, pods share this machine's network."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
+
+QUICKSTART = ROOT / "examples" / "quickstart"
+_FORBID = (
+    "echo 0 > /proc/sys/user/max_user_namespaces && "
+    'exec setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all -- "$@"'
+)
+_RESTRICTED = ("unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", _FORBID, "sh")
+_STUBBORN = "trap '' TERM; (setsid sh -c 'setsid sleep 600 & sleep 600' &); sleep 1; echo up; sleep 600"
+NOTICE = (
+    "pods share this machine's network and files (docs/embedded.md, Without namespaces): this machine refuses "
+    "user namespaces (No space left on device): their number is limited to none. Allow them with: sudo sysctl -w "
+    "user.max_user_namespaces=15000"
+)
+
+
+class Restricted(OrdinaryUser):
+    """Somebody for whom the kernel makes no user namespaces, nor for any process below."""
+
+    def start(self, *words: str, before: Sequence[str] = _RESTRICTED, **options: Any) -> subprocess.Popen[str]:
+        """Start `pliant` inside a user namespace that may have none in it."""
+        return super().start(*words, before=before, **options)
+
+
+@pytest.fixture
+def restricted(user: OrdinaryUser) -> Restricted:
+    return Restricted(user.home, user.mark, user.more)
+
+
+def test_the_quickstart_runs_and_says_once_what_is_different(restricted: Restricted) -> None:
+    ended = restricted.run("run", str(QUICKSTART / "job.yaml"))
+    assert ended.code == 0, ended.err
+    assert ended.err.splitlines()[0] == NOTICE
+    assert ended.err.count("machine's network") == 1
+    assert "joined 127." in ended.out
+    assert "quickstart succeeded" in ended.err
+    assert restricted.processes() == []
+    assert restricted.leftovers() == []
+
+
+def test_a_worker_that_dies_comes_back(restricted: Restricted) -> None:
+    ended = restricted.run("run", str(QUICKSTART / "restart.yaml"))
+    assert ended.code == 0, ended.err
+    assert "1 restart" in ended.err
+    assert ended.out.count("joined 127.") == 2
+
+
+def test_the_elastic_quickstart_ends_well(restricted: Restricted) -> None:
+    ended = restricted.run("run", str(QUICKSTART / "elastic.yaml"))
+    assert ended.code == 0, ended.err
+    assert "trained to loss 0.140365918357" in ended.out
+
+
+def test_it_may_be_chosen_and_is_then_no_news(user: OrdinaryUser) -> None:
+    ended = user.run("run", "--network", "host", str(QUICKSTART / "job.yaml"))
+    assert (ended.code, "machine's network" in ended.err) == (0, False)
+    assert "joined 127." in ended.out
+
+
+def test_whoever_insists_on_private_networks_is_told_what_forbids_them(restricted: Restricted) -> None:
+    ended = restricted.run("run", "--network", "private", str(QUICKSTART / "job.yaml"))
+    assert ended.code == 1
+    assert ended.err.startswith("error: this machine refuses user namespaces")
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in ended.err
+
+
+def test_keeping_pods_in_is_refused(restricted: Restricted) -> None:
+    ended = restricted.run("run", "--no-egress", str(QUICKSTART / "job.yaml"))
+    assert ended.code == 1
+    assert "--no-egress cannot be kept where pods share this machine's network: leave it out" in ended.err
+
+
+def test_the_doctor_and_the_status_tell(restricted: Restricted) -> None:
+    told = " ".join(restricted.run("doctor").out.split())
+    assert "pods of `pliant run` share this machine's network and files (--network host)" in told
+    assert "allow them: sudo sysctl -w user.max_user_namespaces=15000" in told
+    up = restricted.run("up")
+    try:
+        assert up.err.splitlines()[0] == NOTICE
+        assert " network host: pods share this machine's " in " ".join(restricted.run("status").out.split())
+        (status,) = json.loads(restricted.run("status", "-o", "json").out)
+        assert status["network"] == "host"
+    finally:
+        assert restricted.run("down").code == 0
+    assert restricted.processes() == []
+
+
+def test_nothing_is_left_of_a_run_that_is_killed(restricted: Restricted) -> None:
+    # The mark is for the test to find them; what Pliant itself goes by is another one.
+    mark = f"{{name: PLIANT_TEST_MARK, value: {restricted.mark}}}"
+    job = Path(QUICKSTART / "job.yaml").read_text()
+    job = job.replace(
+        "[python3, /app/train.py]", f"[sh, -c, {json.dumps(_STUBBORN)}]\n              env: [{mark}]"
+    )
+    with restricted.start("run", restricted.write("job.yaml", job)) as process:
+        try:
+            assert process.stdout is not None
+            assert "up" in process.stdout.readline()
+            assert len(restricted.processes()) >= 9
+        finally:
+            process.kill()
+            finished(process)
+    for _ in range(500):
+        if not restricted.processes():
+            return
+    pytest.fail(f"still there: {restricted.processes()}")

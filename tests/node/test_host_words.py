@@ -1,0 +1,160 @@
+"""Without namespaces names are told as addresses and mounts as folders, wherever words of a pod name them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pliant.embedded.names import Names
+from pliant.embedded.network.allotment import Allotment
+from pliant.embedded.network.directory import Directory
+from pliant.embedded.node.wording import Wording, is_named, variable_of
+from pliant.embedded.views import PodMeta, PodSpecView, PodStatusView, PodView, ServiceSpecView, ServiceView
+from pliant.kube.objects import Condition, ObjectMeta
+
+FIRST, SECOND = "127.64.0.2", "127.64.0.3"
+
+
+@pytest.fixture
+def names() -> Names:
+    """Two members, `job-0` and `job-1`, that are yet to come, and a few other services."""
+    names = Names()
+    for name in ("job-0", "job-1"):
+        names.service_changed(None, _service(name, cluster_ip="None", selector={"index": name}))
+    names.service_changed(None, _service("ring", cluster_ip="None", selector={"app": "ring"}))
+    names.service_changed(None, _service("web", cluster_ip="10.96.0.10", selector={"app": "web"}))
+    names.service_changed(None, _service("far", external_name="example.org"))
+    return names
+
+
+@pytest.fixture
+def directory(names: Names) -> Directory:
+    directory = Directory(names, Allotment("127.64.0.1"))
+    assert directory.spoken("job-0.default job-1.default") == f"{FIRST} {SECOND}"
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("job-0.default", FIRST),
+        ("job-0.default:2222,job-1.default:2222", f"{FIRST}:2222,{SECOND}:2222"),
+        ("tcp://job-1.default.svc.cluster.local:23456/x", f"tcp://{SECOND}:23456/x"),
+        ("job-0.default.svc", FIRST),
+        ("--master=job-0.default --port 1", f"--master={FIRST} --port 1"),
+        ("job-1.ring.default.svc.cluster.local", SECOND),
+        ("me@job-1.default", f"me@{SECOND}"),
+        ("web.default:80", "127.65.0.10:80"),
+        ("http://far.default/", "http://example.org/"),
+    ],
+)
+def test_names_are_told_as_addresses(directory: Directory, said: str, heard: str) -> None:
+    assert directory.spoken(said) == heard
+
+
+def test_names_are_told_in_json(directory: Directory) -> None:
+    config = {"cluster": {"worker": ["job-0.default:2222", "job-1.default:2222"]}, "task": {"index": 1}}
+    told = json.loads(directory.spoken(json.dumps(config)))
+    assert told["cluster"] == {"worker": [f"{FIRST}:2222", f"{SECOND}:2222"]}
+    assert told["task"] == config["task"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "job-0",
+        "job-0.default.py",
+        "my-job-0.default",
+        "_job-0.default",
+        "job-0.default_x",
+        "job-0.elsewhere",
+        "/data/job-0.default",
+        "/job-0.default",
+        "kubernetes.default.svc",
+        "web.web.default",
+        "1.0.default",
+    ],
+)
+def test_what_is_no_name_stays(directory: Directory, said: str) -> None:
+    assert directory.spoken(said) == said
+
+
+def test_a_service_of_others_is_where_the_first_of_them_is(names: Names, directory: Directory) -> None:
+    pod = PodView(
+        metadata=PodMeta(name="b", namespace="default", labels={"app": "ring"}),
+        spec=PodSpecView(node_name="node-0"),
+        status=PodStatusView(
+            phase="Running", pod_ip="127.64.9.9", conditions=(Condition(type="Ready", status="True"),)
+        ),
+    )
+    assert directory.spoken("ring.default") == "127.64.0.4", "that of a pod called so"
+    names.pod_changed(None, pod)
+    assert directory.spoken("ring.default") == "127.64.9.9"
+
+
+def test_what_is_no_text_stays(directory: Directory) -> None:
+    assert directory.spoken_bytes(b"job-0.default") == FIRST.encode()
+    assert directory.spoken_bytes(b"\xffjob-0.default") == b"\xffjob-0.default"
+
+
+def test_a_member_that_comes_back_is_where_it_was() -> None:
+    allotment = Allotment("127.64.0.1")
+    first = allotment.named("default/a")
+    assert allotment.take("default/a", "uid-1", "default/a") == first
+    assert allotment.take("default/a", "uid-2", "default/a") == first, "the old one may still be leaving"
+    other = allotment.take("default/a", "uid-3", "default/b")
+    assert other != first, "two members that call themselves alike"
+    allotment.release("uid-1")
+    allotment.release("uid-2")
+    assert allotment.take("default/a", "uid-4", "default/a") == first
+
+
+def test_addresses_of_names_that_nobody_has_are_used_again() -> None:
+    allotment = Allotment("127.64.0.1")
+    held = allotment.take("default/kept", "uid", "default/kept")
+    seen = {allotment.named(f"default/{number}") for number in range(70_000)}
+    assert held not in seen
+    assert allotment.named("default/kept") == held
+    assert "127.64.0.1" not in seen
+    assert all(address.startswith("127.64.") for address in seen)
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("/app", "/pods/1/code"),
+        ("/app/train.py", "/pods/1/code/train.py"),
+        ("cat /app/a /app/sub/b", "cat /pods/1/code/a /pods/1/sub/b"),
+        ("--data=/app", "--data=/pods/1/code"),
+        ("PYTHONPATH=/lib:/app", "PYTHONPATH=/lib:/pods/1/code"),
+        ("file:///app/x", "file:///pods/1/code/x"),
+        ("/app.", "/pods/1/code."),
+        ("/application /app-2 /app.py /my/app ~/app $HOME/app ./app", None),
+    ],
+)
+def test_mount_paths_are_told_as_folders(said: str, heard: str | None) -> None:
+    wording = Wording(folders={"/app": "/pods/1/code", "/app/sub": "/pods/1/sub"}, spoken=lambda text: text)
+    assert wording.text(said) == (said if heard is None else heard)
+
+
+def test_every_mount_has_a_variable() -> None:
+    wording = Wording(folders={"/var/my-data": "/pods/1/x"}, spoken=lambda text: text)
+    assert wording.variables({"A": "/var/my-data/y"}) == {
+        "PLIANT_MOUNT_VAR_MY_DATA": "/pods/1/x",
+        "A": "/pods/1/x/y",
+    }
+    assert variable_of("/var/my-data") == "PLIANT_MOUNT_VAR_MY_DATA"
+
+
+def test_a_path_is_named_only_as_a_whole() -> None:
+    assert is_named("/app", ["python3", "/app/x.py"])
+    assert not is_named("/app", ["python3", "/apps/x.py"])
+    assert Wording(folders={}, spoken=str.upper).text("as it is") == "AS IT IS"
+
+
+def _service(
+    name: str, *, cluster_ip: str = "", selector: dict[str, str] | None = None, external_name: str = ""
+) -> ServiceView:
+    spec = ServiceSpecView(cluster_ip=cluster_ip, selector=selector or {}, external_name=external_name)
+    return ServiceView(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
