@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from pliant.embedded.agent import family, footprint, strays, syscalls
+from pliant.embedded.agent import family, footprint, leftovers, syscalls
 from pliant.embedded.agent.container import Command, spawn
 from pliant.embedded.agent.process import END_ALL, NOT_STARTED, Program
 from pliant.embedded.agent.sandbox import Sandbox
@@ -55,7 +55,7 @@ class BareGround:
     def __init__(self, claim: socket.socket) -> None:
         self._claim = claim
         self._here = Here(os.getpid())
-        self._mark = strays.own_mark()
+        self._mark = leftovers.own_mark()
 
     @classmethod
     def taken(cls, parent: int) -> BareGround:
@@ -66,7 +66,7 @@ class BareGround:
         if os.getppid() != parent:
             sys.exit("the parent ended before its node agent began")
         syscalls.adopt_orphans()
-        strays.sweep()
+        leftovers.sweep()
         return cls(_claimed())
 
     @property
@@ -83,7 +83,7 @@ class BareGround:
 
     def start(self, command: Command, sandbox: Sandbox) -> tuple[int, int]:
         """Start a container as a process of this machine."""
-        command["env"][strays.VARIABLE] = self._mark
+        command["env"][leftovers.VARIABLE] = self._mark
         return spawn(command, self._here)
 
     def join(

@@ -21,14 +21,14 @@ def sweep() -> int:
     """Kill programs of this user whose agent is no more; how many there were."""
     killed = 0
     for name in os.listdir("/proc"):
-        if name.isdigit() and _is_stray(name):
+        if name.isdigit() and _is_left_over(name):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(int(name), signal.SIGKILL)
                 killed += 1
     return killed
 
 
-def _is_stray(process: str) -> bool:
+def _is_left_over(process: str) -> bool:
     try:
         if os.stat(f"/proc/{process}").st_uid != os.geteuid():
             return False
