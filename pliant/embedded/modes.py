@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol
 from urllib.parse import urlsplit
@@ -15,10 +16,11 @@ from pliant.embedded.names import API_ADDRESS, API_PORT, Names
 from pliant.embedded.network.balancer import Balancer
 from pliant.embedded.network.directory import Directory
 from pliant.embedded.network.routes import Egress
+from pliant.embedded.network.servicelinks import service_variables
 from pliant.embedded.network.serving import private_network
 from pliant.embedded.node.hostagent import HostAgent
 from pliant.embedded.node.link import Launch, NodeAgent
-from pliant.embedded.node.locality import HostNetwork, Locality
+from pliant.embedded.node.locality import HostNetwork, Locality, Pod
 from pliant.embedded.server.http import HttpFront
 from pliant.errors import NotPossibleHere
 
@@ -118,7 +120,8 @@ class HostMode:
         self.agent.spoken = directory.spoken
         self.agent.memory = site.data / "memory"
         async with Balancer.serving(self.agent, site.names):
-            yield HostNetwork(url=site.url, directory=directory, environment=os.environ)
+            links = partial(_links, site, self.agent)
+            yield HostNetwork(url=site.url, directory=directory, links=links, environment=os.environ)
 
     def doors(self, front: HttpFront) -> AbstractAsyncContextManager[None]:
         """They are where everybody's are."""
@@ -127,6 +130,12 @@ class HostMode:
     def api(self, url: str) -> tuple[str, int]:
         """Where everybody reaches it."""
         return _LOOPBACK, urlsplit(url).port or API_PORT
+
+
+def _links(site: Site, agent: HostAgent, pod: Pod) -> dict[str, str]:
+    """What pods are told of services; the API is somewhere else for everybody here."""
+    found = service_variables(site.names, pod, agent.allotment.of_service)
+    return {name: value for name, value in found.items() if not name.startswith("KUBERNETES_")}
 
 
 @asynccontextmanager

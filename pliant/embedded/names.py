@@ -12,6 +12,8 @@ from pliant.kube.objects import ObjectMeta
 API_ADDRESS = "10.96.0.1"
 """Where pods reach the API server, as the service `kubernetes`."""
 API_PORT = 443
+API = ("default", "kubernetes")
+"""Namespace and name of that service."""
 
 _API = ServiceView(
     metadata=ObjectMeta(name="kubernetes", namespace="default"),
@@ -42,7 +44,9 @@ class Names:
         self._by_address: dict[str, PodView] = {}
         self._services: dict[str, dict[str, ServiceView]] = defaultdict(dict)
         self._at: dict[str, ServiceView] = {}
-        self._services["default"]["kubernetes"] = _API
+        self._addressed: dict[str, dict[str, ServiceView]] = defaultdict(dict)
+        """Of the services of each namespace those with an address of their own."""
+        self._services[API[0]][API[1]] = _API
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """Take in what became of a pod."""
@@ -54,19 +58,29 @@ class Names:
             self.on_change()
 
     def service_changed(self, old: ServiceView | None, new: ServiceView | None) -> None:
-        """Take in what became of a service."""
+        """Take in what became of a service; that of the API is known by itself, and stays."""
+        known = new or old
+        if known is None or (known.metadata.namespace, known.metadata.name) == API:
+            return
         if old is not None:
+            self._addressed[old.metadata.namespace].pop(old.metadata.name, None)
             self._services[old.metadata.namespace].pop(old.metadata.name, None)
             self._at.pop(old.spec.cluster_ip, None)
         if new is not None:
             self._services[new.metadata.namespace][new.metadata.name] = new
             self._at[new.spec.cluster_ip] = new
+            if new.spec.cluster_ip not in ("", "None"):
+                self._addressed[new.metadata.namespace][new.metadata.name] = new
         if old is None or new is None or old.spec != new.spec:
             self.on_change()
 
     def service(self, namespace: str, name: str) -> ServiceView | None:
         """The service of that name."""
         return self._services[namespace].get(name) if namespace in self._services else None
+
+    def addressed(self, namespace: str) -> list[ServiceView]:
+        """The services of a namespace that have an address of their own, but for that of the API."""
+        return list(self._addressed[namespace].values()) if namespace in self._addressed else []
 
     def service_at(self, address: str) -> ServiceView | None:
         """The service that has an address of the cluster."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pliant.embedded.names import Names
+from pliant.embedded.names import API, Names
 from pliant.embedded.network.allotment import Allotment
 from pliant.embedded.views import ServiceView, host_name
 
@@ -14,7 +14,6 @@ _NAME: Final = re.compile(rf"(?<![\w.-])(?<![^/]/)(?<!^/){_LABEL}(?:\.{_LABEL})+
 """What may be a name: not the end of a path, nor a part of a longer word."""
 _WHOLE: Final = (".svc.cluster.local", ".svc")
 _HEADLESS = "None"
-_API = ("kubernetes", "default")
 
 
 class Directory:
@@ -49,7 +48,7 @@ class Directory:
 
     def _of_service(self, service: ServiceView | None) -> str:
         # Where the API is, programs are told by variables: it has another port here.
-        if service is None or (service.metadata.name, service.metadata.namespace) == _API:
+        if service is None or (service.metadata.namespace, service.metadata.name) == API:
             return ""
         if service.spec.cluster_ip != _HEADLESS:
             return service.spec.external_name or self._allotment.of_service(service.spec.cluster_ip)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import resource
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from pliant.embedded.names import Names
 from pliant.embedded.network.balancer import Balancer
 from pliant.embedded.network.dns import DnsServer
 from pliant.embedded.network.routes import Egress, Routes
+from pliant.embedded.network.servicelinks import service_variables
 from pliant.embedded.network.upstream import Upstream
 from pliant.embedded.network.wayout import WayOut
 from pliant.embedded.node.link import NodeAgent
@@ -21,7 +23,8 @@ from pliant.embedded.node.locality import OwnNetwork
 async def private_network(agent: NodeAgent, names: Names, egress: Egress, data: Path) -> AsyncIterator[OwnNetwork]:
     """A network for pods that is served, as they are told of it."""
     async with network_served(agent, names, egress, data / "outside") as way_out:
-        yield OwnNetwork(agent.address, data, way_out.variables)
+        links = partial(service_variables, names, located=str)
+        yield OwnNetwork(agent.address, data, way_out.variables, links)
 
 
 @asynccontextmanager

@@ -52,6 +52,8 @@ class OwnNetwork:
     """Where files are kept that all pods share."""
     outward: Callable[[str], Mapping[str, str]]
     """Variables that tell programs of a namespace how to get out of the cluster."""
+    links: Callable[[Pod], Mapping[str, str]]
+    """Variables that tell a pod's programs of services."""
 
     def settle(self, pod: Pod, host: str, address: str, folder: Path) -> None:
         """Write the files in which programs look for names."""
@@ -75,8 +77,8 @@ class OwnNetwork:
         yield Mount(target="/dev/shm", memory="shm", readonly=False, private=True)  # noqa: S108
 
     def variables(self, facts: PodFacts) -> Mapping[str, str]:
-        """The way out."""
-        return self.outward(facts.pod["metadata"]["namespace"])
+        """Services, and the way out."""
+        return {**self.links(facts.pod), **self.outward(facts.pod["metadata"]["namespace"])}
 
     def spoken(self, content: bytes) -> bytes:
         """As it is: names are answered."""
@@ -107,6 +109,8 @@ class HostNetwork:
     url: str
     """Where the API is."""
     directory: Speaker
+    links: Callable[[Pod], Mapping[str, str]]
+    """Variables that tell a pod's programs of services."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """That of whoever started the cluster, for the proxies in it."""
 
@@ -122,8 +126,8 @@ class HostNetwork:
         yield from ()
 
     def variables(self, facts: PodFacts) -> Mapping[str, str]:
-        """The pod's own address, a way to the API, and the proxies of this machine."""
-        told = {"POD_IP": facts.address}
+        """Services, the pod's own address, a way to the API, and the proxies of this machine."""
+        told = {**self.links(facts.pod), "POD_IP": facts.address}
         if facts.pod["spec"].get("automountServiceAccountToken") is not False:
             told["KUBECONFIG"] = f"{PLACE}/{_KUBECONFIG}"
         return told | self._proxies()
