@@ -8,6 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from pliant.cli.cluster_options import is_label
 from pliant.cli.edits import suspend_path
 from pliant.cli.manifests import Manifest, check_commands, check_kinds
 from pliant.cli.problems import InvalidInput, Problem, refuse
@@ -38,6 +39,7 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
         kind = catalog.of_kind(manifest.api_version, manifest.kind)
         if kind is not None and kind.schema is not None:
             problems += _field_problems(manifest, kind.schema)
+        problems += _place_problems(manifest)
     running = [one for one in manifests if one.kind == "Pod" or frontend_of(one)]
     problems += check_commands(running) + check_references(running, manifests)
     # A field that was misspelt is not missing as well.
@@ -75,6 +77,17 @@ def _field_problems(manifest: Manifest, schema: Any) -> list[Problem]:
     problems = [unknown_field(manifest, field, schema.openapi) for field in schema.prune(obj)]
     schema.default(obj)
     return problems + [_value_problem(manifest, found.field, found.message) for found in schema.validate(obj)]
+
+
+def _place_problems(manifest: Manifest) -> list[Problem]:
+    """What is wrong with the namespace that an object names."""
+    metadata = manifest.raw.get("metadata")
+    name = metadata.get("namespace") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name or is_label(name):
+        return []
+    allowed = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    fix = f"did you mean `{allowed}`?" if is_label(allowed) else "use a-z, 0-9 and -"
+    return [manifest.problem(f"`{name}` cannot name a namespace", "metadata.namespace", fix)]
 
 
 def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:

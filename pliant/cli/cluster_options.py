@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from pliant.embedded.cluster import ClusterConfig
 
 _LAST_PORT = 65535
+MOST_NODES = 1000
 
 
 def add_node_options(parser: ArgumentParser) -> None:
     """Let people choose the nodes of the cluster, and what their pods may reach."""
     nodes = parser.add_argument_group("nodes")
-    nodes.add_argument("--nodes", type=positive, default=1, metavar="N", help="how many (1)")
+    nodes.add_argument("--nodes", type=_node_count, default=1, metavar="N", help="how many (1)")
     nodes.add_argument("--node-cpu", type=positive, metavar="N", help="CPUs of each (those of this machine)")
     nodes.add_argument(
         "--node-memory", type=_memory, metavar="SIZE", help="memory of each, as 8Gi (this machine's)"
@@ -139,6 +140,24 @@ def positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) == 0:
         raise ArgumentTypeError(f"`{text}` is not a whole number above 0")
     return int(text)
+
+
+def _node_count(text: str) -> int:
+    if positive(text) > MOST_NODES:
+        raise ArgumentTypeError(f"`{text}` nodes are too many for one machine; {MOST_NODES} can be pretended")
+    return int(text)
+
+
+def namespace_name(text: str) -> str:
+    """The name of a namespace, as an option's type."""
+    if not is_label(text):
+        raise ArgumentTypeError(f"`{text}` cannot name a namespace; use a-z, 0-9 and -")
+    return text
+
+
+def is_label(text: str) -> bool:
+    """Whether Kubernetes would take a text for the name of a namespace."""
+    return re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text) is not None
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster_options import add_node_options, cluster_config, duration, folder
+from pliant.cli.cluster_options import add_node_options, cluster_config, duration, folder, namespace_name
 
 if TYPE_CHECKING:
     from pliant.cli.session import Plan
@@ -62,7 +62,14 @@ def configure(parser: ArgumentParser) -> None:
         help="set a field of the jobs, as spec.replicaSpecs.worker.replicas=4; may be given several times",
     )
     parser.add_argument("--timeout", type=duration, metavar="TIME", help="give up after 90s, 10m, 1h30m…")
-    parser.add_argument("--namespace", "-n", default="default", metavar="NAME", help="for objects that name none")
+    parser.add_argument(
+        "--namespace",
+        "-n",
+        type=namespace_name,
+        default="default",
+        metavar="NAME",
+        help="for objects that name none",
+    )
     parser.add_argument(
         "--logs", action=BooleanOptionalAction, default=True, help="show what the jobs write (yes)"
     )
@@ -107,6 +114,7 @@ def execute(args: Namespace) -> int:
 def _data_folder(args: Namespace) -> Iterator[Path]:
     from pliant.cli.problems import Place, refuse
     from pliant.cli.scratch import scratch_folder
+    from pliant.errors import NotPossibleHere
 
     if args.data is None:
         with scratch_folder(keep=args.keep) as folder:
@@ -114,7 +122,10 @@ def _data_folder(args: Namespace) -> Iterator[Path]:
             if args.keep:
                 sys.stderr.write(f"the cluster's data is kept in {folder}\n")
         return
-    args.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        args.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise NotPossibleHere(f"cannot write to {args.data}: {error.strerror}; name another folder") from None
     if any(args.data.iterdir()):
         raise refuse("the folder is not empty", place=Place(source=str(args.data)), fix="name a new one")
     yield args.data.absolute()
