@@ -181,19 +181,21 @@ async def _may(client: KubeClient, right: Right, verb: str, namespace: str | Non
 
 
 async def examine_machine() -> Finding:
-    """Whether pods can run here in namespaces of their own, found out by entering some."""
-    from pliant.embedded.node.link import AgentLost, Launch, NodeAgent
+    """Whether pods can run here, and with namespaces of their own: found out by entering some."""
+    from pliant.embedded.modes import mode_started
+    from pliant.embedded.node.link import AgentLost, Launch
 
     try:
         with tempfile.TemporaryDirectory(prefix="pliant-doctor-") as folder:
-            async with NodeAgent.started(Launch(data=Path(folder))):
-                pass
+            async with mode_started(Launch(data=Path(folder)), "") as mode:
+                refusal = mode.notice
     except NotPossibleHere as problem:
-        what, _, cure = str(problem).partition(". Allow them with: ")
-        shared = "pods of `pliant run` share this machine's network and files (--network host)"
-        return Finding("namespaces", Health.DOUBTFUL, f"{shared}: {what}", f"allow them: {cure}" if cure else "")
+        return Finding("namespaces", Health.DOUBTFUL, f"`pliant run` and `pliant up` cannot start: {problem}")
     except (AgentLost, OSError, TimeoutError) as problem:
         return Finding("namespaces", Health.DOUBTFUL, f"`pliant run` and `pliant up` may not start: {problem!r}")
+    if refusal:
+        what, _, cure = refusal.partition(". Allow them with: ")
+        return Finding("namespaces", Health.DOUBTFUL, what, f"allow them: {cure}" if cure else "")
     return Finding("namespaces", Health.GOOD, "pods of `pliant run` get networks and folders of their own")
 
 

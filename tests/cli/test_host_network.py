@@ -84,7 +84,7 @@ def test_keeping_pods_in_is_refused(restricted: Restricted) -> None:
 
 def test_the_doctor_and_the_status_tell(restricted: Restricted) -> None:
     told = " ".join(restricted.run("doctor").out.split())
-    assert "pods of `pliant run` share this machine's network and files (--network host)" in told
+    assert "namespaces pods share this machine's network and files (docs/embedded.md, Without namespaces)" in told
     assert "allow them: sudo sysctl -w user.max_user_namespaces=15000" in told
     up = restricted.run("up")
     try:

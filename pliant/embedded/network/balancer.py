@@ -36,6 +36,8 @@ class Balancer:
         self._names = names
         self._changed = asyncio.Event()
         self._open: dict[Place, asyncio.Server] = {}
+        self._refused: set[Place] = set()
+        """Where this user may not listen, told once."""
         self._turns: dict[Place, int] = defaultdict(int)
         self._loyal: dict[tuple[Place, str], Endpoint] = {}
         """Where a client was led before, for services that want it led there again."""
@@ -80,7 +82,9 @@ class Balancer:
             try:
                 listener = await self._agent.open_socket("stream", *place)
             except OSError as problem:
-                log.warning("service unreachable", extra={"address": place, "because": str(problem)})
+                if place not in self._refused:
+                    log.warning("service unreachable", extra={"address": place, "because": str(problem)})
+                self._refused.add(place)
                 continue
             self._open[place] = await asyncio.start_server(partial(self._lead, place), sock=listener)
 

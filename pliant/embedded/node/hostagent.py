@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from socket import socket
@@ -41,6 +42,7 @@ class HostAgent(NodeAgent):
     async def remove_pod(self, pod: str) -> None:
         """Kill what still runs in a pod and free its address."""
         await super().remove_pod(pod)
+        await asyncio.to_thread(shutil.rmtree, self.memory / pod, ignore_errors=True)
         self._pods.pop(pod, None)
         self.allotment.release(pod)
 
