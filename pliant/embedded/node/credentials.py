@@ -36,7 +36,8 @@ class Credentials:
     def __init__(self, tokens: Tokens, authority: bytes) -> None:
         self._tokens = tokens
         self._authority = authority
-        self._timers: dict[_Kept, asyncio.TimerHandle] = {}
+        self._timers: dict[str, dict[_Kept, asyncio.TimerHandle]] = {}
+        """When the tokens of each pod, by its uid, are written anew."""
 
     def lay_out(self, pod: Pod, folder: Path) -> None:
         """Write what every pod has, unless it wants nothing of the kind."""
@@ -61,13 +62,13 @@ class Credentials:
 
     def forget(self, uid: str) -> None:
         """Renew the tokens of a pod no more."""
-        for kept in [each for each in self._timers if each.account.pod_uid == uid]:
-            self._timers.pop(kept).cancel()
+        for timer in self._timers.pop(uid, {}).values():
+            timer.cancel()
 
     def close(self) -> None:
         """Renew nothing more."""
-        for timer in self._timers.values():
-            timer.cancel()
+        for uid in list(self._timers):
+            self.forget(uid)
 
     def _keep(self, kept: _Kept) -> None:
         if not kept.file.parent.exists():
@@ -77,9 +78,10 @@ class Credentials:
         fresh.chmod(0o600)
         fresh.replace(kept.file)  # a reader finds the old one or the new one, never half of it
         pause = kept.lifetime.total_seconds() * _RENEWED_AFTER
-        if (before := self._timers.get(kept)) is not None:
+        timers = self._timers.setdefault(kept.account.pod_uid, {})
+        if (before := timers.get(kept)) is not None:
             before.cancel()
-        self._timers[kept] = asyncio.get_running_loop().call_later(pause, self._keep, kept)
+        timers[kept] = asyncio.get_running_loop().call_later(pause, self._keep, kept)
 
 
 def account_of(pod: Pod) -> Account:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,12 +76,16 @@ class Furnishing:
         usual = (*self._usual_mounts(pod), *self.shown)
         return [*(each for each in usual if each["target"] not in taken), *chosen]
 
-    def clear(self, uid: str) -> None:
+    async def clear(self, uid: str) -> None:
         """Take away the volumes of a pod that has ended; its logs stay."""
         if self.credentials is not None:
             self.credentials.forget(uid)
-        volumes.remove(self._folder(uid) / "account")
-        volumes.remove(self._folder(uid) / "volumes")
+        # In a thread: a pod may have left more files than a loop can wait for.
+        await asyncio.to_thread(self._clear, self._folder(uid))
+
+    def _clear(self, folder: Path) -> None:
+        volumes.remove(folder / "account")
+        volumes.remove(folder / "volumes")
 
     def forget(self, uid: str) -> None:
         """Take away everything about a pod."""

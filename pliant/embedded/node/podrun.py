@@ -90,7 +90,7 @@ class PodRun:
             expiry.cancel()
         await services.agent.remove_pod(pod.meta.uid)
         await services.gpus.release(pod.meta.uid)
-        await asyncio.to_thread(services.furnishing.clear, pod.meta.uid)
+        await services.furnishing.clear(pod.meta.uid)
 
     async def _run_containers(self, inits: Records, mains: Records, news: asyncio.Event) -> None:
         """Run init containers in order and then the others; those that stay beside them end last, in reverse."""
