@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import NoReturn, NotRequired
 
 from pliant.embedded.agent import syscalls
-from pliant.embedded.agent.output import FILE_SIZE, Output
+from pliant.embedded.agent.output import FILE_SIZE, Keeper, copied, keeper
 from pliant.embedded.agent.place import Place
 from pliant.embedded.agent.process import (
     END_ALL,
@@ -19,6 +19,7 @@ from pliant.embedded.agent.process import (
     Program,
     close_all_but,
     ending,
+    let_go_of_streams,
     reaped,
     report,
     report_problem,
@@ -64,12 +65,13 @@ def spawn(command: Command, place: Place) -> tuple[int, int]:
         os.close(ours)
         raise
     if child == 0:
-        _first_process(command, place, ours)
+        live(command, place, ours)
     os.close(ours)
     return child, reports
 
 
-def _first_process(command: Command, place: Place, reports: int) -> NoReturn:
+def live(command: Command, place: Place, reports: int) -> NoReturn:
+    """Be the first process of a container, to its end."""
     code = NOT_STARTED
     try:
         syscalls.block_signals()
@@ -77,79 +79,73 @@ def _first_process(command: Command, place: Place, reports: int) -> NoReturn:
         close_all_but(reports)
         if command.get("cpus"):
             os.sched_setaffinity(0, command["cpus"])
-        output = Output(command["log"], command.get("log_size", FILE_SIZE))
+        output = keeper(command["log"], command.get("log_size", FILE_SIZE))
+        next(output)
         has_terminal = command.get("terminal", False)
-        wiring = Wiring.laid(command.get("input"), has_terminal=has_terminal)
-        os.chdir("/")
+        wiring = Wiring(command.get("input"), has_terminal=has_terminal)
+
+        def prepare() -> None:
+            wiring.take_up()
+            place.furnish()
+
         # Whoever stands at the root of a mount namespace is moved along when it changes.
-        main, failure = start(command, has_terminal=has_terminal, is_bound=place.is_binding, prepare=place.furnish)
+        os.chdir("/")
+        main, failure = start(command, has_terminal=has_terminal, is_bound=place.is_binding, prepare=prepare)
         wiring.let_go()
-        watch = _Watch(main, wiring, output, place, command.get("memory", 0))
+        let_go_of_streams()
         report_start(reports, failure)
-        code, ended_by = watch.until_end()
-        report(reports, {"code": code, "signal": ended_by, "outgrown": watch.is_outgrown})
+        code, ended_by, is_outgrown = _until_end(main, wiring, output, place, command.get("memory", 0))
+        report(reports, {"code": code, "signal": ended_by, "outgrown": is_outgrown})
     except OSError as problem:
         report_problem(reports, problem)
     finally:
         os._exit(code)
 
 
-class _Watch:
-    """What the first process does while the command runs."""
+def _until_end(main: int, wiring: Wiring, output: Keeper, place: Place, memory: int) -> tuple[int, int, bool]:
+    """Work until the command ends: its exit code, as a shell would tell it, signal, and whether it was too big."""
+    is_outgrown, looked = False, 0.0
+    written, frames, signals = wiring.written, wiring.frames, syscalls.signal_descriptor()
+    poll = select.poll()
+    for each in (written, frames, signals):
+        if each >= 0:
+            poll.register(each, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll(_LOOK_AGAIN * 1000 if memory else None):
+            if descriptor == written:
+                if not copied(written, output):
+                    poll.unregister(written)
+            elif descriptor == frames:
+                if not wiring.feed():
+                    poll.unregister(frames)
+            elif (status := _heard(signals, main, place)) is not None:
+                place.kill_all()
+                while copied(written, output):
+                    pass
+                return *ending(status), is_outgrown
+        if memory and time.monotonic() - looked >= _LOOK_AGAIN:
+            looked = time.monotonic()
+            is_outgrown = _cut_down(place, memory) or is_outgrown
 
-    def __init__(self, main: int, wiring: Wiring, output: Output, place: Place, memory: int) -> None:
-        self._main = main
-        self._place = place
-        self._wiring = wiring
-        self._written = wiring.written
-        self._output = output
-        self._memory = memory
-        self.is_outgrown = False
-        self._looked = 0.0
-        self._poll = select.poll()
-        self._signals = syscalls.signal_descriptor()
-        self._poll.register(self._signals, select.POLLIN)
-        self._poll.register(self._written, select.POLLIN)
-        if wiring.frames >= 0:
-            self._poll.register(wiring.frames, select.POLLIN)
 
-    def until_end(self) -> tuple[int, int]:
-        """Work until the command ends; its exit code, as a shell would tell it, and signal."""
-        while True:
-            for descriptor, _ in self._poll.poll(_LOOK_AGAIN * 1000 if self._memory else None):
-                if descriptor == self._written:
-                    if not self._output.take(self._written):
-                        self._poll.unregister(self._written)
-                elif descriptor == self._wiring.frames:
-                    if not self._wiring.feed():
-                        self._poll.unregister(self._wiring.frames)
-                elif (status := self._hear_signals()) is not None:
-                    self._place.kill_all()
-                    while self._output.take(self._written):
-                        pass
-                    return ending(status)
-            if self._memory:
-                self._look_at_memory()
+def _cut_down(place: Place, memory: int) -> bool:
+    """Kill processes that hold too much memory together; whether they did."""
+    is_too_much = place.exceeds(memory)
+    if is_too_much:
+        place.kill_all()
+    return is_too_much
 
-    def _hear_signals(self) -> int | None:
-        """Pass signals on; the wait status of the command if it has ended."""
-        for (number,) in _SIGNAL.iter_unpack(os.read(self._signals, 64 * _SIGNAL.size)):
-            if number == signal.SIGCHLD:
-                status = reaped(self._main)
-                if status is not None:
-                    return status
-            elif number == END_ALL:
-                self._place.kill_all()
-            else:
-                with suppress(ProcessLookupError):
-                    os.kill(self._main, number)
-        return None
 
-    def _look_at_memory(self) -> None:
-        now = time.monotonic()
-        if now - self._looked < _LOOK_AGAIN:
-            return
-        self._looked = now
-        if self._place.exceeds(self._memory):
-            self.is_outgrown = True
-            self._place.kill_all()
+def _heard(signals: int, main: int, place: Place) -> int | None:
+    """Pass signals on; the wait status of the command if it has ended."""
+    for (number,) in _SIGNAL.iter_unpack(os.read(signals, 64 * _SIGNAL.size)):
+        if number == signal.SIGCHLD:
+            status = reaped(main)
+            if status is not None:
+                return status
+        elif number == END_ALL:
+            place.kill_all()
+        else:
+            with suppress(ProcessLookupError):
+                os.kill(main, number)
+    return None

@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from pliant.embedded.agent import syscalls
-from pliant.embedded.agent.container import Command, spawn
+from pliant.embedded.agent.brood import Brood
+from pliant.embedded.agent.container import Command
 from pliant.embedded.agent.crowd import signal_all
-from pliant.embedded.agent.place import Another, Own
+from pliant.embedded.agent.place import Another
 from pliant.embedded.agent.process import Program
 from pliant.embedded.agent.sandbox import Network, Sandbox
 from pliant.embedded.agent.session import open_session
@@ -59,7 +60,7 @@ class PrivateGround:
     def __init__(self, network: Network, stage: str) -> None:
         self._network = network
         self._stage = stage
-        self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        self._brood = Brood(stage)
         self._processes = ""
 
     def make(self, pod: str, hostname: str, *, own_network: bool, address: str) -> Sandbox:
@@ -76,12 +77,7 @@ class PrivateGround:
             if each.get("memory"):
                 each["source"] = f"{sandbox.memory}/{each['memory']}"
                 os.makedirs(each["source"], exist_ok=True)
-        place = Own(sandbox.namespaces, self._stage, command["mounts"])
-        syscalls.unshare(syscalls.NEW_PIDS)
-        try:
-            return spawn(command, place)
-        finally:
-            syscalls.setns(self._own_pids, syscalls.NEW_PIDS)
+        return self._brood.start(command, sandbox.namespaces)
 
     def join(
         self, program: Program, container: int, streams: Sequence[int], *, has_terminal: bool

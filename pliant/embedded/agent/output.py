@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import struct
 import time
+from collections.abc import Generator
 from contextlib import suppress
 
 FILE_SIZE = 10 << 20
@@ -20,76 +21,68 @@ _CHUNK = 1 << 16
 _APART = 10_000_000
 """Nanoseconds between two marks, so that many small writes do not cost more marks than words."""
 
+Keeper = Generator[None, bytes, None]
+"""Takes what a container writes, piece by piece."""
 
-class Output:
-    """Copies a pipe into files; what no file has room for is dropped, for nobody should wait for a log."""
 
-    def __init__(self, path: str, file_size: int = FILE_SIZE) -> None:
-        folder, _, self._name = path.rpartition("/")
-        # Opened once: after the change of root directory the path may lead elsewhere.
-        self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        self._file_size = file_size
-        self._number = 0
-        self._marked = 0
-        self._files = self._opened()
-        self._size = os.lseek(self._files[0], 0, os.SEEK_END)
+def keeper(path: str, file_size: int = FILE_SIZE) -> Keeper:
+    """Keep all that is sent to it; what no file has room for is dropped, for nobody should wait for a log.
 
-    def take(self, pipe: int) -> bool:
-        """Copy what has come; false at the end of it, or when there is nothing more yet."""
+    A generator, because what it remembers then costs a container's first process the least memory.
+    """
+    folder, _, name = path.rpartition("/")
+    # Opened once: after the change of root directory the path may lead elsewhere.
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    number = marked = 0
+    file, times = _opened(place, name)
+    size = os.lseek(file, 0, os.SEEK_END)
+    while True:
+        data, now = (yield), time.time_ns()
         try:
-            data = os.read(pipe, _CHUNK)
-        except OSError:  # nothing yet, or a terminal that nobody holds any longer
-            return False
-        try:
-            self._write(data)
+            while data:
+                if size >= file_size:
+                    number += 1
+                    file, times, size = *_begun(place, name, number, (file, times)), 0
+                if now - marked >= _APART or not size:
+                    marked = now
+                    os.write(times, _MARK.pack(size, now))
+                room = file_size - size
+                # What still goes into the present file, in whole lines where that can be.
+                end = len(data) if len(data) <= room else data.find(b"\n", room) + 1 or len(data)
+                size += os.write(file, data[:end])
+                data = data[end:]
         except OSError:  # a full disk
-            return True
-        return data != b""
+            continue
 
-    def _write(self, data: bytes) -> None:
-        while data:
-            if self._size >= self._file_size:
-                self._begin_next()
-            self._mark()
-            data, rest = self._split(data)
-            self._size += os.write(self._files[0], data)
-            data = rest
 
-    def _split(self, data: bytes) -> tuple[bytes, bytes]:
-        """What still goes into the present file, in whole lines where that can be, and what does not."""
-        room = self._file_size - self._size
-        if len(data) <= room:
-            return data, b""
-        end = data.find(b"\n", room) + 1 or len(data)
-        return data[:end], data[end:]
+def copied(pipe: int, output: Keeper) -> bool:
+    """Keep what has come from a pipe; false at the end of it, or when there is nothing more yet."""
+    try:
+        data = os.read(pipe, _CHUNK)
+    except OSError:  # nothing yet, or a terminal that nobody holds any longer
+        return False
+    output.send(data)
+    return data != b""
 
-    def _mark(self) -> None:
-        now = time.time_ns()
-        if now - self._marked >= _APART or not self._size:
-            self._marked = now
-            os.write(self._files[1], _MARK.pack(self._size, now))
 
-    def _begin_next(self) -> None:
-        full, times = self._files
-        self._number += 1
-        self._files = self._opened()
-        # Cut at its own length: a change that wakes those who follow the full file.
-        os.ftruncate(full, self._size)
-        os.close(full)
-        os.close(times)
-        self._size = 0
-        oldest = self._number - FILES
-        if oldest >= 0:
-            for name in (self._named(oldest), self._named(oldest) + ".times"):
-                with suppress(FileNotFoundError):
-                    os.unlink(name, dir_fd=self._folder)
+def _begun(place: int, name: str, number: int, full: tuple[int, int]) -> tuple[int, int]:
+    """The next file, with its times; the oldest goes when there are too many."""
+    fresh = _opened(place, f"{name}.{number}")
+    # Cut at its own length: a change that wakes those who follow the full file.
+    os.ftruncate(full[0], os.lseek(full[0], 0, os.SEEK_END))
+    for each in full:
+        os.close(each)
+    oldest = number - FILES
+    if oldest >= 0:
+        gone = f"{name}.{oldest}" if oldest else name
+        for stale in (gone, gone + ".times"):
+            with suppress(FileNotFoundError):
+                os.unlink(stale, dir_fd=place)
+    return fresh
 
-    def _named(self, number: int) -> str:
-        return f"{self._name}.{number}" if number else self._name
 
-    def _opened(self) -> tuple[int, int]:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        name = self._named(self._number)
-        # The times first: whoever finds a file finds them, too.
-        times = os.open(name + ".times", flags, 0o600, dir_fd=self._folder)
-        return os.open(name, flags, 0o600, dir_fd=self._folder), times
+def _opened(place: int, name: str) -> tuple[int, int]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    # The times first: whoever finds a file finds them, too.
+    times = os.open(name + ".times", flags, 0o600, dir_fd=place)
+    return os.open(name, flags, 0o600, dir_fd=place), times

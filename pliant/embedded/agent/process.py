@@ -106,6 +106,14 @@ def close_all_but(first: int, second: int = 2) -> None:
     os.closerange(high + 1, _MOST_FILES)
 
 
+def let_go_of_streams() -> None:
+    """Leave the standard ones to the program, so that whoever reads its output sees the end of it."""
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for target in range(3):
+        os.dup2(nothing, target)
+    os.close(nothing)
+
+
 def _prepared(prepare: Callable[[], None], telling: int) -> None:
     try:
         prepare()

@@ -26,6 +26,7 @@ from pliant.embedded.agent.process import (
     Program,
     close_all_but,
     ending,
+    let_go_of_streams,
     reaped,
     report,
     report_problem,
@@ -61,21 +62,13 @@ def _watch(
         place.enter()
         close_all_but(reports)
         main, failure = start(program, has_terminal=has_terminal, is_bound=place.is_binding)
-        _let_go_of_streams()
+        let_go_of_streams()
         report_start(reports, failure)
         code = _wait_for(main, place, reports)
     except OSError as problem:
         report_problem(reports, problem)
     finally:
         os._exit(code)
-
-
-def _let_go_of_streams() -> None:
-    """Leave them to the program, so that whoever reads its output sees the end of it."""
-    nothing = os.open("/dev/null", os.O_RDWR)
-    for target in range(3):
-        os.dup2(nothing, target)
-    os.close(nothing)
 
 
 def _wait_for(main: int, place: Place, reports: int) -> int:

@@ -19,36 +19,27 @@ _MOST = 1 << 12
 
 
 class Wiring:
-    """Our ends of the streams of a command that has the standard ones of this process."""
+    """Our ends of the streams of a command; the other ends are taken up by the process that becomes it."""
 
-    def __init__(self, written: int, frames: int = -1) -> None:
-        self.written = written
+    def __init__(self, source: str | None, *, has_terminal: bool) -> None:
+        self._source = source or os.devnull
+        self._has_terminal = has_terminal
+        self.written, self._inner = os.openpty() if has_terminal else os.pipe()
         """Where its output arrives."""
-        self.frames = frames
+        self.frames = os.open(self._source, os.O_RDONLY) if has_terminal else -1
         """Where input and sizes for its terminal arrive; -1 where nobody sends them."""
         self._heard = b""
-        os.set_blocking(written, False)
+        os.set_blocking(self.written, False)
 
-    @classmethod
-    def laid(cls, source: str | None, *, has_terminal: bool) -> Wiring:
+    def take_up(self) -> None:
         """Put the inner ends in place of this process's standard streams."""
-        read = os.open(source or os.devnull, os.O_RDONLY)
-        if has_terminal:
-            outer, inner = os.openpty()
-            _put(inner, inner, inner)
-            os.close(inner)
-            return cls(outer, read)
-        written, output = os.pipe()
-        _put(read, output, output)
-        os.close(read)
-        os.close(output)
-        return cls(written)
+        read = self._inner if self._has_terminal else os.open(self._source, os.O_RDONLY)
+        for target, descriptor in enumerate((read, self._inner, self._inner)):
+            os.dup2(descriptor, target)
 
     def let_go(self) -> None:
         """Leave the inner ends to the command, so that their end is seen."""
-        nothing = os.open(os.devnull, os.O_RDWR)
-        _put(nothing, nothing, nothing)
-        os.close(nothing)
+        os.close(self._inner)
 
     def feed(self) -> bool:
         """Pass on what has come for the terminal; false at the end of it."""
@@ -71,8 +62,3 @@ class Wiring:
             elif letter == b"s":
                 columns, rows = _SIZE.unpack(content)
                 fcntl.ioctl(self.written, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _put(source: int, output: int, errors: int) -> None:
-    for target, descriptor in enumerate((source, output, errors)):
-        os.dup2(descriptor, target)
