@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agentkeeper import AgentKeeper, Around
+from pliant.embedded.apiservice import ApiService
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.claims import Claims, ClaimView
 from pliant.embedded.evictions import Evictions
@@ -48,6 +49,7 @@ from pliant.embedded.server.certs import ServerIdentity, server_identity
 from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.server.http import HttpFront, loopback_socket
 from pliant.embedded.server.kubeconfig import write_kubeconfig
+from pliant.embedded.slices import Slices
 from pliant.embedded.storage.store import Store
 from pliant.embedded.views import PodView, ServiceView
 from pliant.kube.client import KubeClient
@@ -92,6 +94,15 @@ class Worker(Protocol):
     """Works until cancelled."""
 
     async def run(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Who names pods and services, and who keeps what they need around them."""
+
+    names: Names
+    keeper: AgentKeeper
+    api: ApiService
 
 
 class EmbeddedCluster:
@@ -141,16 +152,16 @@ class EmbeddedCluster:
                 events=PodEvents(client, clock, "kubelet"),
                 gpus=gpus,
             )
-            await stack.enter_async_context(_control_plane(config, services, names, keeper))
+            place = (agent.address, API_PORT) if agent.listener is not None else mode.api(url)
+            network = Network(names=names, keeper=keeper, api=ApiService(client, place))
+            await stack.enter_async_context(_control_plane(config, services, network))
             yield cls(transport, config.data / "kubeconfig", url, mode)
 
 
 @asynccontextmanager
-async def _control_plane(
-    config: ClusterConfig, services: NodeServices, names: Names, keeper: AgentKeeper
-) -> AsyncIterator[None]:
+async def _control_plane(config: ClusterConfig, services: NodeServices, network: Network) -> AsyncIterator[None]:
     """Nodes that are registered and pods that are placed, run and named."""
-    client, clock = services.client, services.clock
+    client, clock, names, keeper = services.client, services.clock, network.names, network.keeper
     nodes = {
         name: capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
         for name, gpus in services.gpus.of_nodes.items()
@@ -158,23 +169,34 @@ async def _control_plane(
     await register(client, nodes, services.agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
-    orphans = Orphans(client, clock)
+    orphans, slices = Orphans(client, clock), Slices(client, names)
     claims = Claims(client, clock, services.furnishing)
-    hearing = (names, kubelet, scheduler, evictions, orphans, claims)
+    hearing = (names, slices, kubelet, scheduler, evictions, orphans, claims)
     health = GpuHealth(client, clock, services.gpus)
     pods = Informer(client, PODS, PodView, on_change=_all(*(each.pod_changed for each in hearing)))
     beats = Heartbeats(services, kubelet, nodes, pods.store.all)
     services.agent.on_lost, keeper.on_back = beats.agent_lost, beats.agent_is_back
+    serving = (names, slices, network.api)
     watching = (scheduler, marks, evictions, orphans, health, beats)
     others: tuple[Informer[Any], ...] = (
-        Informer(client, SERVICES, ServiceView, on_change=names.service_changed),
+        Informer(client, SERVICES, ServiceView, on_change=_all(*(each.service_changed for each in serving))),
         Informer(client, CLAIMS, ClaimView, on_change=claims.claim_changed),
         Informer(client, CONFIG_MAPS, ConfigView, on_change=services.news.listener(CONFIG_MAP)),
         Informer(client, SECRETS, ConfigView, on_change=services.news.listener(SECRET)),
         Informer(client, NODES, Node, on_change=_all(*(each.node_changed for each in watching))),
         *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
     )
-    workers: tuple[Worker, ...] = (kubelet, keeper, claims, scheduler.gangs, *watching, pods, *others)
+    workers: tuple[Worker, ...] = (
+        kubelet,
+        keeper,
+        slices,
+        network.api,
+        claims,
+        scheduler.gangs,
+        *watching,
+        pods,
+        *others,
+    )
     async with _background(each.run() for each in workers):
         for informer in (pods, *others):
             await informer.wait_synced()

@@ -92,17 +92,18 @@ class Names:
             yield from held.values()
 
     def pods_behind(self, service: ServiceView) -> list[PodView]:
-        """The pods a service stands for, found from its rarest label."""
+        """The pods a service stands for."""
+        even_unready = service.spec.publish_not_ready_addresses
+        return [pod for pod in self.pods_matching(service) if even_unready or _is_open(pod)]
+
+    def pods_matching(self, service: ServiceView) -> list[PodView]:
+        """The pods a service would stand for if all were ready, found from its rarest label."""
         wanted = service.spec.selector.items()
         if not wanted:
             return []
-        namespace, even_unready = service.metadata.namespace, service.spec.publish_not_ready_addresses
+        namespace = service.metadata.namespace
         rarest = min((self._by_label.get((namespace, *label), {}) for label in wanted), key=len)
-        matching = (
-            pod
-            for pod in rarest.values()
-            if wanted <= pod.metadata.labels.items() and (even_unready or _is_open(pod))
-        )
+        matching = (pod for pod in rarest.values() if wanted <= pod.metadata.labels.items())
         return sorted(matching, key=lambda pod: pod.metadata.name)
 
     def endpoints(self, service: ServiceView, port: ServicePort) -> list[Endpoint]:

@@ -6,8 +6,10 @@ from functools import cache
 from typing import Any, Final
 
 from pliant.embedded.catalog import builtin_columns as columns
+from pliant.embedded.catalog import network_columns
 from pliant.embedded.catalog.builtin_rules import RULES
 from pliant.embedded.catalog.columns import Column
+from pliant.embedded.catalog.endpoint_form import ENDPOINTS
 from pliant.embedded.catalog.forms import EVENTS, Form, renamed_schema
 from pliant.embedded.catalog.gang_kinds import gang_kinds
 from pliant.embedded.catalog.kinds import Kind
@@ -26,6 +28,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
     return (
         _core("Binding", "bindings", (), verbs=("create",)),
         _core("ConfigMap", "configmaps", columns.CONFIG_MAP, short_names=("cm",)),
+        _core("Endpoints", "endpoints", network_columns.ENDPOINTS, short_names=("ep",), form=ENDPOINTS),
         _core("Event", "events", columns.EVENT, short_names=("ev",), selectable_fields=_EVENT_FIELDS),
         _core(
             "Namespace",
@@ -80,6 +83,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
             selectable_fields=("spec.clusterIP", "spec.type"),
         ),
         _builtin("coordination.k8s.io", "Lease", "leases", columns.LEASE),
+        _builtin("discovery.k8s.io", "EndpointSlice", "endpointslices", network_columns.SLICE),
         _builtin(
             "events.k8s.io",
             "Event",
@@ -88,6 +92,15 @@ def builtin_kinds() -> tuple[Kind, ...]:
             short_names=("ev",),
             selectable_fields=_EVENT_FORM_FIELDS,
             form=EVENTS,
+        ),
+        _builtin(
+            "policy",
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+            network_columns.BUDGET,
+            short_names=("pdb",),
+            subresources=("status",),
+            has_generation=True,
         ),
         _builtin(
             "scheduling.k8s.io",
