@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -133,6 +134,25 @@ def test_an_interrupted_run_cleans_up(user: OrdinaryUser, sent: signal.Signals, 
     assert done.code == code
     assert "interrupted after" in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("delay", [0, 0.03, 0.1, 0.2, 0.4])
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_may_be_interrupted_at_any_moment(
+    user: OrdinaryUser, sent: signal.Signals, code: int, delay: float
+) -> None:
+    with user.start("run", user.write("job.yaml", job("exec sleep 1000"))) as process:
+        limit = time.monotonic() + 30
+        while not list(user.home.glob("pliant-*/run-*")):  # from then on there is something to clean up
+            assert time.monotonic() < limit, "it never began"
+            time.sleep(0.002)
+        time.sleep(delay)
+        process.send_signal(sent)
+        done = finished(process)
+    assert "Traceback" not in done.err
+    assert done.code in (code, -sent)
+    if done.code == -sent:  # nobody listened yet: the next run cleans up
+        assert user.run("run", "-q", user.write("job.yaml", job("true"))).code == 0
 
 
 def test_a_second_interrupt_waits_for_nothing(user: OrdinaryUser) -> None:
