@@ -8,10 +8,11 @@ import os
 import resource
 import socket
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.bare import BareGround
+from pliant.embedded.agent.cells import Cells
 from pliant.embedded.agent.entry import Forbidden, enter, explain
 from pliant.embedded.agent.ground import PrivateGround
 from pliant.embedded.agent.sandbox import GATEWAY, Network
@@ -22,25 +23,23 @@ def main(arguments: list[str]) -> None:
     """Take the ground that is asked for, tell the parent where that is, and serve it until it is gone."""
     descriptor, second, parent, scratch, port, network = arguments
     channel, handover = socket.socket(fileno=int(descriptor)), socket.socket(fileno=int(second))
+    cells = Cells.found()
     if network == "host":
-        _serve_bare(channel, handover, int(parent))
+        with closing(_bare_ground(channel, int(parent))) as ground:
+            _serve(Service(channel, handover, ground, cells))
     else:
-        _serve_private(channel, handover, int(parent), scratch, int(port))
+        _serve(Service(channel, handover, _private_ground(channel, int(parent), scratch, int(port)), cells))
 
 
-def _serve_bare(channel: socket.socket, handover: socket.socket, parent: int) -> None:
-    """Run pods as plain processes of this machine, and end all of them before the agent ends."""
+def _bare_ground(channel: socket.socket, parent: int) -> BareGround:
+    """Run pods as plain processes of this machine; all of them end before the agent does."""
     ground = BareGround.taken(parent)
-    try:
-        with suppress(ConnectionError):
-            channel.sendall(json.dumps({"ready": True, "gateway": ground.address}).encode() + b"\n")
-        _settle()
-        Service(channel, handover, ground).run()
-    finally:
-        ground.close()
+    with suppress(ConnectionError):
+        channel.sendall(json.dumps({"ready": True, "gateway": ground.address}).encode() + b"\n")
+    return ground
 
 
-def _serve_private(channel: socket.socket, handover: socket.socket, parent: int, scratch: str, port: int) -> None:
+def _private_ground(channel: socket.socket, parent: int, scratch: str, port: int) -> PrivateGround:
     """Enter private namespaces and hand the bridge listener to the parent."""
     try:
         enter(parent)
@@ -53,16 +52,16 @@ def _serve_private(channel: socket.socket, handover: socket.socket, parent: int,
     with network.listen(port) as listener, suppress(ConnectionError):
         ready = json.dumps({"ready": True, "gateway": GATEWAY, "port": port}).encode() + b"\n"
         socket.send_fds(channel, [ready], [listener.fileno()])
-    _settle()
-    Service(channel, handover, PrivateGround(network, f"{scratch}/root")).run()
+    return PrivateGround(network, f"{scratch}/root")
 
 
-def _settle() -> None:
-    """Be done with starting."""
+def _serve(service: Service) -> None:
+    """Be done with starting, and serve."""
     # Pages that collections never touch stay shared with the first process of every container.
     gc.collect()
     gc.freeze()
     gc.disable()
+    service.run()
 
 
 def _furnish(scratch: str) -> Network:

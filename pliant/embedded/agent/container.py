@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import NoReturn, NotRequired
 
 from pliant.embedded.agent import syscalls
+from pliant.embedded.agent.cells import Cell, Limits
 from pliant.embedded.agent.output import FILE_SIZE, Keeper, copied, keeper
 from pliant.embedded.agent.place import Place
 from pliant.embedded.agent.process import (
@@ -34,15 +35,13 @@ _LOOK_AGAIN = 0.25
 """Seconds between two looks at the memory of a container that has a limit."""
 
 
-class Command(Program):
+class Command(Program, Limits):
     """What to run in a pod."""
 
     log: str
     log_size: NotRequired[int]
     """Bytes after which a new file is begun."""
     mounts: list[Mount]
-    memory: NotRequired[int]
-    """Bytes that all its processes may hold together."""
     cpus: NotRequired[list[int]]
     """Those that it may run on, when not all."""
     input: NotRequired[str]
@@ -83,9 +82,11 @@ def live(command: Command, place: Place, reports: int) -> NoReturn:
         next(output)
         has_terminal = command.get("terminal", False)
         wiring = Wiring(command.get("input"), has_terminal=has_terminal)
+        cell = Cell(command)
 
         def prepare() -> None:
             wiring.take_up()
+            cell.join()
             place.furnish()
 
         # Whoever stands at the root of a mount namespace is moved along when it changes.
@@ -94,7 +95,9 @@ def live(command: Command, place: Place, reports: int) -> NoReturn:
         wiring.let_go()
         let_go_of_streams()
         report_start(reports, failure)
-        code, ended_by, is_outgrown = _until_end(main, wiring, output, place, command.get("memory", 0))
+        watched = 0 if cell.keeps_memory else command.get("memory", 0)
+        code, ended_by, is_outgrown = _until_end(main, wiring, output, place, watched)
+        is_outgrown = is_outgrown or cell.has_killed()
         report(reports, {"code": code, "signal": ended_by, "outgrown": is_outgrown})
     except OSError as problem:
         report_problem(reports, problem)

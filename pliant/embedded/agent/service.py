@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from pliant.embedded.agent.cells import Cells
 from pliant.embedded.agent.door import opened
 from pliant.embedded.agent.ground import Ground
 from pliant.embedded.agent.process import END_ALL, Program
@@ -36,6 +37,8 @@ class _Run:
         self.heard = b""
         self.ending: tuple[int, int] | None = None
         self.is_outgrown = False
+        self.cell = ""
+        """The control group that keeps its limits, if one does."""
 
 
 class _Pod:
@@ -51,12 +54,15 @@ class _Pod:
 class Service:
     """The agent's only loop: a socket to the parent, one for descriptors from it, a pipe from each container."""
 
-    def __init__(self, parent: socket.socket, handover: socket.socket, ground: Ground) -> None:
+    def __init__(
+        self, parent: socket.socket, handover: socket.socket, ground: Ground, cells: Cells | None
+    ) -> None:
         self._parent = parent
         self._handover = handover
         self._handed: dict[int, list[int]] = {}
         """Descriptors that have arrived before the request that they belong to."""
         self._ground = ground
+        self._cells = cells
         self._poll = select.epoll()
         self._pods: dict[str, _Pod] = {}
         self._runs: dict[int, _Run] = {}
@@ -115,9 +121,13 @@ class Service:
         pod, name = self._pods.get(request["pod"]), request["run"]
         if pod is None or pod.removal is not None:
             return {"error": "the pod is being removed"}
-        process, reports = self._ground.start(request["command"], pod.sandbox)
-        program = Program(argv=[], env=request["command"]["env"], folder=request["command"]["folder"])
-        self._note_run(_Run(request["pod"], name, process, request["id"], program), reports)
+        command = request["command"]
+        command["cell"] = self._cells.make(f"{request['pod']}.{name}", command) if self._cells else ""
+        process, reports = self._ground.start(command, pod.sandbox)
+        program = Program(argv=[], env=command["env"], folder=command["folder"])
+        run = _Run(request["pod"], name, process, request["id"], program)
+        run.cell = command["cell"]
+        self._note_run(run, reports)
         return None
 
     def _execute(self, request: Message) -> Message | None:
@@ -216,6 +226,8 @@ class Service:
         os.close(reports)
         del self._runs[reports]
         _, status = os.waitpid(run.process, 0)
+        if self._cells and run.cell:
+            self._cells.remove(run.cell)
         code, ended_by = run.ending or _told(status)
         if not run.is_answered:
             self._say({"answers": run.asked, "error": "its first process was killed"})

@@ -30,6 +30,8 @@ class Command(TypedDict):
     mounts: list[Mount]
     memory: NotRequired[int]
     """Bytes that all its processes may hold together."""
+    cpu: NotRequired[float]
+    """Seconds of CPU in a second that they may use."""
     cpus: NotRequired[list[int]]
     """Those that it may run on, when not all."""
     input: NotRequired[str]

@@ -245,6 +245,7 @@ class ContainerRun:
             log=str(log),
             mounts=[*furnishing.mounts(spec, pod.meta, pod.laid, variables), mount_of(spec, note_beside(log))],
             memory=math.ceil(amount(limits.get("memory") or 0)),
+            cpu=float(amount(limits.get("cpu") or 0)),
             cpus=pod.services.cpus.take((pod.meta.uid, self._run), amount(limits.get("cpu") or 0)),
         )
 
