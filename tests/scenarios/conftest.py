@@ -27,6 +27,13 @@ def _site_scope(fixture_name: str, config: pytest.Config) -> Literal["session", 
     return "module" if ELSEWHERE else "session"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Make slow what takes long on the real ground, and only there."""
+    for item in items:
+        if item.get_closest_marker("long_on_real") and item.get_closest_marker("real"):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 def ground(request: pytest.FixtureRequest) -> str:
     """Which kind of cluster the scenarios run on: `-m real` chooses the real one."""

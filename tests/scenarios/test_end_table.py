@@ -62,8 +62,10 @@ class Row:
 
 @pytest.mark.parametrize(
     ("word", "code", "end", "counted"),
-    [("completePolicy", 0, "Succeed", "succeeded"), ("failPolicy", 5, "Failed", "failed")],
-    ids=["completion", "failure"],
+    [
+        pytest.param("completePolicy", 0, "Succeed", "succeeded", id="completion", marks=pytest.mark.long_on_real),
+        pytest.param("failPolicy", 5, "Failed", "failed", id="failure"),
+    ],
 )
 async def test_every_policy_of_groups_and_jobs(scene: Scene, word: str, code: int, end: str, counted: str) -> None:
     every = product(SPEAKS, ("Any", "All"), WHO_ENDS, (False, True))

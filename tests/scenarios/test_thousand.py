@@ -23,14 +23,6 @@ PATIENCE = 60.0
 _KIND = re.compile(r"/namespaces/[^/]+/(?P<kind>[a-z]+)(/[^/?]+)?(?P<part>/[a-z]+)?")
 
 
-@pytest.fixture(
-    scope="module", params=["embedded", pytest.param("real", marks=[pytest.mark.real, pytest.mark.slow])]
-)
-def ground(request: pytest.FixtureRequest) -> str:
-    """Which kind of cluster: on a real one, with two cores, it takes a minute."""
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
 def site(ground: str) -> Iterator[Site]:
     """A cluster of one's own, for all that its operator asks is counted."""
@@ -65,6 +57,7 @@ def seconds_since(start: float) -> float:
     return asyncio.get_running_loop().time() - start
 
 
+@pytest.mark.long_on_real
 async def test_a_thousand_members_come_up_shrink_and_go(scene: Scene, tap: Tap) -> None:
     started = asyncio.get_running_loop().time()
     async with paper_nodes(scene, NODES) as nodes:
