@@ -107,7 +107,7 @@ class _Page:
 
 def _rules(job: Job) -> Iterator[tuple[str, str]]:
     """What holds for the job as a whole, where it is not what holds for all."""
-    yield "Framework", "" if job.framework == "generic" else job.framework
+    yield "Framework", "" if job.frameworks[-1] == "generic" else job.frameworks[-1]
     yield "Ends", f"complete when {job.complete_policy}, failed when {job.fail_policy} of its groups is"
     yield "Pods after", "are deleted (cleanPodPolicy All)" if job.clean == "All" else "stay (cleanPodPolicy None)"
     limits = (("to start", job.start_limit), ("to run", job.time_limit), ("kept after its end", job.time_to_live))

@@ -13,7 +13,7 @@ from pliant.controllers.observe import Members, observe
 from pliant.controllers.orphans import Orphans
 from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
-from pliant.frameworks import framework_for
+from pliant.frameworks import contract_of
 from pliant.frontends.base import Frontend
 from pliant.frontends.memory import status_in
 from pliant.kube.client import KubeClient
@@ -90,7 +90,7 @@ class JobReconciler:
             cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid), self._refusals.get(key, {})
         )
         seen = observe(job, members, cluster.nodes, cluster.rules)
-        decision = decide(job, seen, framework_for(job.framework), self._clock.now())
+        decision = decide(job, seen, contract_of(job), self._clock.now())
 
         if decision.intent is not None:
             await self._tell(job, raw, decision.intent)

@@ -11,6 +11,7 @@ from pliant.controllers.apply import Applier
 from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
 from pliant.controllers.nodes import NodeWatch, ills_of
 from pliant.controllers.orphans import JOB_NAME, job_names
+from pliant.controllers.served import wait_served
 from pliant.errors import ApiError, Forbidden
 from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
@@ -72,6 +73,8 @@ class Operator:
             SERVICES.full_name: self._services,
             **{kind.resource.full_name: kind.jobs for kind in kinds},
         }
+        """Those of kinds that turn out not to be installed are taken out until they are."""
+        self._members_known = asyncio.Event()
         self._ready = asyncio.Event()
 
     @property
@@ -82,18 +85,35 @@ class Operator:
     async def run(self) -> None:
         """Keep every job on its way."""
         async with self._events.running(), asyncio.TaskGroup() as tasks:
-            for informer in self.informers.values():
+            kinds = list(self._kinds.values())
+            for kind in kinds:
+                tasks.create_task(self._work_on(kind, tasks))
+            for informer in (self._pods, self._services):
                 tasks.create_task(informer.run())
-            # Deciding on half a picture would create what is there already.
             nodes = tasks.create_task(self._follow_nodes(tasks))
-            await asyncio.gather(nodes, *(informer.wait_synced() for informer in self.informers.values()))
-            for controller in self.controllers.values():
-                tasks.create_task(controller.run())
+            await asyncio.gather(nodes, self._pods.wait_synced(), self._services.wait_synced())
+            # Deciding on half a picture would create what is there already.
+            self._members_known.set()
+            await asyncio.gather(*(kind.known.wait() for kind in kinds))
             self._ready.set()
 
     async def wait_ready(self) -> None:
         """Return once the cluster is known and jobs are being worked on."""
         await self._ready.wait()
+
+    async def _work_on(self, kind: _Kind, tasks: asyncio.TaskGroup) -> None:
+        """Look after the jobs of a kind as soon as the cluster knows it."""
+
+        def absent() -> None:
+            self.informers.pop(kind.resource.full_name, None)
+            kind.known.set()
+
+        await wait_served(self._client, kind.resource, absent)
+        self.informers[kind.resource.full_name] = kind.jobs
+        tasks.create_task(kind.jobs.run())
+        await asyncio.gather(kind.jobs.wait_synced(), self._members_known.wait())
+        tasks.create_task(kind.controller.run())
+        kind.known.set()
 
     async def _follow_nodes(self, tasks: asyncio.TaskGroup) -> None:
         """Know the nodes; to know them is a help, not a need, and not everybody may."""
@@ -137,6 +157,8 @@ class _Kind:
         workers: int,
     ) -> None:
         self.resource = resource_of(frontend)
+        self.known = asyncio.Event()
+        """Set once its jobs are known, or known not to be: the cluster has no such kind."""
         self.jobs: AnyInformer[dict[str, Any]] = informer_of(
             client, self.resource, dict, namespaces=namespaces, on_change=self._changed
         )

@@ -9,7 +9,16 @@ from msgspec.structs import replace
 from pliant.engine.calls import creation_patience_left
 from pliant.engine.case import Case, Turn
 from pliant.engine.departure import lingering, patience_left
-from pliant.engine.ending import clearing, completed, end_delayed, failed, may_be_kept, ordered, timed_out
+from pliant.engine.ending import (
+    OVER,
+    clearing,
+    completed,
+    end_delayed,
+    failed,
+    leftovers,
+    ordered,
+    timed_out,
+)
 from pliant.engine.limits import life_left, time_left
 from pliant.engine.membership import staffing
 from pliant.engine.restarting import restarted
@@ -66,12 +75,12 @@ def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -
 
 def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: datetime) -> Decision:
     """Clear away what is left; the end is announced once nothing is."""
-    if (seen.pods or seen.services) and not may_be_kept(job, state):
+    if any(leftovers(job, seen, state)):
         after = replace(state, message=end_delayed(verdict, lingering(seen, now)))
         statuses = {job.key: _status(after, now)} if after.message != state.message else {}
         actions = clearing(job, seen, state, now)
         return Decision(actions=actions, statuses=statuses, look_again=patience_left(seen, now))
-    counts = at_the_end(state) if not seen.pods else state.counts
+    counts = at_the_end(state) if all(pod.phase in OVER for pod in seen.pods) else state.counts
     ended = replace(state, phase=verdict.phase, message=verdict.message, ended_at=now, counts=counts)
     return Decision(statuses={job.key: _status(ended, now)})
 

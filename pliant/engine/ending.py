@@ -17,11 +17,13 @@ from pliant.engine.voting import completion_reached, deciding, failure_reached, 
 from pliant.engine.wording import counted, failure_of, listing
 from pliant.model.actions import Action, DeleteService
 from pliant.model.job import CleanPolicy, Job
-from pliant.model.observed import Seen
+from pliant.model.labels import service_of
+from pliant.model.observed import ObservedPod, ObservedService, PodPhase, Seen
 from pliant.model.state import Cause, EngineState, Phase, Verdict
 
 ALWAYS_CLEARED = frozenset({Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL})
 """Ends that leave no pods, whatever the job's own policy says."""
+OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def ordered(case: Case) -> Turn | None:
@@ -53,14 +55,26 @@ def timed_out(case: Case) -> Turn | None:
 
 def clearing(job: Job, seen: Seen, state: EngineState, now: datetime) -> tuple[Action, ...]:
     """Delete all that a finished job still holds; what is leaving already is left alone."""
-    if may_be_kept(job, state):
-        return ()
-    pods = sorted(seen.pods, key=lambda pod: pod.name)
-    services = sorted(seen.services.values(), key=lambda service: service.name)
+    pods, services = leftovers(job, seen, state)
     return (
         *departures(seen, pods, "the job has ended", now),
         *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_leaving),
     )
+
+
+def leftovers(job: Job, seen: Seen, state: EngineState) -> tuple[list[ObservedPod], list[ObservedService]]:
+    """The pods and services of a finished job that must go, by name."""
+    match _clean_policy(job, state):
+        case CleanPolicy.NONE:
+            return [], []
+        case CleanPolicy.RUNNING:
+            kept = {pod.name for pod in seen.pods if pod.phase in OVER and not pod.is_leaving}
+        case CleanPolicy.ALL:
+            kept = set()
+    named = {service_of(job.naming, name) for name in kept}
+    pods = [pod for pod in seen.pods if pod.name not in kept]
+    services = [service for service in seen.services.values() if service.name not in named]
+    return sorted(pods, key=lambda pod: pod.name), sorted(services, key=lambda service: service.name)
 
 
 def end_delayed(verdict: Verdict, late: list[str]) -> str:
@@ -68,10 +82,10 @@ def end_delayed(verdict: Verdict, late: list[str]) -> str:
     return f"{verdict.message}; waits for pods that should be gone: {listing(late)}" if late else verdict.message
 
 
-def may_be_kept(job: Job, state: EngineState) -> bool:
-    """Whether a job that has ended leaves its pods and services behind."""
+def _clean_policy(job: Job, state: EngineState) -> CleanPolicy:
+    """What is to go: some ends leave nothing, whatever the job says."""
     must_clear = state.verdict is not None and state.verdict.must_clear
-    return job.clean is CleanPolicy.NONE and not must_clear and state.phase not in ALWAYS_CLEARED
+    return CleanPolicy.ALL if must_clear or state.phase in ALWAYS_CLEARED else job.clean
 
 
 def _sentenced(case: Case, verdict: Verdict) -> Turn:

@@ -28,7 +28,8 @@ def restarted(case: Case) -> Turn | None:
         memory = after.group(group.name)
         if call.place.rank.attempt < memory.wanted_attempt(index):
             continue  # a wider restart, decided a moment ago, takes this member along
-        if call.is_free or _is_within_budget(group, memory):
+        spent = case.state.restarts + sum(not each.is_free for each in chosen)
+        if call.is_free or (_is_within_budget(group, memory) and _may_restart(case.job, spent)):
             after = _charged(case.job, after, call, case.now)
             chosen.append(call)
     if not chosen:
@@ -49,6 +50,10 @@ def wait_left(memory: GroupState, now: datetime) -> timedelta:
 
 def _is_within_budget(group: Group, memory: GroupState) -> bool:
     return group.restart.limit is None or memory.spent < group.restart.limit
+
+
+def _may_restart(job: Job, spent: int) -> bool:
+    return job.restart_limit is None or spent < job.restart_limit
 
 
 def _charged(job: Job, state: EngineState, call: Call, now: datetime) -> EngineState:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.frontends.base import Frontend
+from pliant.frontends.kubeflow.pytorch import PyTorchJob
 
-_KNOWN: tuple[Frontend, ...] = (AITrainingJob(),)
+_KNOWN: tuple[Frontend, ...] = (
+    AITrainingJob(),
+    PyTorchJob(),
+)
 
 FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _KNOWN}
 """Every kind that is understood, by API group and kind: several groups have a kind of the same name."""

@@ -144,7 +144,8 @@ class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ""
     clean_pod_policy: Annotated[
         CleanPolicy | None,
-        told("Whether pods and services are deleted when the job ends (All, the default) or kept (None)."),
+        told("""Which pods and services are deleted when the job ends: all (the default), those still Running, or
+        none (None)."""),
     ] = None
     fail_policy: Annotated[
         JobEndPolicy | None,

@@ -40,7 +40,7 @@ def nobody_is_made_where_somebody_is(world: World, decision: Decision) -> None:
 def nobody_is_made_who_is_done(world: World, decision: Decision) -> None:
     """Whoever has done their work does it again only if restarted since."""
     for group, index in _places(decision):
-        name = member_name(world.job.key, group, index)
+        name = member_name(world.job, group, index)
         assert name not in world.done or world.done[name] < world.restarts_of(group)
 
 
@@ -157,7 +157,7 @@ def only_what_was_seen_to_end_is_remembered(world: World, decision: Decision) ->
         for group, memory in after.groups.items():
             known = world.job.state.group(group).finished if world.job.state else {}
             for index in memory.finished.keys() - known.keys():
-                assert world.pods[member_name(world.job.key, group, index)].phase in OVER
+                assert world.pods[member_name(world.job, group, index)].phase in OVER
 
 
 def the_clock_runs_true(world: World, decision: Decision) -> None:
@@ -232,10 +232,14 @@ def check_at_rest(world: World) -> None:
         return
     state = world.memory
     assert state.phase is not Phase.TERMINATING, "an end that never comes"
-    is_kept = world.job.clean is CleanPolicy.NONE and not (state.verdict is not None and state.verdict.must_clear)
-    if state.phase is Phase.SUSPENDED or (state.phase.is_final and not is_kept):
+    must_clear = state.verdict is not None and state.verdict.must_clear
+    clean = CleanPolicy.ALL if must_clear else world.job.clean
+    if state.phase is Phase.SUSPENDED or (state.phase.is_final and clean is CleanPolicy.ALL):
         assert world.pods == {}
         assert world.services == {}
+    elif state.phase.is_final and clean is CleanPolicy.RUNNING:
+        assert all(pod.phase in OVER for pod in world.pods.values())
+        assert set(world.services) <= set(world.pods)
     elif not state.phase.is_final:
         _check_places(world, state)
 
@@ -247,7 +251,7 @@ def _check_places(world: World, state: EngineState) -> None:
         memory = state.group(group.name)
         assert memory.size == wanted_size(group, with_requests(world.job, state, world.now).group(group.name))
         for index in range(memory.size):
-            name = member_name(world.job.key, group.name, index)
+            name = member_name(world.job, group.name, index)
             wanted.add(name)
             assert name in world.pods or index in memory.finished, f"nobody at {name}"
             pod = world.pods.get(name)

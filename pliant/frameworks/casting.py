@@ -1,0 +1,86 @@
+"""Who plays which role in a job: groups bear any name, frameworks know a few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+
+from pliant.model.framework import Framework, Rank, Role
+from pliant.model.job import Group, Job
+from pliant.model.labels import member_address, service_name
+
+
+@dataclass(frozen=True)
+class Cast:
+    """The groups of a job in the order of their ranks, each in the role its name tells."""
+
+    job: Job
+    framework: Framework
+
+    @cached_property
+    def parts(self) -> tuple[tuple[Role, Group], ...]:
+        """Every group and its role; a group with a name of its own plays the last role, the worker's."""
+        roles = self.framework.roles
+        cast = [(_role_of(group, roles), group) for group in self.job.groups]
+        return tuple(sorted(cast, key=lambda part: roles.index(part[0])))
+
+    def role(self, group: Group) -> str:
+        """The role of a group."""
+        return next(role.name for role, each in self.parts if each is group)
+
+    def group(self, role: str) -> Group | None:
+        """The first group in a role."""
+        return next(self.groups(role), None)
+
+    def groups(self, *roles: str) -> Iterator[Group]:
+        """The groups in these roles, in the order of ranks; without roles all of them."""
+        return (group for role, group in self.parts if not roles or role.name in roles)
+
+    def size(self, *roles: str) -> int:
+        """The number of members in these roles; without roles of all."""
+        return sum(group.size for group in self.groups(*roles))
+
+    def number(self, rank: Rank, *roles: str) -> int:
+        """The number of a member among those in these roles, counted from 0."""
+        before = 0
+        for group in self.groups(*roles):
+            if group.name == rank.group.name:
+                return before + rank.index
+            before += group.size
+        return before + rank.index
+
+    def first(self, *roles: str) -> Group | None:
+        """The group whose first member is rank 0 among these roles."""
+        return next((group for group in self.groups(*roles) if group.size), None)
+
+    def port(self, group: Group) -> int:
+        """Where members of a group listen: the port that bears the framework's name, their first, or the usual."""
+        usual = self.framework.port
+        named = [port.number for port in group.ports if usual and port.name == usual.name]
+        return (named or [port.number for port in group.ports] or [usual.number if usual else 0])[0]
+
+    def host(self, group: Group, index: int = 0) -> str:
+        """The name of a member within its namespace."""
+        return service_name(self.job, group.name, index)
+
+    def endpoints(self, *roles: str) -> list[str]:
+        """Where the members in these roles are reached: `host:port`."""
+        return [
+            f"{member_address(self.job, group.name, index)}:{self.port(group)}"
+            for group in self.groups(*roles)
+            for index in range(group.size)
+        ]
+
+
+def generation_id(job: Job, group: Group) -> str:
+    """An id that all members of a group share until they are restarted together; never the same for two jobs."""
+    memory = job.state.group(group.name) if job.state else None
+    floor = max(memory.job_floor, memory.group_floor) if memory else 0
+    return blake2b(f"{job.owner.uid}/{floor}".encode(), digest_size=8).hexdigest()
+
+
+def _role_of(group: Group, roles: tuple[Role, ...]) -> Role:
+    name = group.name.lower()
+    return next((role for role in roles if name in (role.name, *role.aliases)), roles[-1])
