@@ -126,10 +126,12 @@ def _creation_failure(case: Case) -> Verdict | None:
 
 def _cause(place: Place, case: Case) -> str:
     """What happened, and why it was not mended."""
-    limit = place.rank.group.restart.limit
-    if limit and is_restartable(case.job, place):
-        return f"{failure_of(place)} and {place.rank.group.name} has spent its {counted(limit, 'restart')}"
-    return failure_of(place)
+    told, group, most = failure_of(place), place.rank.group, case.job.restart_limit
+    if not is_restartable(case.job, place):
+        return told
+    if limit := group.restart.limit:
+        return f"{told} and {group.name} has spent its {counted(limit, 'restart')}"
+    return f"{told} and the job has spent its {counted(most, 'restart')}" if most else told
 
 
 def _by_time(places: Iterable[Place]) -> list[Place]:
