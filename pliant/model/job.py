@@ -84,6 +84,8 @@ class Naming:
     """How a kind names what its jobs own; `{job}`, `{group}` and `{index}` stand for those of a member."""
 
     pod: str = "{job}-{group}-{index}"
+    pods: Mapping[str, str] = field(default_factory=dict)
+    """Names of pods that are made in another way, by group in lower case."""
     service: str = "{pod}"
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of members beside those that every job's members have; values may hold the same words and `{pod}`."""

@@ -40,7 +40,8 @@ def member_address(job: Job, group: str, index: int) -> str:
 
 def pod_name(naming: Naming, job: JobKey, group: str, index: int) -> str:
     """The name a kind gives to a member's pod."""
-    return naming.pod.format(job=job.name, group=member_group(group), index=index)
+    name = member_group(group)
+    return naming.pods.get(name, naming.pod).format(job=job.name, group=name, index=index)
 
 
 def service_of(naming: Naming, pod: str) -> str:
