@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.base import Frontend
-from pliant.frontends.crd import Column, CustomKind, custom_resource_definition
+from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
 from pliant.frontends.kubeflow.status import inherited, is_rejected_status, rejected_status, rendered_status
 from pliant.frontends.kubeflow.types import MOST_MEMBERS, ReplicaSpec, RestartPolicy, RunPolicy
 from pliant.frontends.memory import remembered, status_in
@@ -36,6 +36,15 @@ COLUMNS = (
     Column(name="Age", type="date", path=".metadata.creationTimestamp"),
     Column(name="Reason", type="string", path=".status.conditions[-1:].message", priority=1),
 )
+
+
+def worker_scale(replica_specs: str) -> ScalePaths:
+    """What `kubectl scale` speaks of in most kinds: the workers."""
+    return ScalePaths(
+        spec=f".spec.{replica_specs}.Worker.replicas",
+        status=".status.replicaStatuses.Worker.active",
+        selector=".status.replicaStatuses.Worker.selector",
+    )
 
 
 class Ends(NamedTuple):
@@ -66,6 +75,13 @@ class Dialect:
     """The container that speaks for its pod."""
     port: Port
     restart: RestartPolicy = RestartPolicy.NEVER
+    clean: CleanPolicy = CleanPolicy.NONE
+    single: frozenset[str] = frozenset()
+    """Groups that have one member, no more and no less."""
+    needed: str = ""
+    """A group that no job can do without."""
+    pods: Mapping[str, str] = field(default_factory=dict)
+    """Names of pods that are made in another way, by group in lower case."""
 
 
 class KubeflowJob(Frontend):
@@ -89,6 +105,17 @@ class KubeflowJob(Frontend):
         """How a group counts in a job with these roles: unless a kind says otherwise, its leader decides."""
         return Ends(EndPolicy.RANK0) if role == roles[0] else Ends()
 
+    def check(self, roles: tuple[str, ...]) -> None:
+        """Raise InvalidSpec unless these groups can be in one job."""
+
+    def template(self, spec: Any, role: str, replica: ReplicaSpec) -> Mapping[str, Any]:
+        """What the pods of a group are made from."""
+        return replica.template
+
+    def container(self, spec: Any) -> str:
+        """The container that speaks for its pod."""
+        return self.dialect.container
+
     def options(self, spec: Any) -> Mapping[str, Any]:
         """What the spec says to the framework."""
         return {}
@@ -105,14 +132,14 @@ class KubeflowJob(Frontend):
         """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
         metadata, dialect = read_metadata(raw), self.dialect
         spec = read(dialect.kind.spec, raw.get("spec"), "spec")
-        run: RunPolicy = spec.run_policy or RunPolicy()
+        run: RunPolicy = spec.policy
         groups = self._groups(spec)
         path = f"spec.{dialect.replica_specs}"
         status = status_in(raw)
         state = remembered(status)
         if not run.suspend:
             check_unchanged(groups, state, path)
-        naming = _naming(self.kind)
+        naming = _naming(dialect)
         check_member_names(
             metadata.key, {each.name: max(each.size, each.most or 0) for each in groups}, path, naming
         )
@@ -127,7 +154,7 @@ class KubeflowJob(Frontend):
             options=self.options(spec),
             complete_policy=EndPolicy.ANY,
             fail_policy=EndPolicy.ANY,
-            clean=run.clean_pod_policy or CleanPolicy.NONE,
+            clean=run.clean_pod_policy or dialect.clean,
             restart_exit_codes=RETRYABLE,
             restart_limit=run.backoff_limit,
             priority=(policy.priority_class if policy else "") or None,
@@ -159,7 +186,10 @@ class KubeflowJob(Frontend):
         written = dict(self._written(spec))
         if not written:
             raise InvalidSpec(f"spec.{self.dialect.replica_specs}", "needs at least one group")
+        if (needed := self.dialect.needed) and needed not in written:
+            raise InvalidSpec(f"spec.{self.dialect.replica_specs}.{needed}", "is required: it leads the job")
         roles = tuple(role for role in self.dialect.roles if role in written)
+        self.check(roles)
         groups = tuple(self._group(spec, role, written[role], roles) for role in roles)
         if (number := sum(group.size for group in groups)) > MOST_MEMBERS:
             problem = f"the groups have {number} members together, at most {MOST_MEMBERS} are possible in one job"
@@ -177,20 +207,23 @@ class KubeflowJob(Frontend):
 
     def _group(self, spec: Any, role: str, replica: ReplicaSpec, roles: tuple[str, ...]) -> Group:
         path = f"spec.{self.dialect.replica_specs}.{role}"
-        facts = template_facts(replica.template, f"{path}.template", self.dialect.container)
+        template, container = self.template(spec, role, replica), self.container(spec)
+        facts = template_facts(template, f"{path}.template", container)
         ports = facts.ports
         if all(port.name != self.dialect.port.name for port in ports):
             ports = (*ports, self.dialect.port)
         ends = self.ends(spec, role, roles)
         size = 1 if replica.replicas is None else replica.replicas
+        if role in self.dialect.single and size != 1:
+            raise InvalidSpec(f"{path}.replicas", f"must be 1, got {size}")
         group = Group(
             name=role,
             size=size,
             requests={Requester.SPEC: size},
-            template=replica.template,
+            template=template,
             fingerprint=fingerprint(replica.template),
             ports=ports,
-            counted=frozenset({self.dialect.container}) & facts.counted,
+            counted=frozenset({container}) & facts.counted,
             complete_policy=ends.complete,
             fail_policy=ends.fail,
             restart=RestartRule(
@@ -224,14 +257,15 @@ def _bounded(group: Group, bounds: Bounds | None, path: str) -> Group:
     return replace(group, least=least, most=most, is_elastic=True)
 
 
-def _naming(kind: str) -> Naming:
+def _naming(dialect: Dialect) -> Naming:
     return Naming(
+        pods=dialect.pods,
         labels={
             f"{PREFIX}/job-name": "{job}",
-            f"{PREFIX}/operator-name": f"{kind.lower()}-controller",
+            f"{PREFIX}/operator-name": f"{dialect.kind.kind.lower()}-controller",
             f"{PREFIX}/replica-type": "{group}",
             f"{PREFIX}/replica-index": "{index}",
-        }
+        },
     )
 
 

@@ -7,9 +7,18 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field
 
-from pliant.frontends.crd import CustomKind, ScalePaths, told
-from pliant.frontends.kubeflow.base import COLUMNS, GROUP, VERSION, Bounds, Dialect, Ends, KubeflowJob
-from pliant.frontends.kubeflow.types import Count, JobStatus, ReplicaSpec, RestartPolicy, RunPolicy
+from pliant.frontends.crd import CustomKind, told
+from pliant.frontends.kubeflow.base import (
+    COLUMNS,
+    GROUP,
+    VERSION,
+    Bounds,
+    Dialect,
+    Ends,
+    KubeflowJob,
+    worker_scale,
+)
+from pliant.frontends.kubeflow.types import Count, JobSpec, JobStatus, ReplicaSpec, RestartPolicy
 from pliant.model.job import EndPolicy, Port
 
 MASTER, WORKER = "Master", "Worker"
@@ -38,10 +47,9 @@ class ElasticPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     metrics: Annotated[list[dict[str, Any]], told("For an autoscaler; not read.", nullable=True)] = []
 
 
-class PyTorchJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+class PyTorchJobSpec(JobSpec, frozen=True, kw_only=True, rename="camel"):
     """What is to be trained, and how."""
 
-    run_policy: Annotated[RunPolicy | None, told("How the job is run.")] = None
     elastic_policy: Annotated[ElasticPolicy | None, told("Whether and how workers may come and go.")] = None
     nproc_per_node: Annotated[str, told("Processes of each member: auto (the default), cpu, gpu or a number.")] = (
         ""
@@ -64,11 +72,7 @@ class PyTorchJob(KubeflowJob):
             spec=PyTorchJobSpec,
             status=JobStatus,
             columns=COLUMNS,
-            scale=ScalePaths(
-                spec=".spec.pytorchReplicaSpecs.Worker.replicas",
-                status=".status.replicaStatuses.Worker.active",
-                selector=".status.replicaStatuses.Worker.selector",
-            ),
+            scale=worker_scale("pytorchReplicaSpecs"),
         ),
         framework="pytorch",
         replica_specs="pytorchReplicaSpecs",

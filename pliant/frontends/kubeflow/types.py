@@ -6,7 +6,9 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
+from pliant.errors import InvalidSpec
 from pliant.frontends.crd import TEMPLATE, told
 from pliant.model.job import CleanPolicy
 from pliant.model.state import Time
@@ -63,6 +65,43 @@ class RunPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     suspend: Annotated[bool, told("Whether the job rests: its pods are deleted, its place is kept.")] = False
     managed_by: Annotated[str, told("Who looks after the job; others than us are left to do so.")] = ""
     scheduling_policy: Annotated[SchedulingPolicy | None, told("How the members are to be placed.")] = None
+
+
+class JobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is to be trained, and how."""
+
+    run_policy: Annotated[RunPolicy | None, told("How the job is run.")] = None
+    clean_pod_policy: Annotated[CleanPolicy | None, told("The old place of runPolicy.cleanPodPolicy.")] = None
+    ttl_seconds_after_finished: Annotated[
+        Seconds | None, told("The old place of runPolicy.ttlSecondsAfterFinished.")
+    ] = None
+    active_deadline_seconds: Annotated[
+        Seconds | None, told("The old place of runPolicy.activeDeadlineSeconds.")
+    ] = None
+    backoff_limit: Annotated[Count | None, told("The old place of runPolicy.backoffLimit.")] = None
+    scheduling_policy: Annotated[SchedulingPolicy | None, told("The old place of runPolicy.schedulingPolicy.")] = (
+        None
+    )
+
+    @property
+    def policy(self) -> RunPolicy:
+        """How the job is run, wherever that is written; raises InvalidSpec if two places disagree."""
+        run = self.run_policy or RunPolicy()
+        for name, field in _OLD_PLACES.items():
+            old, new = getattr(self, name), getattr(run, name)
+            if old is not None and new not in (None, old):
+                raise InvalidSpec(f"spec.{field}", f"says otherwise than spec.runPolicy.{field}: take it away")
+        return replace(run, **{name: old for name in _OLD_PLACES if (old := getattr(self, name)) is not None})
+
+
+_OLD_PLACES = {
+    "clean_pod_policy": "cleanPodPolicy",
+    "ttl_seconds_after_finished": "ttlSecondsAfterFinished",
+    "active_deadline_seconds": "activeDeadlineSeconds",
+    "backoff_limit": "backoffLimit",
+    "scheduling_policy": "schedulingPolicy",
+}
+"""What stood in the spec itself before there was a run policy."""
 
 
 class ReplicaStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
