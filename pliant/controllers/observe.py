@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pliant.controllers.nodes import NodeWatch
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
@@ -26,6 +27,7 @@ _CREATION_FAILURES = frozenset(
         "RegistryUnavailable",
     }
 )
+_OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TAKEN_AWAY = {
     "Evicted": "was evicted",
     "Preempting": "was preempted on its node",
@@ -76,7 +78,8 @@ def _pod(pod: Pod, counted: Mapping[str, frozenset[str]], fault: NodeFault | Non
         node=pod.spec.node_name,
         exit=_exit(pod, end) if phase is PodPhase.FAILED else None,
         trouble=_trouble(pod),
-        finished_at=end[1].finished_at if end else None,
+        started_at=_started_at(statuses),
+        finished_at=end[1].finished_at if end else _finished_at(statuses) if phase in _OVER else None,
         fault=fault,
         stuck=_stuck(pod) if phase is PodPhase.SCHEDULED else None,
         disruption=_disruption(pod) if phase is PodPhase.FAILED else "",
@@ -109,6 +112,18 @@ def _first_bad_end(pod: Pod, statuses: Sequence[ContainerStatus]) -> tuple[str, 
         if status.state.terminated is not None and status.state.terminated.exit_code != 0
     ]
     return min(ends, key=lambda named: str(named[1].finished_at or "~"), default=None)
+
+
+def _started_at(statuses: Sequence[ContainerStatus]) -> datetime | None:
+    """When the first of the containers began its present run."""
+    states = [status.state.running or status.state.terminated for status in statuses]
+    return min((state.started_at for state in states if state is not None and state.started_at), default=None)
+
+
+def _finished_at(statuses: Sequence[ContainerStatus]) -> datetime | None:
+    """When the last of the containers ended."""
+    ends = [status.state.terminated for status in statuses]
+    return max((end.finished_at for end in ends if end is not None and end.finished_at), default=None)
 
 
 def _exit(pod: Pod, end: tuple[str, ContainerTerminated] | None) -> Exit:

@@ -104,6 +104,14 @@ def test_the_earliest_bad_end_is_the_exit() -> None:
     assert pod.finished_at.second == 5
 
 
+def test_a_pod_has_run_from_its_first_start_to_its_last_end() -> None:
+    first = ended("main", 0, startedAt="2026-01-01T00:00:02Z", finishedAt="2026-01-01T00:00:09Z")
+    second = ended("side", 0, startedAt="2026-01-01T00:00:01Z", finishedAt="2026-01-01T00:00:05Z")
+    pod = seen(containers("Succeeded", first, second))
+    assert (pod.started_at and pod.started_at.second, pod.finished_at and pod.finished_at.second) == (1, 9)
+    assert seen(containers("Running", first, running("side"))).finished_at is None
+
+
 def test_a_failing_init_container_fails_the_pod() -> None:
     pod = seen({"phase": "Failed", "initContainerStatuses": [ended("fetch", 2)]})
     assert pod.exit == Exit(code=2, container="fetch")
