@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from pliant.frameworks.deepspeed import DeepSpeed
 from pliant.frameworks.generic import Generic
+from pliant.frameworks.jax import Jax
 from pliant.frameworks.joined import Joined
+from pliant.frameworks.mpi import Mpi
+from pliant.frameworks.mxnet import MXNet
+from pliant.frameworks.paddle import Paddle
 from pliant.frameworks.pytorch import PyTorch
+from pliant.frameworks.tensorflow import TensorFlow
+from pliant.frameworks.xgboost import XGBoost
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 
 _KNOWN: tuple[Framework, ...] = (
     Generic(),
     PyTorch(),
+    TensorFlow(),
+    MXNet(),
+    Paddle(),
+    Jax(),
+    XGBoost(),
+    DeepSpeed(),
+    Mpi(),
 )
 
-FRAMEWORKS: dict[str, Framework] = {each.name: each for each in _KNOWN}
-"""Every framework with a contract of its own, by the word users write."""
+FRAMEWORKS: dict[str, Framework] = {word: each for each in _KNOWN for word in (each.name, *each.aliases)}
+"""Every framework with a contract of its own, by each word that users write for it."""
 
 
 def contract_of(job: Job) -> Framework:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
+from typing import Any
 
 from pliant.model.framework import Framework, Rank, Role
-from pliant.model.job import Group, Job
-from pliant.model.labels import member_address, service_name
+from pliant.model.job import Group, Job, JobKey, Naming
+from pliant.model.labels import member_group, pod_name, service_name, service_of
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,21 @@ class Cast:
         """The name of a member within its namespace."""
         return service_name(self.job, group.name, index)
 
-    def endpoints(self, *roles: str) -> list[str]:
-        """Where the members in these roles are reached: `host:port`."""
+    def hosts(self, *roles: str) -> list[str]:
+        """The names of the members in these roles within their namespace, in the order of their numbers."""
+        return [host for group in self.groups(*roles) for host in self.names(group)]
+
+    def endpoints(self, *roles: str, suffix: str = "") -> list[str]:
+        """Where the members in these roles are reached: `host:port`, if need be with a domain after the host."""
         return [
-            f"{member_address(self.job, group.name, index)}:{self.port(group)}"
-            for group in self.groups(*roles)
-            for index in range(group.size)
+            f"{host}{suffix}:{self.port(group)}" for group in self.groups(*roles) for host in self.names(group)
         ]
+
+    def names(self, group: Group) -> tuple[str, ...]:
+        """The names of all members of a group within their namespace."""
+        naming = self.job.naming
+        pod = naming.pods.get(member_group(group.name), naming.pod)
+        return _names(pod, naming.service, self.job.key, group.name, group.size)
 
 
 def generation_id(job: Job, group: Group) -> str:
@@ -79,6 +88,25 @@ def generation_id(job: Job, group: Group) -> str:
     memory = job.state.group(group.name) if job.state else None
     floor = max(memory.job_floor, memory.group_floor) if memory else 0
     return blake2b(f"{job.owner.uid}/{floor}".encode(), digest_size=8).hexdigest()
+
+
+def devices(group: Group) -> int:
+    """The number of GPUs that each member of a group asks for."""
+    containers = (group.template.get("spec") or {}).get("containers") or ()
+    return sum(_devices_in(container) for container in containers)
+
+
+def _devices_in(container: Mapping[str, Any]) -> int:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    asked = [str(number) for name, number in limits.items() if name.endswith("/gpu")]
+    return sum(int(number) for number in asked if number.isdigit())
+
+
+@lru_cache(maxsize=256)
+def _names(pod: str, service: str, job: JobKey, group: str, size: int) -> tuple[str, ...]:
+    """Remembered, as every member is told of every other: that is the square of their number."""
+    naming = Naming(pod=pod, service=service)
+    return tuple(service_of(naming, pod_name(naming, job, group, index)) for index in range(size))
 
 
 def _role_of(group: Group, roles: tuple[Role, ...]) -> Role:

@@ -43,6 +43,11 @@ class Framework(Protocol):
         """The word users write to choose it, in lower case."""
 
     @property
+    def aliases(self) -> tuple[str, ...]:
+        """Other words for it, in lower case."""
+        return ()
+
+    @property
     def roles(self) -> tuple[Role, ...]:
         """The kinds of members, in the order of their ranks: the first member of the first one is rank 0."""
         return ()
