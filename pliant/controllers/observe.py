@@ -14,6 +14,8 @@ from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService,
 from pliant.model.rules import Rules
 
 LONGEST_MESSAGE = 300
+MOST_WORDS = 1024
+"""Characters that are kept of what a container said last."""
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _CREATION_FAILURES = frozenset(
     {
@@ -134,7 +136,8 @@ def _exit(pod: Pod, end: tuple[str, ContainerTerminated] | None) -> Exit:
         code=terminated.exit_code,
         container=container,
         reason=terminated.reason,
-        message=_short(terminated.message),
+        message=_short(_last_line(terminated.message)),
+        last_words=_tail(terminated.message),
     )
 
 
@@ -173,6 +176,21 @@ def _disruption(pod: Pod) -> str:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
+
+
+def _last_line(text: str) -> str:
+    """The last line that says something: of a stack trace, the error itself."""
+    lines = [line for line in text.splitlines() if any(map(str.isalnum, line))]
+    return lines[-1] if lines else text
+
+
+def _tail(text: str) -> str:
+    """The last lines, whole ones as far as possible; what cannot be shown is left out."""
+    kept = "".join(letter for letter in text.strip() if letter.isprintable() or letter in "\n\t")
+    if len(kept) <= MOST_WORDS:
+        return kept
+    cut = kept[-MOST_WORDS:]
+    return cut.partition("\n")[2] or cut
 
 
 def _number(text: str | None) -> int:

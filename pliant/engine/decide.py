@@ -26,7 +26,7 @@ from pliant.engine.rollup import at_the_end, has_changed, is_pressing, settles_i
 from pliant.engine.roster import abreast, call_the_roll
 from pliant.engine.sizing import resized, sized, with_requests
 from pliant.engine.suspending import evacuation, resumed, suspended
-from pliant.engine.timeline import noted
+from pliant.engine.timeline import accounted, noted
 from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatus
 from pliant.model.framework import Framework
 from pliant.model.job import Job
@@ -113,7 +113,7 @@ def soonest(*waits: timedelta | None) -> timedelta | None:
 
 def _status(state: EngineState, seen: Seen, now: datetime) -> JobStatus:
     pods = tuple(sorted(seen.pods, key=lambda pod: pod.name))
-    return JobStatus(state=replace(state, written_at=now), counts=state.counts, pods=pods)
+    return JobStatus(state=replace(accounted(state, now), written_at=now), counts=state.counts, pods=pods)
 
 
 def _first_memory(now: datetime) -> EngineState:

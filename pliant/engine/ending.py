@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pliant.engine.calls import is_restartable, stuck_for_good
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.departure import departures
+from pliant.engine.failures import blamed
 from pliant.engine.limits import overrun
 from pliant.engine.rollup import summary
 from pliant.engine.roster import Place
@@ -91,7 +92,7 @@ def _clean_policy(job: Job, state: EngineState) -> CleanPolicy:
 def _sentenced(case: Case, verdict: Verdict) -> Turn:
     """The end is decided; it is announced once nothing is left, or at once if things are to be kept."""
     is_kept = case.job.clean is CleanPolicy.NONE and not verdict.must_clear
-    after = replace(summary(case), verdict=verdict, message=verdict.message)
+    after = replace(_with_cause(case, verdict), verdict=verdict, message=verdict.message)
     after = (
         replace(after, phase=verdict.phase, ended_at=verdict.at)
         if is_kept
@@ -99,6 +100,16 @@ def _sentenced(case: Case, verdict: Verdict) -> Turn:
     )
     is_warning = verdict.phase is not Phase.SUCCEED
     return turned(after, verdict.at, str(verdict.phase), verdict.message, is_warning=is_warning)
+
+
+def _with_cause(case: Case, verdict: Verdict) -> EngineState:
+    """The memory brought up to date, with the failure that led to this end if one did."""
+    present = summary(case)
+    if verdict.phase in (Phase.FAILED, Phase.NODE_FAIL) and case.job.order is None:
+        return blamed(present, list(case.roster.failed()) or stuck_for_good(case), case.now)
+    # Whatever was mended before has not led to this end; what still was being mended may have.
+    is_mending = case.state.phase is Phase.RESTARTING and verdict.phase is not Phase.SUCCEED
+    return present if is_mending else replace(present, first_cause=None)
 
 
 def _failure(case: Case) -> Verdict | None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pliant.engine.calls import Call, calls
 from pliant.engine.case import Case, Turn, turned
+from pliant.engine.failures import blamed
 from pliant.engine.wording import listing
 from pliant.model.job import Group, Job, RestartScope
 from pliant.model.state import Cause, EngineState, GroupState, Phase
@@ -107,6 +108,7 @@ def _announced(state: EngineState, paid: list[Call], now: datetime) -> Turn:
     limit = group.restart.limit
     spent = state.group(group.name).spent
     budget = f"{spent} of {limit}" if limit is not None else str(spent)
+    state = blamed(state, [call.place for call in paid], now)
     message = f"{listing([str(call) for call in paid])}; restart {budget} of {group.name}, scope {paid[0].scope}"
     after = replace(state, phase=Phase.RESTARTING, message=message, restarts=state.restarts + len(paid))
     return turned(after, now, str(Phase.RESTARTING), message)

@@ -29,6 +29,9 @@ class Exit:
     container: str = ""
     reason: str = ""
     message: str = ""
+    """In one line."""
+    last_words: str = ""
+    """The end of what it said, in as many lines as it took."""
 
     @property
     def signal(self) -> str:

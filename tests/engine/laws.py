@@ -168,6 +168,31 @@ def the_clock_runs_true(world: World, decision: Decision) -> None:
         assert after.phase is not Phase.SUSPENDED or after.clock_from is None
 
 
+def every_second_is_accounted_for(world: World, decision: Decision) -> None:
+    """The phases passed and the present one together took as long as the job has been known."""
+    for after in _after(decision):
+        assert after.stage is not None
+        assert after.stage.phase is after.phase
+        passed = (after.stage.since - after.started_at).total_seconds()
+        assert abs(sum(after.spent.values()) - passed) < 1e-3
+
+
+def failures_have_a_first_cause(world: World, decision: Decision) -> None:
+    """Whenever members are restarted at a charge or bring the job down, one of them is named; few are kept."""
+    before = world.job.state
+    for after in _after(decision):
+        assert len(after.failures) <= 8
+        places = [(each.member, each.attempt) for each in after.failures]
+        assert len(set(places)) == len(places)
+        if before is None or decision.intent is None or world.job.order is not None:
+            continue
+        is_failure = after.verdict is not None and after.verdict.phase in (Phase.FAILED, Phase.NODE_FAIL)
+        if is_failure or after.restarts > before.restarts:
+            assert after.first_cause is not None
+            cause = (after.first_cause.member, after.first_cause.attempt)
+            assert cause in places
+
+
 def time_is_kept(world: World, decision: Decision) -> None:
     """No limit in time is ever passed over: when it is reached, the end is decided at the first look."""
     state = world.job.state
@@ -212,6 +237,8 @@ LAWS = (
     nobody_is_remembered_who_is_gone,
     only_what_was_seen_to_end_is_remembered,
     the_clock_runs_true,
+    every_second_is_accounted_for,
+    failures_have_a_first_cause,
     time_is_kept,
     no_wake_up_is_lost,
     the_order_of_pods_is_irrelevant,
