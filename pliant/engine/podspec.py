@@ -119,6 +119,8 @@ def _fitted_out(container: Mapping[str, Any], outfit: Outfit, rank: Rank) -> dic
     personal = outfit.framework.environment(outfit.job, rank, container.get("name", ""))
     ours = [{"name": name, "value": value} for name, value in personal.items() if name not in taken]
     fitted = {**container, "env": [*ours, *outfit.variables_beside(taken), *own]}
+    # Of a program that says nothing of its own end, the last lines of its log do.
+    fitted.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     if outfit.holder:
         places = {VOLUME: FOLDER if outfit.files else "", PAPERS: outfit.framework.folder if outfit.papers else ""}
         mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in places.items() if path]
