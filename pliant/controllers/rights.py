@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pliant.controllers.events import EVENTS
@@ -51,6 +51,8 @@ def needed_rights(lease: str, frontends: Iterable[Frontend] = tuple(FRONTENDS.va
     """What the operator that competes for a lease of this name does to a cluster, resource by resource."""
     yield _right(PODS, MEMBERS, "to start, follow and clean up members")
     yield _right(SERVICES, MEMBERS, "to give members names")
+    for members in (PODS, SERVICES):
+        yield replace(_right(members, ("patch",), "to take over what another operator made"), is_optional=True)
     yield _right(CONFIG_MAPS, ("create", "get"), "to hand members what their environment is too small for")
     yield _right(EVENTS, ("create", "get", "patch"), "to tell what happened")
     for frontend in frontends:

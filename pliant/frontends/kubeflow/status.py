@@ -16,7 +16,7 @@ from pliant.frontends.memory import blob_of, plain
 from pliant.model.actions import JobStatus
 from pliant.model.job import Job
 from pliant.model.labels import member_group
-from pliant.model.state import EngineState, GroupCounts, Phase
+from pliant.model.state import EngineState, GroupCounts, Moment, Phase
 
 CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
 SUCCEEDED, FAILED, INVALID = "Succeeded", "Failed", "Invalid"
@@ -52,7 +52,7 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
             conditions, JobCondition(type=kind, status="True", reason=reason, message=state.message), at
         ),
         replica_statuses={name: _replica_status(job, name, each) for name, each in status.counts.items()},
-        start_time=_seconds(state.started_at),
+        start_time=_seconds(state.waiting_from or state.started_at),
         completion_time=_seconds(ended) if ended else None,
         last_reconcile_time=at,
         pliant=blob_of(state),
@@ -61,19 +61,28 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
 
 
 def told_of(history: tuple[JobCondition, ...], present: JobCondition, at: datetime) -> tuple[JobCondition, ...]:
-    """The conditions with the present one True; others that exclude it become False, and complaints go."""
-    kept = [entry for entry in history if entry.type != INVALID]
-    found: list[JobCondition] = []
-    for entry in kept:
-        if entry.type == present.type:
-            found.append(_updated(entry, present, at))
-        elif entry.type in _EXCLUSIVE and present.type != CREATED and entry.status == "True":
-            found.append(replace(entry, status="False", last_update_time=at, last_transition_time=at))
-        else:
-            found.append(entry)
-    if all(entry.type != present.type for entry in kept):
-        found.append(replace(present, last_update_time=at, last_transition_time=at))
-    return tuple(found)
+    """The conditions with the present one True and last, where people and programs look for it.
+
+    Others that exclude it become False, of running and restarting only one is kept, and complaints go.
+    """
+    gone = {INVALID, present.type, _INSTEAD_OF.get(present.type, "")}
+    before = next((entry for entry in history if entry.type == present.type), None)
+    others = [_excluded(entry, present, at) for entry in history if entry.type not in gone]
+    if before is None:
+        return (*others, replace(present, last_update_time=at, last_transition_time=at))
+    return (*others, _updated(before, present, at))
+
+
+_INSTEAD_OF = {RUNNING: RESTARTING, RESTARTING: RUNNING}
+
+
+def _excluded(entry: JobCondition, present: JobCondition, at: datetime) -> JobCondition:
+    if entry.type not in _EXCLUSIVE or entry.status != "True":
+        return entry
+    over = replace(entry, status="False", last_update_time=at, last_transition_time=at)
+    if entry.type != SUSPENDED or present.type == SUSPENDED:
+        return over
+    return replace(over, reason=entry.reason.replace(SUSPENDED, "Resumed"), message="resumed")
 
 
 def _updated(entry: JobCondition, present: JobCondition, at: datetime) -> JobCondition:
@@ -102,7 +111,7 @@ def is_rejected_status(status: Mapping[str, Any]) -> bool:
 
 
 def inherited(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
-    """A memory made from the words alone, for jobs another operator ran: what ended stays ended."""
+    """A memory made from the words alone, for jobs of another operator: what ended stays so, what runs goes on."""
     try:
         words = msgspec.convert(
             {key: status[key] for key in ("startTime", "completionTime") if status.get(key)}, Words
@@ -115,7 +124,10 @@ def inherited(status: Mapping[str, Any], created_at: datetime) -> EngineState | 
             start = words.start_time or created_at
             end = words.completion_time or entry.last_transition_time or start
             return EngineState(phase=phase, message=entry.message, started_at=start, ended_at=end)
-    return None
+    if words.start_time is None:
+        return None
+    begun = Moment(at=words.start_time, what=str(Phase.PENDING), why="begun under another operator")
+    return EngineState(phase=Phase.PENDING, started_at=words.start_time, timeline=(begun,))
 
 
 def conditions_in(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:

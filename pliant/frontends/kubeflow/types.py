@@ -131,7 +131,7 @@ class JobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     replica_statuses: Annotated[
         dict[str, ReplicaStatus], told("How the members are, by group.", nullable=True)
     ] = {}
-    start_time: Annotated[Time | None, told("When the job was accepted.")] = None
+    start_time: Annotated[Time | None, told("When the job was accepted, or resumed.")] = None
     completion_time: Annotated[Time | None, told("When its end was decided.")] = None
     last_reconcile_time: Annotated[Time | None, told("When this status was last written.")] = None
     pliant: Annotated[dict[str, Any], told("What the operator must not forget; not for reading.")] = {}
