@@ -118,7 +118,7 @@ def _fitted_out(container: Mapping[str, Any], outfit: Outfit, rank: Rank) -> dic
     taken = {variable.get("name") for variable in own}
     personal = outfit.framework.environment(outfit.job, rank, container.get("name", ""))
     ours = [{"name": name, "value": value} for name, value in personal.items() if name not in taken]
-    fitted = {**container, "env": [*ours, *outfit.variables_beside(taken), *own]}
+    fitted = {**container, "env": [*ours, *outfit.variables_beside(taken | personal.keys()), *own]}
     # Of a program that says nothing of its own end, the last lines of its log do.
     fitted.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     if outfit.holder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +56,19 @@ def test_our_variables_come_first_and_give_way_to_the_users_own() -> None:
     assert [variable["name"] for variable in container["env"]] == ["INDEX", "WHO", "OTHER"]
     replaced = pod_of(one_container(env=[{"name": "INDEX", "value": "7"}]))["spec"]["containers"][0]
     assert replaced["env"] == [{"name": "INDEX", "value": "7"}]
+
+
+def test_what_is_said_to_one_member_counts_more_than_what_is_said_to_all() -> None:
+    class Talkative(PlainFramework):
+        def shared(self, job: Job) -> Mapping[str, str]:
+            return {"INDEX": "any", "ALL": "yes"}
+
+    group = make_group()
+    pod = pod_manifest(outfit_of(make_job(group), Talkative()), Rank(group=group, index=1, attempt=0))
+    assert pod["spec"]["containers"][0]["env"] == [
+        {"name": "INDEX", "value": "1"},
+        {"name": "ALL", "value": "yes"},
+    ]
 
 
 def test_init_containers_learn_who_they_are_too() -> None:
