@@ -13,8 +13,8 @@ from pliant.cli.manifests import Manifest, check_commands, check_kinds
 from pliant.cli.problems import InvalidInput, Problem, refuse
 from pliant.cli.references import check_references
 from pliant.errors import ApiError, InvalidSpec
-from pliant.frontends import FRONTENDS
 from pliant.model.labels import MANAGER
+from pliant.plugins.known import kinds
 
 if TYPE_CHECKING:
     from pliant.embedded.catalog.resources import Catalog
@@ -26,7 +26,7 @@ FIRST_MOMENT = "1970-01-01T00:00:00Z"
 
 def frontend_of(manifest: Manifest) -> Frontend | None:
     """The front end that reads this object, if it is a training job."""
-    frontend = FRONTENDS.get((manifest.api_version.partition("/")[0], manifest.kind))
+    frontend = kinds().get((manifest.api_version.partition("/")[0], manifest.kind))
     return frontend if frontend and manifest.api_version == f"{frontend.group}/{frontend.version}" else None
 
 
@@ -48,8 +48,8 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
     if problems:
         raise InvalidInput(problems)
     if not any(frontend_of(manifest) for manifest in manifests):
-        kinds = ", ".join(sorted({frontend.kind for frontend in FRONTENDS.values()}))
-        fix = f"add a job ({kinds}), or use `pliant up` and `kubectl apply` for other things"
+        known = ", ".join(sorted({frontend.kind for frontend in kinds().values()}))
+        fix = f"add a job ({known}), or use `pliant up` and `kubectl apply` for other things"
         raise refuse("nothing to run: the files hold no training job", fix=fix)
 
 

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 from pliant.cli.target import Target
 from pliant.controllers.job import resource_of
 from pliant.errors import Forbidden, InvalidSpec, NotFound, UserError
-from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.frontends.memory import status_in
 from pliant.kube.resources import Resource
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import MANAGER
 from pliant.model.state import EngineState, Phase
+from pliant.plugins.known import kinds
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ async def all_jobs(target: Target, chosen: Iterable[Frontend] | None = None) -> 
         kind = {"apiVersion": f"{frontend.group}/{frontend.version}", "kind": frontend.kind}
         return [found(frontend, {**kind, **raw}) for raw in listing.items]
 
-    answers, refusal = await _asked_of_each(FRONTENDS.values() if chosen is None else chosen, listed)
+    answers, refusal = await _asked_of_each(kinds().values() if chosen is None else chosen, listed)
     if refusal is not None and not answers:
         raise refusal
     if not answers:
@@ -140,7 +140,7 @@ async def named_jobs(target: Target, names: Sequence[str]) -> list[Found]:
 async def named_job(target: Target, name: str) -> Found:
     """The job of this name, written as `NAME` or as `KIND/NAME`."""
     kind, slash, short = name.rpartition("/")
-    ends = kinds_named(kind) if slash else list(FRONTENDS.values())
+    ends = kinds_named(kind) if slash else list(kinds().values())
     if not short:
         raise UserError(f"`{name}` names no job; write NAME or KIND/NAME")
 
@@ -174,10 +174,10 @@ async def _missing(target: Target, name: str) -> Found:
 
 def kinds_named(word: str) -> list[Frontend]:
     """The kinds that a person means by a word: kind, plural, short name, with or without its group."""
-    ends = [end for end in FRONTENDS.values() if word.lower() in _names(end)]
+    ends = [end for end in kinds().values() if word.lower() in _names(end)]
     if not ends:
         raise UserError(
-            f"no kind `{word}`; there are: {', '.join(sorted(end.kind for end in FRONTENDS.values()))}"
+            f"no kind `{word}`; there are: {', '.join(sorted({end.kind for end in kinds().values()}))}"
         )
     return ends
 

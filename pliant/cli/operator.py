@@ -158,9 +158,9 @@ async def check_served(client: KubeClient, namespaces: Sequence[str] = ()) -> No
     """Say at once what a cluster lacks, instead of waiting for it in silence."""
     from pliant.controllers.job import resource_of
     from pliant.errors import NotFound, NotPossibleHere
-    from pliant.frontends import FRONTENDS
+    from pliant.plugins.known import kinds
 
-    for frontend, namespace in product(FRONTENDS.values(), namespaces or (None,)):
+    for frontend, namespace in product(kinds().values(), namespaces or (None,)):
         try:
             await client.raw(f"{resource_of(frontend).path(namespace)}?limit=1")
         except NotFound:

@@ -13,7 +13,6 @@ from pliant.controllers.observe import Members, observe
 from pliant.controllers.orphans import Orphans
 from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
-from pliant.frameworks import contract_of
 from pliant.frontends.base import Frontend
 from pliant.frontends.memory import status_in
 from pliant.kube.client import KubeClient
@@ -25,6 +24,7 @@ from pliant.model.actions import EmitEvent, JobStatus
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.labels import MANAGER
 from pliant.model.rules import Rules
+from pliant.plugins.known import contract_of
 from pliant.runtime.clock import Clock
 
 OWNER = "owner"

@@ -13,7 +13,6 @@ from pliant.controllers.nodes import NodeWatch, ills_of
 from pliant.controllers.orphans import JOB_NAME, job_names
 from pliant.controllers.served import wait_served
 from pliant.errors import ApiError, Forbidden
-from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
@@ -24,6 +23,7 @@ from pliant.kube.resources import NODES, PODS, SERVICES
 from pliant.model.job import JobKey
 from pliant.model.labels import MANAGED_BY, MANAGER
 from pliant.model.rules import Rules
+from pliant.plugins.known import kinds
 from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 
@@ -46,7 +46,7 @@ class Operator:
         clock: Clock,
         *,
         namespaces: Sequence[str] = (),
-        frontends: Iterable[Frontend] = tuple(FRONTENDS.values()),
+        frontends: Iterable[Frontend] | None = None,
         workers: int = 16,
         rules: Rules | None = None,
     ) -> None:
@@ -63,15 +63,14 @@ class Operator:
         stores = (self._pods.store, self._services.store)
         cluster = Cluster(*stores, applier, self._node_watch, rules or Rules())
         self._kinds: dict[tuple[str, str], _Kind] = {}
-        for frontend in frontends:
+        for frontend in kinds().values() if frontends is None else frontends:
             kind = _Kind(frontend, client, clock, cluster, namespaces, workers)
             self._kinds[kind.resource.api_version, kind.resource.kind] = kind
-        kinds = self._kinds.values()
-        self.controllers = {kind.controller.name: kind.controller for kind in kinds}
+        self.controllers = {kind.controller.name: kind.controller for kind in self._kinds.values()}
         self.informers: dict[str, AnyInformer[Any]] = {
             PODS.full_name: self._pods,
             SERVICES.full_name: self._services,
-            **{kind.resource.full_name: kind.jobs for kind in kinds},
+            **{kind.resource.full_name: kind.jobs for kind in self._kinds.values()},
         }
         """Those of kinds that turn out not to be installed are taken out until they are."""
         self._members_known = asyncio.Event()
@@ -85,8 +84,8 @@ class Operator:
     async def run(self) -> None:
         """Keep every job on its way."""
         async with self._events.running(), asyncio.TaskGroup() as tasks:
-            kinds = list(self._kinds.values())
-            for kind in kinds:
+            every = list(self._kinds.values())
+            for kind in every:
                 tasks.create_task(self._work_on(kind, tasks))
             for informer in (self._pods, self._services):
                 tasks.create_task(informer.run())
@@ -94,7 +93,7 @@ class Operator:
             await asyncio.gather(nodes, self._pods.wait_synced(), self._services.wait_synced())
             # Deciding on half a picture would create what is there already.
             self._members_known.set()
-            await asyncio.gather(*(kind.known.wait() for kind in kinds))
+            await asyncio.gather(*(kind.known.wait() for kind in every))
             self._ready.set()
 
     async def wait_ready(self) -> None:

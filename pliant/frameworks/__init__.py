@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pliant.frameworks.deepspeed import DeepSpeed
 from pliant.frameworks.generic import Generic
 from pliant.frameworks.jax import Jax
@@ -31,9 +33,9 @@ FRAMEWORKS: dict[str, Framework] = {word: each for each in _KNOWN for word in (e
 """Every framework with a contract of its own, by each word that users write for it."""
 
 
-def contract_of(job: Job) -> Framework:
-    """What the members of a job are given; frameworks that we do not know add nothing."""
-    known = [FRAMEWORKS[name] for name in job.frameworks if name in FRAMEWORKS]
+def contract_of(job: Job, among: Mapping[str, Framework] = FRAMEWORKS) -> Framework:
+    """What the members of a job are given; frameworks that nobody knows add nothing."""
+    known = [among[name] for name in job.frameworks if name in among]
     return known[0] if len(known) == 1 else Joined(known)
 
 

@@ -11,6 +11,8 @@ from pliant.frontends.kubeflow.paddle import PaddleJob
 from pliant.frontends.kubeflow.pytorch import PyTorchJob
 from pliant.frontends.kubeflow.tensorflow import TFJob
 from pliant.frontends.kubeflow.xgboost import XGBoostJob
+from pliant.frontends.mpba import MXJob as ListedMXJob
+from pliant.frontends.mpba import TFJob as ListedTFJob
 
 _KNOWN: tuple[Frontend, ...] = (
     AITrainingJob(),
@@ -21,6 +23,8 @@ _KNOWN: tuple[Frontend, ...] = (
     PaddleJob(),
     JAXJob(),
     MPIJob(),
+    ListedMXJob(),
+    ListedTFJob(),
 )
 
 FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _KNOWN}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pliant.model.job import EndPolicy, Group, Job, Port
 
@@ -32,6 +32,7 @@ class Role:
     """Whether members may come and go while others work."""
 
 
+@runtime_checkable
 class Framework(Protocol):
     """Knows the contract of one training framework; what it leaves out, it does not need.
 

@@ -14,10 +14,10 @@ import yaml
 from pliant.embedded.schema import Schema
 from pliant.engine.outfit import outfit_of
 from pliant.engine.podspec import pod_manifest, service_manifest
-from pliant.frameworks import contract_of
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
+from pliant.plugins.known import contract_of
 from tests.golden.files import check_golden, yaml_text
 
 HERE = Path(__file__).parent
