@@ -103,6 +103,12 @@ def test_groups_are_known_in_any_case() -> None:
     assert [group.name for group in parsed("TFJob", {"ps": 1, "CHIEF": 1}).groups] == ["Chief", "PS"]
 
 
+def test_a_job_under_way_keeps_to_its_bounds_whatever_size_is_asked_for() -> None:
+    memory = {"pliant": {"phase": "Running", "startedAt": "2026-01-01T12:00:00Z"}}
+    [group] = parsed("PaddleJob", {"Worker": 9}, elasticPolicy={"maxReplicas": 4}, status=memory).groups
+    assert (group.size, group.least, group.most) == (9, 1, 4)
+
+
 def test_one_of_two_bounds_is_enough() -> None:
     [least] = parsed("PaddleJob", {"Worker": 3}, elasticPolicy={"minReplicas": 2}).groups
     [most] = parsed("PaddleJob", {"Worker": 3}, elasticPolicy={"maxReplicas": 5}).groups
@@ -110,12 +116,15 @@ def test_one_of_two_bounds_is_enough() -> None:
     assert [(group.least, group.most) for group in (least, most, neither)] == [(2, 3), (1, 5), (1, 3)]
 
 
-def test_workers_of_an_mpi_job_wait_for_the_launcher_unless_told_otherwise() -> None:
-    idle = {"spec": {"containers": [{"name": "mpi", "image": "train"}]}}
+@pytest.mark.parametrize(
+    "waiting", [{}, {"command": ["sleep"], "args": ["365d"]}, {"command": ["/usr/sbin/sshd"]}]
+)
+def test_workers_of_an_mpi_job_that_only_wait_serve_the_launcher(waiting: Sizes) -> None:
+    idle = {"spec": {"containers": [{"name": "mpi", "image": "train", **waiting}, {"name": "log", "image": "x"}]}}
     job = parsed("MPIJob", {"Launcher": {"template": idle}, "Worker": {"template": idle}})
-    launcher, worker = (group.template["spec"]["containers"][0] for group in job.groups)
-    assert "command" not in launcher
-    assert (worker["command"], worker["args"]) == (["sleep"], ["365d"])
+    launcher, worker = (group.template["spec"]["containers"] for group in job.groups)
+    assert launcher == idle["spec"]["containers"]
+    assert worker == [{"name": "mpi", "image": "train", "command": ["/etc/mpi/worker"]}, launcher[1]]
     [_, busy] = parsed("MPIJob", {"Launcher": 1, "Worker": 1}).groups
     assert busy.template == TEMPLATE
 

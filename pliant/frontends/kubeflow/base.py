@@ -137,6 +137,8 @@ class KubeflowJob(Frontend):
         path = f"spec.{dialect.replica_specs}"
         status = status_in(raw)
         state = remembered(status)
+        if state is None:
+            _check_sizes(groups, path)
         if not run.suspend:
             check_unchanged(groups, state, path)
         naming = _naming(dialect)
@@ -231,7 +233,7 @@ class KubeflowJob(Frontend):
             ),
             lead_labels={f"{PREFIX}/job-role": "master"} if role == roles[0] else {},
         )
-        return _bounded(group, self.bounds(spec, role), path)
+        return _bounded(group, self.bounds(spec, role))
 
 
 _RESTARTS = {
@@ -242,7 +244,7 @@ _RESTARTS = {
 }
 
 
-def _bounded(group: Group, bounds: Bounds | None, path: str) -> Group:
+def _bounded(group: Group, bounds: Bounds | None) -> Group:
     """The group with its bounds; one that is left out lies where the size is."""
     if bounds is None:
         return group
@@ -250,11 +252,18 @@ def _bounded(group: Group, bounds: Bounds | None, path: str) -> Group:
     most = max(group.size, least) if bounds.most is None else bounds.most
     if most < least:
         raise InvalidSpec("spec.elasticPolicy.minReplicas", f"must be at most maxReplicas ({most}), got {least}")
-    if not least <= group.size <= most:
-        raise InvalidSpec(
-            f"{path}.replicas", f"must be between minReplicas and maxReplicas, {least} to {most}, got {group.size}"
-        )
     return replace(group, least=least, most=most, is_elastic=True)
+
+
+def _check_sizes(groups: tuple[Group, ...], path: str) -> None:
+    """Raise InvalidSpec if a new job is larger or smaller than it says it may be.
+
+    One under way keeps to its bounds, whatever size is asked for: a slip of the hand must not stop its training.
+    """
+    for group in groups:
+        if group.is_elastic and not group.least <= group.size <= (group.most or group.size):
+            bounds = f"between minReplicas and maxReplicas, {group.least} to {group.most}"
+            raise InvalidSpec(f"{path}.{group.name}.replicas", f"must be {bounds}, got {group.size}")
 
 
 def _naming(dialect: Dialect) -> Naming:

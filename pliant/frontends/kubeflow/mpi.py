@@ -14,8 +14,10 @@ from pliant.frontends.kubeflow.types import Count, JobSpec, JobStatus, ReplicaSp
 from pliant.model.job import CleanPolicy, Port
 
 LAUNCHER, WORKER = "Launcher", "Worker"
-WAITING = {"command": ["sleep"], "args": ["365d"]}
-"""What workers do that are not told to do anything: the launcher brings their work along."""
+SERVING = "/etc/mpi/worker"
+"""What workers do that are told nothing else: they start what the launcher asks for."""
+WAITING = frozenset({"sleep", "sshd"})
+"""Programs by which workers wait for a launcher under other operators."""
 
 
 class Implementation(StrEnum):
@@ -34,7 +36,7 @@ class MPIJobSpec(JobSpec, frozen=True, kw_only=True, rename="camel"):
     mpi_implementation: Annotated[
         Implementation | None, told("Which MPI it is: OpenMPI (the default), Intel, MPICH.")
     ] = None
-    run_launcher_as_worker: Annotated[bool, told("Whether the launcher has room for processes too.")] = False
+    run_launcher_as_worker: Annotated[bool, told("Whether the launcher is a worker too; not read.")] = False
     launcher_creation_policy: Annotated[str, told("When the launcher starts; not read.")] = ""
     ssh_auth_mount_path: Annotated[str, told("Where keys of ssh are; not read.")] = ""
     mpi_replica_specs: Annotated[dict[str, ReplicaSpec], told("The groups: Launcher, Worker.")] = field(
@@ -71,16 +73,15 @@ class MPIJob(KubeflowJob):
     )
 
     def template(self, spec: MPIJobSpec, role: str, replica: ReplicaSpec) -> Mapping[str, Any]:
-        """Workers that are not told what to do wait for the launcher."""
+        """Workers that are to do nothing, or to wait, serve the launcher."""
         pod = replica.template.get("spec")
         containers = pod.get("containers") if isinstance(pod, Mapping) else None
         if role != WORKER or not isinstance(containers, list) or not isinstance(pod, Mapping):
             return replica.template
-        waiting = [
-            {**each, **WAITING} if _waits(each, is_main=number == 0) else each
-            for number, each in enumerate(containers)
+        serving = [
+            _serving(each) if number == 0 and _waits(each) else each for number, each in enumerate(containers)
         ]
-        return {**replica.template, "spec": {**pod, "containers": waiting}}
+        return {**replica.template, "spec": {**pod, "containers": serving}}
 
     def container(self, spec: MPIJobSpec) -> str:
         """The container that the author names, or the usual one."""
@@ -92,9 +93,17 @@ class MPIJob(KubeflowJob):
             "slots_per_worker": spec.slots_per_worker,
             "mpi_implementation": spec.mpi_implementation,
             "main_container": spec.main_container,
-            "run_launcher_as_worker": spec.run_launcher_as_worker,
         }
 
 
-def _waits(container: Any, *, is_main: bool) -> bool:
-    return is_main and isinstance(container, Mapping) and not container.get("command")
+def _waits(container: Any) -> bool:
+    """Whether a container waits for a launcher that comes by kubectl or ssh."""
+    if not isinstance(container, Mapping):
+        return False
+    words = container.get("command") or ()
+    program = words[0] if isinstance(words, list) and words else ""
+    return not words or (isinstance(program, str) and program.rpartition("/")[2] in WAITING)
+
+
+def _serving(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {**{name: value for name, value in container.items() if name != "args"}, "command": [SERVING]}
