@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from hashlib import blake2b
 
 from pliant.frameworks.casting import Cast, devices
-from pliant.frameworks.mpi_scripts import DISCOVER_HOSTS, RSH, WORKER
+from pliant.frameworks.mpi_scripts import AGENT, DISCOVER_HOSTS, RSH, WORKER
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Group, Job, Port
 
 LAUNCHER, WORKERS = "launcher", "worker"
 FOLDER = "/etc/mpi"
-HOSTFILE, AGENT = f"{FOLDER}/hostfile", f"{FOLDER}/rsh"
+HOSTFILE, REMOTE_SHELL = f"{FOLDER}/hostfile", f"{FOLDER}/rsh"
 GROWTH = 16
 """How many more workers than at first are looked for in a group that may grow without bounds."""
 
@@ -21,7 +21,8 @@ GROWTH = 16
 class Mpi(Framework):
     """Hosts and programs in /etc/mpi, and the variables by which MPI uses them.
 
-    Options: `mpi_implementation` (OpenMPI, Intel, MPICH) and `slots_per_worker`, by default its GPUs or one.
+    Options: `mpi_implementation` (OpenMPI, Intel, MPICH), `slots_per_worker`, by default its GPUs or one, and
+    `run_launcher_as_worker`.
     """
 
     name = "mpi"
@@ -53,16 +54,18 @@ class Mpi(Framework):
         workers = cast.group(WORKERS)
         if workers is None:
             return {}
+        roles = (LAUNCHER, WORKERS) if job.options.get("run_launcher_as_worker") else (WORKERS,)
         line = "{host} slots={slots}\n" if _implementation(job) == "openmpi" else "{host}:{slots}\n"
         slots = _slots(job, workers)
         # Who may read the job may read this; who may not cannot guess it.
         key = blake2b(f"mpi/{job.owner.uid}".encode(), digest_size=16).hexdigest()
         return {
-            "hostfile": "".join(line.format(host=host, slots=slots) for host in cast.hosts(WORKERS)),
+            "hostfile": "".join(line.format(host=host, slots=slots) for host in cast.hosts(*roles)),
             "discover_hosts.sh": _discovery(cast, workers, slots),
             "rsh": RSH,
             "ssh": RSH,
             "worker": WORKER,
+            "agent.py": AGENT,
             "agent.json": json.dumps({"port": cast.port(workers), "key": key}),
         }
 
@@ -87,11 +90,11 @@ def _open_mpi(slots: str) -> dict[str, str]:
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
         "OMPI_MCA_orte_default_hostfile": HOSTFILE,
         "OMPI_MCA_orte_set_default_slots": slots,
-        "OMPI_MCA_plm_rsh_agent": AGENT,
+        "OMPI_MCA_plm_rsh_agent": REMOTE_SHELL,
         "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
         # The same for Open MPI 5, whose launcher has another name.
         "PRTE_MCA_prte_default_hostfile": HOSTFILE,
-        "PRTE_MCA_plm_ssh_agent": AGENT,
+        "PRTE_MCA_plm_ssh_agent": REMOTE_SHELL,
         # In a container everybody is root.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -102,13 +105,13 @@ def _intel(slots: str) -> dict[str, str]:
     return {
         "I_MPI_HYDRA_HOST_FILE": HOSTFILE,
         "I_MPI_HYDRA_BOOTSTRAP": "rsh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC": AGENT,
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC": REMOTE_SHELL,
         "I_MPI_PERHOST": slots,
     }
 
 
 def _mpich(slots: str) -> dict[str, str]:
-    return {"HYDRA_HOST_FILE": HOSTFILE, "HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": AGENT}
+    return {"HYDRA_HOST_FILE": HOSTFILE, "HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": REMOTE_SHELL}
 
 
 _VARIABLES = {"openmpi": _open_mpi, "intel": _intel, "mpich": _mpich}

@@ -1,7 +1,7 @@
 """Programs that members of an MPI job find in their folder: they let mpirun start processes without SSH.
 
-They need Python 3 and nothing else. The launcher's `rsh` asks the worker's `worker` to run a command; it proves
-that it knows the job's key without telling it. What a worker runs for a launcher that is gone, it ends.
+They need Python 3 and nothing else. The launcher's `rsh` asks the worker's agent to run a command; it proves that
+it knows the job's key without telling it. What an agent runs for a launcher that is gone, it ends.
 """
 
 from __future__ import annotations
@@ -63,7 +63,14 @@ def main():
 sys.exit(main())
 '''
 
-WORKER = '''#!/usr/bin/env python3
+WORKER = """#!/bin/sh
+# What a worker runs: it serves the launcher. Without a Python it only waits, for those who come by kubectl.
+command -v python3 >/dev/null && exec python3 "$(dirname "$0")/agent.py"
+trap 'exit 0' TERM
+while :; do sleep 3600 & wait $!; done
+"""
+
+AGENT = '''#!/usr/bin/env python3
 """Run what the launcher asks for, until the pod ends; a launcher that leaves takes along what it started."""
 import hashlib, hmac, json, os, secrets, selectors, signal, socketserver, struct, subprocess
 
