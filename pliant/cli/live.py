@@ -15,6 +15,7 @@ from rich.text import Text
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
 from pliant.cli.progress import bar
+from pliant.cli.results import ALL_WELL
 from pliant.cli.speakers import Speakers
 from pliant.cli.style import Style
 from pliant.cli.view import Wishes
@@ -25,8 +26,6 @@ TICK = 1.0
 """Seconds between repaints when nothing moves: only the clock does."""
 
 NOTE_COLOUR = 33
-ALL_WELL = "every member runs"
-"""What need not be said of a group that tells its steps."""
 PHASE_COLOURS = {
     "Running": "green",
     "Succeeded": "green",

@@ -140,9 +140,11 @@ def _cause(place: Place, case: Case) -> str:
     told, group, most = failure_of(place), place.rank.group, case.job.restart_limit
     if not is_restartable(case.job, place):
         return told
+    quotes = place.pod is not None and place.pod.exit is not None and place.pod.exit.message
+    joint = ";" if quotes else " and"
     if limit := group.restart.limit:
-        return f"{told} and {group.name} has spent its {counted(limit, 'restart')}"
-    return f"{told} and the job has spent its {counted(most, 'restart')}" if most else told
+        return f"{told}{joint} {group.name} has spent its {counted(limit, 'restart')}"
+    return f"{told}{joint} the job has spent its {counted(most, 'restart')}" if most else told
 
 
 def _by_time(places: Iterable[Place]) -> list[Place]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pliant.model.job import EndPolicy, Order, RestartScope
 from pliant.model.observed import Exit, NodeFault, PodPhase
-from pliant.model.state import Cause, Failure, Phase
+from pliant.model.state import Cause, Failure, GroupState, Phase
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import decided, remembering
 from tests.engine.world import World
@@ -35,6 +35,17 @@ def test_of_several_failures_the_earliest_is_the_first_cause() -> None:
         message="a\nb",
     )
     assert [(each.member, each.message) for each in state.failures] == [("worker-1", "b"), ("worker-0", "")]
+
+
+def test_what_is_quoted_is_told_from_what_is_said() -> None:
+    end = Exit(code=3, message="no data")
+    pods = seeing(replace(make_pod(0, PodPhase.FAILED, attempt=1), exit=end), make_pod(1))
+    group = make_group(restart=restarting(limit=1))
+    memory = GroupState(attempt=1, restarts={Cause.APP: 1})
+    decision = decided(make_job(group, state=remembering(Phase.RUNNING, groups={"worker": memory})), pods)
+    assert decision.intent is not None
+    said = "worker-0 exited with code 3: no data; worker has spent its 1 restart"
+    assert decision.intent.state.message == said
 
 
 def test_a_member_whose_pod_is_gone_is_still_the_first_cause() -> None:
