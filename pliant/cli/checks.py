@@ -39,7 +39,7 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
         if kind is not None and kind.schema is not None:
             problems += _field_problems(manifest, kind.schema)
     running = [one for one in manifests if one.kind == "Pod" or frontend_of(one)]
-    problems += check_commands(running) + check_references(running, manifests)
+    problems += _missing_commands(running, namespace) + check_references(running, manifests)
     # A field that was misspelt is not missing as well.
     meant = {(problem.owner, problem.meant) for problem in problems if problem.meant}
     problems = [problem for problem in problems if (problem.owner, problem.field) not in meant]
@@ -98,6 +98,30 @@ def _newborn(manifest: Manifest, namespace: str) -> Job | None:
         return None
     born = {"uid": "unborn", "creationTimestamp": FIRST_MOMENT, "namespace": namespace}
     return frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
+
+
+def _missing_commands(manifests: list[Manifest], namespace: str) -> list[Problem]:
+    """Containers without a program to start, less those whose kind has one for them."""
+    return [
+        problem
+        for manifest in manifests
+        for problem in check_commands([manifest])
+        if not problem.field.lower().endswith(_supplied_commands(manifest, namespace))
+    ]
+
+
+def _supplied_commands(manifest: Manifest, namespace: str) -> tuple[str, ...]:
+    """The ends of paths of commands that the job has, whoever wrote them."""
+    try:
+        job = _newborn(manifest, namespace)
+    except InvalidSpec:
+        return ()
+    return tuple(
+        f".{group.name}.template.spec.containers[{index}].command".lower()
+        for group in (job.groups if job else ())
+        for index, container in enumerate((group.template.get("spec") or {}).get("containers") or ())
+        if isinstance(container, Mapping) and container.get("command")
+    )
 
 
 def _idle_problems(manifest: Manifest, namespace: str) -> list[Problem]:
