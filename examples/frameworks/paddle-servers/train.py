@@ -1,4 +1,4 @@
-"""Geo-SGD with fleet: trainers step by themselves and tell servers now and then; TRAINING_ROLE tells them apart."""
+"""Geo-SGD with fleet: trainers step by themselves and tell servers now and then; TRAINING_ROLE parts them."""
 
 import numpy as np
 import paddle
