@@ -12,6 +12,9 @@ from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import Group, Job, JobKey, Naming
 from pliant.model.labels import member_group, pod_name, service_name, service_of
 
+Directory = tuple[tuple[str, tuple[str, ...], int], ...]
+"""Who is where, in a form that can be remembered by."""
+
 
 @dataclass(frozen=True)
 class Cast:
@@ -69,6 +72,14 @@ class Cast:
     def hosts(self, *roles: str) -> list[str]:
         """The names of the members in these roles within their namespace, in the order of their numbers."""
         return [host for group in self.groups(*roles) for host in self.names(group)]
+
+    def directory(self, *roles: str) -> Directory:
+        """Every group in these roles: its role, the names of its members, their port."""
+        return tuple(
+            (role.name, self.names(group), self.port(group))
+            for role, group in self.parts
+            if not roles or role.name in roles
+        )
 
     def endpoints(self, *roles: str, suffix: str = "") -> list[str]:
         """Where the members in these roles are reached: `host:port`, if need be with a domain after the host."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
-from pliant.frameworks.casting import Cast
+from pliant.frameworks.casting import Cast, Directory
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Group, Job, Port
 
 SCHEDULER, SERVER, WORKER = "scheduler", "server", "worker"
 TUNERS = ("tunertracker", "tunerserver", "tuner")
+LONGEST = 120 * 1024
+"""Bytes of MX_CONFIG, which is left out if it is longer: Linux starts no program with a variable of 128 KiB."""
 KEY = "tuner-server-key"
 """The annotation of a template that tells a tuner which server is meant."""
 
@@ -49,7 +52,8 @@ class MXNet(Framework):
         cast = Cast(job, self)
         role = cast.role(rank.group)
         number = cast.number(rank, role)
-        found = {"MX_CONFIG": _config(cast, role, number)}
+        config = _config(cast, role, number)
+        found = {"MX_CONFIG": config} if len(config) <= LONGEST else {}
         if role not in TUNERS:
             found["DMLC_ROLE"] = role
         if role == WORKER:
@@ -58,14 +62,24 @@ class MXNet(Framework):
 
 
 def _config(cast: Cast, role: str, number: int) -> str:
-    cluster: dict[str, list[dict[str, str | int]]] = {}
     labels: dict[str, str] = {}
     for part, group in cast.parts:
-        port = cast.port(group)
-        cluster.setdefault(part.name, []).extend({"url": host, "port": port} for host in cast.names(group))
         labels.setdefault(part.name, _key(group))
-    task = {"type": role, "index": number}
-    return json.dumps({"cluster": cluster, "labels": labels, "task": task}, separators=(",", ":"))
+    rest = _json({"labels": labels, "task": {"type": role, "index": number}})
+    return f'{{"cluster":{_written(cast.directory())},{rest[1:]}'
+
+
+@lru_cache(maxsize=64)
+def _written(directory: Directory) -> str:
+    """Remembered, as every member is told of every other: that is the square of their number."""
+    cluster: dict[str, list[dict[str, str | int]]] = {}
+    for role, names, port in directory:
+        cluster.setdefault(role, []).extend({"url": name, "port": port} for name in names)
+    return _json(cluster)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _key(group: Group) -> str:

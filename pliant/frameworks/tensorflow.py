@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 from pliant.errors import InvalidSpec
-from pliant.frameworks.casting import Cast
+from pliant.frameworks.casting import Cast, Directory
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port
 
@@ -38,7 +39,7 @@ class TensorFlow(Framework):
     def shared(self, job: Job) -> Mapping[str, str]:
         """Nothing: TF_CONFIG is another for every member; raises InvalidSpec if nobody could bear it."""
         cast = Cast(job, self)
-        if not _is_dynamic(job) and (size := len(_json(_whole(cast)))) > LONGEST:
+        if not _is_dynamic(job) and (size := len(_whole(cast))) > LONGEST:
             problem = (
                 f"the addresses of {cast.size()} members fill {size:,} bytes of TF_CONFIG, at most {LONGEST:,} fit"
             )
@@ -51,23 +52,32 @@ class TensorFlow(Framework):
         role = cast.role(rank.group)
         number = cast.number(rank, role)
         if _is_dynamic(job):
-            cluster = _sparse(cast, role, number)
+            cluster = _json(_sparse(cast, role, number))
         elif cast.size() > 1:
             cluster = _whole(cast)
         else:
             return {}
-        task = {"type": role, "index": number}
-        return {"TF_CONFIG": _json({"cluster": cluster, "task": task, "environment": "cloud"})}
+        task = _json({"type": role, "index": number})
+        return {"TF_CONFIG": f'{{"cluster":{cluster},"task":{task},"environment":"cloud"}}'}
 
 
 def _is_dynamic(job: Job) -> bool:
     return bool(job.options.get("dynamic_workers"))
 
 
-def _whole(cast: Cast) -> Cluster:
+def _whole(cast: Cast) -> str:
     """Everybody but evaluators, who watch the others and take no part."""
-    present = [role for role in (CHIEF, MASTER, PS, WORKER) if cast.size(role)]
-    return {role: [*_addresses(cast, role)] for role in present}
+    return _written(cast.directory(CHIEF, MASTER, PS, WORKER), _domain(cast))
+
+
+@lru_cache(maxsize=64)
+def _written(directory: Directory, domain: str) -> str:
+    """Remembered, as every member is told of every other: that is the square of their number."""
+    cluster: dict[str, list[str]] = {}
+    for role, names, port in directory:
+        if names:
+            cluster.setdefault(role, []).extend(f"{name}{domain}:{port}" for name in names)
+    return _json(cluster)
 
 
 def _sparse(cast: Cast, role: str, number: int) -> Cluster:
@@ -80,7 +90,11 @@ def _sparse(cast: Cast, role: str, number: int) -> Cluster:
 
 
 def _addresses(cast: Cast, role: str) -> list[str]:
-    return cast.endpoints(role, suffix=f".{cast.job.key.namespace}.svc")
+    return cast.endpoints(role, suffix=_domain(cast))
+
+
+def _domain(cast: Cast) -> str:
+    return f".{cast.job.key.namespace}.svc"
 
 
 def _json(value: object) -> str:

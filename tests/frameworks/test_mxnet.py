@@ -47,3 +47,9 @@ def test_tuners_are_told_of_the_cluster_and_of_the_server_meant_and_take_no_part
     assert found == {}
     assert config["task"] == {"type": "tuner", "index": 0}
     assert config["labels"]["tunerserver"] == "2080ti"
+
+
+def test_a_cluster_that_fits_no_variable_is_left_out() -> None:
+    found = told(written_for("mxnet", scheduler=1, server=1, worker=5000), "worker")
+    assert "MX_CONFIG" not in found
+    assert found["DMLC_NUM_WORKER"] == "5000"
