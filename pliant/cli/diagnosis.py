@@ -19,7 +19,7 @@ from pliant.controllers.rights import Right, Where, needed_rights
 from pliant.errors import ApiError, Forbidden, NotFound, NotPossibleHere, Unauthorized, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
-from pliant.plugins.known import kinds
+from pliant.plugins.known import kinds, known
 
 OLDEST = (1, 29)
 """The first Kubernetes on which rules in definitions are dependable."""
@@ -193,6 +193,19 @@ async def examine_machine() -> Finding:
     except (AgentLost, OSError, TimeoutError) as problem:
         return Finding("namespaces", Health.DOUBTFUL, f"`pliant run` and `pliant up` may not start: {problem!r}")
     return Finding("namespaces", Health.GOOD, "pods of `pliant run` get networks and folders of their own")
+
+
+def examine_plugins() -> Finding | None:
+    """What packages add to Pliant; None if there are none."""
+    found = known()
+    if found.problems:
+        cure = "mend them, or uninstall them; all else works without"
+        return Finding("plugins", Health.BAD, "\n".join(map(_without_title, found.problems)), cure)
+    return Finding("plugins", Health.GOOD, ", ".join(found.added)) if found.added else None
+
+
+def _without_title(problem: str) -> str:
+    return problem.removeprefix("plugin ")
 
 
 def first_aid(problem: ApiError) -> str:

@@ -89,8 +89,10 @@ class DLJob(Frontend):
         crd = custom_resource_definition(self._custom_kind)
         schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         types = schema["properties"]["spec"]["items"]["properties"]["replicaType"]
-        types["pattern"] = f"^(?i:{'|'.join(self.replica_types)})$"
-        types["description"] = f"The part they play, in upper or lower case: {', '.join(self.replica_types)}."
+        said = f"one of {', '.join(self.replica_types)}, in upper or lower case"
+        types["description"] = f"The part they play: {said}."
+        rule = f"self.lowerAscii() in {list(self.replica_types)}"
+        types["x-kubernetes-validations"] = [{"rule": rule, "message": f"must be {said}"}]
         return crd
 
     def parse(self, raw: Mapping[str, Any]) -> Job:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pliant.errors import Invalid, NotFound
+from pliant.errors import NotFound
 from pliant.frontends import FRONTENDS
 from pliant.kube.resources import Resource
 from tests.scenarios.jobs import FOREVER, IMAGE, Manifest
@@ -137,11 +137,6 @@ async def test_members_of_a_tensorflow_job_are_told_of_each_other_in_one_variabl
     [address] = config["cluster"]["ps"]
     assert address.startswith("ps-train-0-service.")
     assert address.endswith(":2222")
-
-
-async def test_a_list_that_makes_no_sense_is_refused_by_the_cluster(stage: Stage) -> None:
-    with pytest.raises(Invalid, match="replicaType"):
-        await stage.submit("TFJob", "train", replica("trainer", FOREVER))
 
 
 async def test_what_only_the_operator_can_know_is_told_in_the_status(stage: Stage) -> None:
