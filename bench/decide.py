@@ -48,7 +48,7 @@ def job_of(size: int) -> Job:
 def running(job: Job, lost: int = 0) -> Seen:
     """Every member but the last few."""
     [group] = job.groups
-    names = [member_name(job.key, group.name, index) for index in range(group.size)]
+    names = [member_name(job, group.name, index) for index in range(group.size)]
     pods = tuple(
         ObservedPod(name=name, uid=name, group=group.name, index=index, attempt=0, phase=PodPhase.RUNNING)
         for index, name in enumerate(names[: len(names) - lost])

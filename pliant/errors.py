@@ -6,6 +6,7 @@ PliantError
 │   ├── NoCluster        nobody said which cluster, and nowhere is one to be found
 │   └── NotPossibleHere  this machine or cluster lacks something, and how to get it
 ├── NotYet               nobody: the world has to move on first, look again later
+├── BrokenPlugin         whoever installed it: it is left out, and named once
 ├── LeaseLost            nobody: somebody else may be leading by now, so all work must stop
 └── ApiError             whatever the API server answered with
     ├── BadRequest       400: we sent nonsense
@@ -53,6 +54,10 @@ class NotPossibleHere(UserError):
 
 class NotYet(PliantError):
     """The world must move on before this can be done; the queue backs off and looks again."""
+
+
+class BrokenPlugin(PliantError):
+    """A kind or a framework that somebody added cannot be used; all others can."""
 
 
 class LeaseLost(PliantError):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from pliant.model.framework import Rank
+from pliant.model.framework import Framework, Rank
 from pliant.model.job import (
     CleanPolicy,
     EndPolicy,
@@ -18,7 +18,6 @@ from pliant.model.job import (
     RestartRule,
     RestartScope,
 )
-from pliant.model.labels import member_name
 from pliant.model.observed import Exit, ObservedPod, ObservedService, PodPhase, Seen
 from pliant.model.rules import Rules
 from pliant.model.state import EngineState
@@ -28,7 +27,7 @@ KEY = JobKey("default", "demo")
 TEMPLATE: Mapping[str, Any] = {"spec": {"containers": [{"name": "trainer", "image": "train"}]}}
 
 
-class PlainFramework:
+class PlainFramework(Framework):
     """A framework that says nothing but the rank's index."""
 
     name = "plain"
@@ -104,7 +103,7 @@ def make_pod(
     trouble: str = "",
     **fields: Any,
 ) -> ObservedPod:
-    name = member_name(KEY, group, index)
+    name = f"{KEY.name}-{group}-{index}"
     return ObservedPod(
         name=name,
         uid=f"{name}/{attempt}",

@@ -9,15 +9,15 @@ from pliant.cli.checks import frontend_of, refused
 from pliant.cli.manifests import Manifest
 from pliant.embedded.catalog.resources import Catalog
 from pliant.errors import AlreadyExists, ApiError
-from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, NAMESPACES, Resource
+from pliant.plugins.known import kinds
 
 
 def served_catalog(manifests: list[Manifest]) -> Catalog:
     """What will be served once the files are applied: built-in kinds, our own, and those the files define."""
     catalog = Catalog.standard()
-    for frontend in FRONTENDS.values():
+    for frontend in kinds().values():
         catalog.put_crd(frontend.crd())
     for manifest in manifests:
         if manifest.kind == CRDS.kind and manifest.api_version == CRDS.api_version:
@@ -27,7 +27,7 @@ def served_catalog(manifests: list[Manifest]) -> Catalog:
 
 async def install_crds(client: KubeClient) -> None:
     """Teach the cluster every kind of job that Pliant knows; definitions that are there are brought up to date."""
-    for frontend in FRONTENDS.values():
+    for frontend in kinds().values():
         crd = frontend.crd()
         try:
             await client.create(CRDS, None, crd)

@@ -175,7 +175,7 @@ class Board:
         for job in self._jobs.values():
             for group in job.groups:
                 for index in range(group.size):
-                    yield self._short(labels.member_name(job.key, group.name, index))
+                    yield self._short(labels.member_name(job, group.name, index))
 
     def speaker(self, pod: Pod) -> str:
         """How a member is named before its log lines: short, but never ambiguous."""

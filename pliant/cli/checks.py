@@ -14,8 +14,8 @@ from pliant.cli.manifests import Manifest, check_commands, check_kinds
 from pliant.cli.problems import InvalidInput, Problem, refuse
 from pliant.cli.references import check_references
 from pliant.errors import ApiError, InvalidSpec
-from pliant.frontends import FRONTENDS
 from pliant.model.labels import MANAGER
+from pliant.plugins.known import kinds
 
 if TYPE_CHECKING:
     from pliant.embedded.catalog.resources import Catalog
@@ -27,7 +27,7 @@ FIRST_MOMENT = "1970-01-01T00:00:00Z"
 
 def frontend_of(manifest: Manifest) -> Frontend | None:
     """The front end that reads this object, if it is a training job."""
-    frontend = FRONTENDS.get((manifest.api_version.partition("/")[0], manifest.kind))
+    frontend = kinds().get((manifest.api_version.partition("/")[0], manifest.kind))
     return frontend if frontend and manifest.api_version == f"{frontend.group}/{frontend.version}" else None
 
 
@@ -41,7 +41,7 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
             problems += _field_problems(manifest, kind.schema)
         problems += _place_problems(manifest)
     running = [one for one in manifests if one.kind == "Pod" or frontend_of(one)]
-    problems += check_commands(running) + check_references(running, manifests)
+    problems += _missing_commands(running, namespace) + check_references(running, manifests)
     # A field that was misspelt is not missing as well.
     meant = {(problem.owner, problem.meant) for problem in problems if problem.meant}
     problems = [problem for problem in problems if (problem.owner, problem.field) not in meant]
@@ -50,8 +50,8 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
     if problems:
         raise InvalidInput(problems)
     if not any(frontend_of(manifest) for manifest in manifests):
-        kinds = ", ".join(sorted({frontend.kind for frontend in FRONTENDS.values()}))
-        fix = f"add a job ({kinds}), or use `pliant up` and `kubectl apply` for other things"
+        known = ", ".join(sorted({frontend.kind for frontend in kinds().values()}))
+        fix = f"add a job ({known}), or use `pliant up` and `kubectl apply` for other things"
         raise refuse("nothing to run: the files hold no training job", fix=fix)
 
 
@@ -111,6 +111,30 @@ def _newborn(manifest: Manifest, namespace: str) -> Job | None:
         return None
     born = {"uid": "unborn", "creationTimestamp": FIRST_MOMENT, "namespace": namespace}
     return frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
+
+
+def _missing_commands(manifests: list[Manifest], namespace: str) -> list[Problem]:
+    """Containers without a program to start, less those whose kind has one for them."""
+    return [
+        problem
+        for manifest in manifests
+        for problem in check_commands([manifest])
+        if not problem.field.lower().endswith(_supplied_commands(manifest, namespace))
+    ]
+
+
+def _supplied_commands(manifest: Manifest, namespace: str) -> tuple[str, ...]:
+    """The ends of paths of commands that the job has, whoever wrote them."""
+    try:
+        job = _newborn(manifest, namespace)
+    except InvalidSpec:
+        return ()
+    return tuple(
+        f".{group.name}.template.spec.containers[{index}].command".lower()
+        for group in (job.groups if job else ())
+        for index, container in enumerate((group.template.get("spec") or {}).get("containers") or ())
+        if isinstance(container, Mapping) and container.get("command")
+    )
 
 
 def _idle_problems(manifest: Manifest, namespace: str) -> list[Problem]:

@@ -21,12 +21,12 @@ def configure(parser: ArgumentParser) -> None:
 def execute(args: Namespace) -> int:
     """Print the definitions."""
     from pliant.cli.problems import refuse
-    from pliant.frontends import FRONTENDS
+    from pliant.plugins.known import kinds
 
-    chosen = [end for end in FRONTENDS.values() if args.kind is None or end.kind.lower() == args.kind.lower()]
+    chosen = [end for end in kinds().values() if args.kind is None or end.kind.lower() == args.kind.lower()]
     if not chosen:
-        kinds = ", ".join(sorted({end.kind for end in FRONTENDS.values()}))
-        raise refuse(f"Pliant defines no kind `{args.kind}`", fix=f"choose one of: {kinds}")
+        known = ", ".join(sorted({end.kind for end in kinds().values()}))
+        raise refuse(f"Pliant defines no kind `{args.kind}`", fix=f"choose one of: {known}")
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

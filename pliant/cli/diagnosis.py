@@ -17,9 +17,9 @@ from pliant.cli.operator_options import LEASE
 from pliant.controllers.definitions import outdated_parts
 from pliant.controllers.rights import Right, Where, needed_rights
 from pliant.errors import ApiError, Forbidden, NotFound, NotPossibleHere, Unauthorized, Unreachable
-from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
+from pliant.plugins.known import kinds, known
 
 OLDEST = (1, 29)
 """The first Kubernetes on which rules in definitions are dependable."""
@@ -104,7 +104,7 @@ async def _identity(client: KubeClient) -> Finding:
 async def _definitions(client: KubeClient) -> Finding:
     absent: list[str] = []
     outdated: list[str] = []
-    for frontend in FRONTENDS.values():
+    for frontend in kinds().values():
         wanted = frontend.crd()
         name = wanted["metadata"]["name"]
         try:
@@ -121,13 +121,13 @@ async def _definitions(client: KubeClient) -> Finding:
         return Finding(
             "definitions", Health.BAD, f"of another version: {_some(outdated)}", f"update them: {_INSTALL}"
         )
-    kinds = ", ".join(sorted(frontend.kind for frontend in FRONTENDS.values()))
-    return Finding("definitions", Health.GOOD, f"installed and up to date: {kinds}")
+    names = ", ".join(sorted({frontend.kind for frontend in kinds().values()}))
+    return Finding("definitions", Health.GOOD, f"installed and up to date: {names}")
 
 
 async def _served(client: KubeClient) -> Finding:
     """What can be told of definitions that one may not read."""
-    for frontend in FRONTENDS.values():
+    for frontend in kinds().values():
         try:
             listed = json.loads(await client.raw(f"/apis/{frontend.group}/{frontend.version}"))
         except (NotFound, Forbidden):
@@ -197,6 +197,19 @@ async def examine_machine() -> Finding:
         what, _, cure = refusal.partition(". Allow them with: ")
         return Finding("namespaces", Health.DOUBTFUL, what, f"allow them: {cure}" if cure else "")
     return Finding("namespaces", Health.GOOD, "pods of `pliant run` get networks and folders of their own")
+
+
+def examine_plugins() -> Finding | None:
+    """What packages add to Pliant; None if there are none."""
+    found = known()
+    if found.problems:
+        cure = "mend them, or uninstall them; all else works without"
+        return Finding("plugins", Health.BAD, "\n".join(map(_without_title, found.problems)), cure)
+    return Finding("plugins", Health.GOOD, ", ".join(found.added)) if found.added else None
+
+
+def _without_title(problem: str) -> str:
+    return problem.removeprefix("plugin ")
 
 
 def first_aid(problem: ApiError) -> str:

@@ -61,7 +61,7 @@ async def _examine(args: Namespace) -> int:
 
 
 async def _findings(args: Namespace) -> AsyncIterator[Finding]:
-    from pliant.cli.diagnosis import examine_cluster, examine_machine
+    from pliant.cli.diagnosis import examine_cluster, examine_machine, examine_plugins
     from pliant.errors import Unauthorized
     from pliant.kube.client import KubeClient
     from pliant.kube.config import transport_for
@@ -83,6 +83,8 @@ async def _findings(args: Namespace) -> AsyncIterator[Finding]:
             raise await _explained(problem, endpoint) from problem
     finally:
         await transport.aclose()
+    if (plugins := examine_plugins()) is not None:
+        yield plugins
     yield await examine_machine()
 
 
@@ -113,12 +115,14 @@ async def _explained(problem: Exception, endpoint: Endpoint) -> Exception:
 
 async def _examine_alone(why: str) -> int:
     """Without a cluster there is still this machine, which needs none."""
-    from pliant.cli.diagnosis import Finding, Health, examine_machine
+    from pliant.cli.diagnosis import Finding, Health, examine_machine, examine_plugins
 
     _show(Finding("cluster", Health.DOUBTFUL, why))
-    machine = await examine_machine()
-    _show(machine)
-    return 0 if machine.health is Health.GOOD else 1
+    plugins, machine = examine_plugins(), await examine_machine()
+    found = [machine] if plugins is None else [plugins, machine]
+    for finding in found:
+        _show(finding)
+    return 0 if all(finding.health is Health.GOOD for finding in found) else 1
 
 
 def _fail(problem: Exception) -> int:

@@ -79,7 +79,7 @@ def _new_table(args: Namespace) -> Table:
 
     titles = ["NAME", "PHASE", "READY", "RESTARTS", "SIZE", "AGE", "MESSAGE"]
     if args.output == "wide":
-        titles[6:6] = ["KIND", "STARTED", "ENDED"]
+        titles[6:6] = ["KIND", "STARTED", "ENDED", "FIRST CAUSE"]
     if args.all_namespaces:
         titles.insert(0, "NAMESPACE")
     return Table(titles, Style.of(sys.stdout), width_of(sys.stdout) if args.output != "wide" else 0)
@@ -87,6 +87,7 @@ def _new_table(args: Namespace) -> Table:
 
 def _row(args: Namespace, one: Found, now: datetime) -> list[str]:
     from pliant.cli.durations import age_text
+    from pliant.cli.results import failure_brief, message_with_progress
 
     def ago(moment: datetime | None) -> str:
         return age_text(now - moment) if moment else "–"
@@ -99,8 +100,9 @@ def _row(args: Namespace, one: Found, now: datetime) -> list[str]:
             one.frontend.kind,
             ago(state.running_at if state else None),
             ago(state.ended_at if state else None),
+            failure_brief(state.first_cause) if state and state.first_cause else "–",
         ]
-    return ([one.key.namespace] if args.all_namespaces else []) + [*row, one.message]
+    return ([one.key.namespace] if args.all_namespaces else []) + [*row, message_with_progress(one)]
 
 
 def _ready(one: Found) -> str:
@@ -131,7 +133,7 @@ async def _watch(args: Namespace, target: Target, jobs: list[Found], table: Tabl
     """A line for every change that shows, until somebody ends it."""
     from pliant.cli.heartbeat import heartbeat
     from pliant.cli.jobs import found
-    from pliant.frontends import FRONTENDS
+    from pliant.plugins.known import kinds
 
     told = {one.uid: _news(args, one) for one in jobs}
     wanted = {one.uid for one in jobs} if args.jobs else None
@@ -147,7 +149,7 @@ async def _watch(args: Namespace, target: Target, jobs: list[Found], table: Tabl
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(heartbeat(target.client))
-        for frontend in FRONTENDS.values():
+        for frontend in kinds().values():
             tasks.create_task(_follow(target, frontend, tell))
 
 

@@ -10,7 +10,7 @@ from pliant import __version__
 from pliant.cli.operator_options import LEASE
 from pliant.controllers.rights import needed_rights
 from pliant.controllers.roles import Account, role_manifests
-from pliant.frontends import FRONTENDS
+from pliant.plugins.known import kinds
 
 NAME = "pliant-operator"
 LABELS = {"app.kubernetes.io/name": NAME}
@@ -43,7 +43,7 @@ class Installation:
 
 def definitions() -> Iterator[Manifest]:
     """The definitions of our kinds: with them all jobs would go."""
-    for frontend in FRONTENDS.values():
+    for frontend in kinds().values():
         yield frontend.crd()
 
 

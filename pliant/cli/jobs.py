@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from pliant.cli.target import Target
 from pliant.controllers.job import resource_of
 from pliant.errors import Forbidden, InvalidSpec, NotFound, UserError
-from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.frontends.memory import status_in
 from pliant.kube.resources import Resource
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import MANAGER
 from pliant.model.state import EngineState, Phase
+from pliant.plugins.known import kinds
+
+T = TypeVar("T")
 
 INVALID = "Invalid"
 """What stands for the phase of a job that cannot be understood."""
@@ -93,26 +97,39 @@ def found(frontend: Frontend, raw: Mapping[str, Any]) -> Found:
 
 async def all_jobs(target: Target, chosen: Iterable[Frontend] | None = None) -> list[Found]:
     """Every job of the chosen kinds in the namespaces meant, by namespace and name."""
-    jobs: list[Found] = []
-    is_served, refusal = False, None
-    for frontend in FRONTENDS.values() if chosen is None else chosen:
-        try:
-            listing = await target.client.list(resource_of(frontend), target.namespace)
-        except NotFound:
-            continue  # the cluster does not know this kind
-        except Forbidden as error:
-            refusal = error  # perhaps other kinds may be seen
-            continue
-        is_served = True
+
+    async def listed(frontend: Frontend) -> list[Found]:
+        listing = await target.client.list(resource_of(frontend), target.namespace)
         kind = {"apiVersion": f"{frontend.group}/{frontend.version}", "kind": frontend.kind}
-        jobs += [found(frontend, {**kind, **raw}) for raw in listing.items]
-    if refusal is not None and not is_served:
+        return [found(frontend, {**kind, **raw}) for raw in listing.items]
+
+    answers, refusal = await _asked_of_each(kinds().values() if chosen is None else chosen, listed)
+    if refusal is not None and not answers:
         raise refusal
-    if not is_served:
+    if not answers:
         raise UserError(
             "this cluster knows no kind of training job; install them with `pliant crds | kubectl apply -f -`"
         )
+    jobs = [one for answer in answers for one in answer]
     return sorted(jobs, key=lambda one: (one.key, one.frontend.kind))
+
+
+async def _asked_of_each(
+    frontends: Iterable[Frontend], question: Callable[[Frontend], Awaitable[T]]
+) -> tuple[list[T], Forbidden | None]:
+    """The answers about the kinds that the cluster has, and a refusal, though other kinds may be seen."""
+    answers: list[T] = []
+    refusal: Forbidden | None = None
+    for answer in await asyncio.gather(*map(question, frontends), return_exceptions=True):
+        if isinstance(answer, NotFound):
+            continue  # the cluster does not know this kind, or has no such job
+        if isinstance(answer, Forbidden):
+            refusal = answer
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            answers.append(answer)
+    return answers, refusal
 
 
 async def named_jobs(target: Target, names: Sequence[str]) -> list[Found]:
@@ -123,19 +140,15 @@ async def named_jobs(target: Target, names: Sequence[str]) -> list[Found]:
 async def named_job(target: Target, name: str) -> Found:
     """The job of this name, written as `NAME` or as `KIND/NAME`."""
     kind, slash, short = name.rpartition("/")
-    ends = kinds_named(kind) if slash else list(FRONTENDS.values())
+    ends = kinds_named(kind) if slash else list(kinds().values())
     if not short:
         raise UserError(f"`{name}` names no job; write NAME or KIND/NAME")
-    there, refusal = [], None
-    for frontend in ends:
-        try:
-            raw = await target.client.get(resource_of(frontend), target.namespace or target.home, short)
-        except NotFound:
-            continue
-        except Forbidden as error:
-            refusal = error  # it may be of another kind
-            continue
-        there.append(found(frontend, raw))
+
+    async def looked_up(frontend: Frontend) -> Found:
+        raw = await target.client.get(resource_of(frontend), target.namespace or target.home, short)
+        return found(frontend, raw)
+
+    there, refusal = await _asked_of_each(ends, looked_up)
     if len(there) > 1:
         choices = " or ".join(f"`{one.frontend.kind.lower()}/{short}`" for one in there)
         raise UserError(f"several jobs are named `{short}`; write {choices}")
@@ -145,10 +158,11 @@ async def named_job(target: Target, name: str) -> Found:
 
 
 async def _missing(target: Target, name: str) -> Found:
-    try:
+    everywhere = []
+    with suppress(Forbidden):
         everywhere = await all_jobs(Target(target.client, None, target.home))
-    except Forbidden:
-        everywhere = await all_jobs(target)
+    if all(one.key.namespace != target.namespace for one in everywhere):
+        everywhere += await all_jobs(target)  # some may look into one namespace alone
     here = [one.key.name for one in everywhere if one.key.namespace == target.namespace]
     elsewhere = [one.key.namespace for one in everywhere if one.key.name == name]
     close = get_close_matches(name, here, n=1)
@@ -160,10 +174,10 @@ async def _missing(target: Target, name: str) -> Found:
 
 def kinds_named(word: str) -> list[Frontend]:
     """The kinds that a person means by a word: kind, plural, short name, with or without its group."""
-    ends = [end for end in FRONTENDS.values() if word.lower() in _names(end)]
+    ends = [end for end in kinds().values() if word.lower() in _names(end)]
     if not ends:
         raise UserError(
-            f"no kind `{word}`; there are: {', '.join(sorted(end.kind for end in FRONTENDS.values()))}"
+            f"no kind `{word}`; there are: {', '.join(sorted({end.kind for end in kinds().values()}))}"
         )
     return ends
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from pliant.cli.board import GroupLine
 from pliant.cli.durations import duration_text
 from pliant.cli.progress import EMPTY, Progress, bar
+from pliant.cli.results import ALL_WELL
 from pliant.cli.speakers import Speakers
 from pliant.cli.style import Style
 from pliant.cli.view import Wishes
@@ -32,8 +33,6 @@ LONGEST_BAR, SHORTEST_BAR = 20, 5
 WIDEST = 1000
 BESIDE = 4
 """Rows that are kept for logs and the rule: what is taller than the terminal cannot be painted over."""
-ALL_WELL = "every member runs"
-"""What need not be said of a group that tells its steps."""
 PHASE_COLOURS = {
     "Running": "green",
     "Succeeded": "green",

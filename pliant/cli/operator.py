@@ -6,7 +6,7 @@ import asyncio
 import logging
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -155,16 +155,18 @@ def _elector(args: Namespace, transport: Transport, home: str) -> Elector:
 
 
 async def check_served(client: KubeClient, namespaces: Sequence[str] = ()) -> None:
-    """Say at once what a cluster lacks, instead of waiting for it in silence."""
+    """Say at once that a cluster knows none of our kinds; single ones are waited for."""
     from pliant.controllers.job import resource_of
     from pliant.errors import NotFound, NotPossibleHere
-    from pliant.frontends import FRONTENDS
+    from pliant.plugins.known import kinds
 
-    for frontend, namespace in product(FRONTENDS.values(), namespaces or (None,)):
-        try:
+    known = 0
+    for frontend, namespace in product(kinds().values(), namespaces or (None,)):
+        with suppress(NotFound):
             await client.raw(f"{resource_of(frontend).path(namespace)}?limit=1")
-        except NotFound:
-            raise NotPossibleHere(
-                f"the cluster does not know the kind {frontend.kind}; install it with "
-                "`pliant crds | kubectl apply --server-side -f -`, or start with --install-crds"
-            ) from None
+            known += 1
+    if not known:
+        raise NotPossibleHere(
+            "the cluster knows no kind of training job; install them with "
+            "`pliant crds | kubectl apply --server-side -f -`, or start with --install-crds"
+        )

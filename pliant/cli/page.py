@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pliant.cli.durations import age_text, duration_text
 from pliant.cli.events import event_rows
 from pliant.cli.jobs import Found
+from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
 from pliant.cli.style import Style
 from pliant.cli.surroundings import Surroundings
 from pliant.cli.table import PHASE_COLOURS, Table
@@ -57,9 +58,12 @@ class _Page:
             facts.append(("Created", f"{self._ago(one.created_at)} ago"))
         if state is not None:
             facts += [(title, text) for title, text in self._times(state) if text]
+            facts += [(title, text) for title, text in self._results(one, state) if text]
         facts += [(title, text) for title, text in _rules(one.job) if text] if one.job else []
         for title, text in facts:
             yield f"{title + ':':<12} {text}"
+            if title == "First cause" and state is not None and state.first_cause is not None:
+                yield from (f"{'':<12} {self._style.dim('│')} {line}" for line in last_words(state.first_cause))
 
     def _times(self, state: EngineState) -> Iterator[tuple[str, str]]:
         yield (
@@ -70,6 +74,12 @@ class _Page:
         yield "Ended", f"{self._ago(state.ended_at)} ago, after {duration_text(took)}" if state.ended_at else ""
         yield "Restarts", str(state.restarts)
         yield "Keeps off", ", ".join(state.avoided)
+
+    def _results(self, one: Found, state: EngineState) -> Iterator[tuple[str, str]]:
+        yield "Time", durations_text(state, self._now)
+        yield "Progress", progress_page(one, self._now)
+        if (cause := state.first_cause) is not None:
+            yield "First cause", f"{failure_text(cause)} ({failure_place(cause, self._now)})"
 
     def groups(self, job: Job) -> list[str]:
         """What was asked for, and what was spent."""
@@ -107,7 +117,7 @@ class _Page:
 
 def _rules(job: Job) -> Iterator[tuple[str, str]]:
     """What holds for the job as a whole, where it is not what holds for all."""
-    yield "Framework", "" if job.framework == "generic" else job.framework
+    yield "Framework", "" if job.frameworks[-1] == "generic" else job.frameworks[-1]
     yield "Ends", f"complete when {job.complete_policy}, failed when {job.fail_policy} of its groups is"
     yield "Pods after", "are deleted (cleanPodPolicy All)" if job.clean == "All" else "stay (cleanPodPolicy None)"
     limits = (("to start", job.start_limit), ("to run", job.time_limit), ("kept after its end", job.time_to_live))

@@ -53,6 +53,14 @@ def reported(line: str, before: Progress | None = None) -> Progress | None:
     )
 
 
+def figure(text: str) -> float | None:
+    """The number that a text is; None if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def bar(share: float, width: int = 20) -> str:
     """A bar of so many characters: `███████░░░`."""
     full = round(share * width)

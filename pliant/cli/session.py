@@ -21,7 +21,6 @@ from pliant.cli.view import View
 from pliant.controllers.job import resource_of
 from pliant.controllers.operator import Operator
 from pliant.embedded.catalog.resources import Catalog
-from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
@@ -29,12 +28,12 @@ from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import EVENTS, NODES, PODS
 from pliant.model.job import Job
 from pliant.model.state import Phase
+from pliant.plugins.known import kinds
 from pliant.runtime.clock import SystemClock
 
 LAST_WORDS = timedelta(seconds=5)
 """How long the streams of containers that have ended may be silent before they are given up."""
 PHASES = frozenset(Phase)
-JOB_KINDS = frozenset(kind for _, kind in FRONTENDS)
 MOST_ALIKE = 3
 """How many warnings that differ by nothing but their pod are told one by one."""
 FRAME = 0.02
@@ -102,7 +101,7 @@ class Session:
         yield self._pods.run()
         events: Informer[dict[str, Any]] = Informer(self._client, EVENTS, dict, on_change=self._event_changed)
         yield events.run()
-        for frontend in FRONTENDS.values():
+        for frontend in kinds().values():
             yield self._jobs_of(frontend).run()
 
     def _jobs_of(self, frontend: Frontend) -> Informer[dict[str, Any]]:
@@ -119,7 +118,7 @@ class Session:
         applier = Applier(self._client, self._plan.catalog, self._plan.namespace)
         for raw in await applier.apply(self._plan.manifests):
             group = raw["apiVersion"].partition("/")[0]
-            self._take_job(FRONTENDS[group, raw["kind"]], raw)
+            self._take_job(kinds()[group, raw["kind"]], raw)
         self._view.expect(self._board.speakers())
         for lack in self._board.shortages():
             self._view.note(f"! {lack}")
@@ -165,7 +164,7 @@ class Session:
         if new is None or new.get("type") != "Warning":
             return
         about = new.get("involvedObject", {})
-        if about.get("kind") not in JOB_KINDS:
+        if about.get("kind") not in {kind for _, kind in kinds()}:
             self._warn(about.get("name", ""), f"{new.get('reason', '')}: {new.get('message', '')}")
 
     def _warn(self, name: str, what: str) -> None:

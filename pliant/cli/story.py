@@ -11,6 +11,7 @@ from pliant.cli.exitcodes import meaning_of
 from pliant.cli.jobs import Found
 from pliant.cli.page import causes_text
 from pliant.cli.remedies import UNSCHEDULABLE, remedies
+from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
 from pliant.cli.room import lacks_for_now, lacks_of
 from pliant.cli.surroundings import Surroundings
 from pliant.engine.restarting import wait_left
@@ -20,7 +21,7 @@ from pliant.engine.wording import counted, listing, manner_of
 from pliant.model.job import Job
 from pliant.model.labels import MANAGER
 from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.state import EngineState, Phase, Requester
+from pliant.model.state import EngineState, Failure, Phase, Requester
 
 UNSEEN = timedelta(seconds=5)
 """A job that no operator has looked at for so long is not looked after."""
@@ -96,7 +97,7 @@ def story(seen: Evidence) -> Story:
         headline=_headline(seen),
         why=why,
         history=_history(seen),
-        accounts=[*_budgets(job), *_sizes(seen, job)] if job else (),
+        accounts=[*_so_far(seen), *_budgets(job), *_sizes(seen, job)] if job else (),
         remedies=list(dict.fromkeys(remedies(one, _places(seen), seen.around))),
     )
 
@@ -151,7 +152,12 @@ def _first_causes(seen: Evidence, job: Job) -> Iterator[Sentence]:
     """Who ended badly, how and where, and what they said last."""
     found = culprits(seen)
     is_over = job.state is not None and job.state.phase.is_final and job.state.phase is not Phase.SUCCEED
-    if not found and is_over and not seen.around.pods:
+    if (cause := _remembered_cause(seen, job)) is not None:
+        start = "First cause: " if is_over else "The latest restart: "
+        place = failure_place(cause, seen.now)
+        yield Sentence(text=f"{start}{failure_text(cause)} ({place}).", quoted=last_words(cause))
+        is_over = False
+    elif not found and is_over and not seen.around.pods:
         kept = " (cleanPodPolicy All)" if job.clean == "All" else ""
         yield Sentence(text=f"Its pods are gone{kept}, and their logs with them; the story below is what is left.")
     for number, pod in enumerate(found):
@@ -159,12 +165,30 @@ def _first_causes(seen: Evidence, job: Job) -> Iterator[Sentence]:
         when = f", {seen.ago(pod.finished_at)}" if pod.finished_at else ""
         start = "First cause: " if number == 0 and is_over else ""
         meaning = meaning_of(pod.exit)
+        tail = seen.tails.get(pod.name, ())
+        # What is quoted below need not be said in the sentence.
+        end = replace(pod.exit, message="") if pod.exit and tail else pod.exit
         yield Sentence(
-            text=f"{start}{pod.group}-{pod.index} {manner_of(pod.exit)} "
+            text=f"{start}{pod.group}-{pod.index} {manner_of(end)} "
             f"(pod {pod.name} on {pod.node or 'no node'}{container}, attempt {pod.attempt}{when})."
             + (f" {meaning[0].upper()}{meaning[1:]}{'' if meaning.endswith('?') else '.'}" if meaning else ""),
-            quoted=seen.tails.get(pod.name, ()),
+            quoted=tail,
         )
+
+
+def _remembered_cause(seen: Evidence, job: Job) -> Failure | None:
+    """The first cause as the operator remembers it, unless its pod is still there to be looked at."""
+    cause = job.state.first_cause if job.state else None
+    there = {(f"{pod.group}-{pod.index}", pod.attempt) for pod in culprits(seen)}
+    return None if cause is None or (cause.member, cause.attempt) in there else cause
+
+
+def _so_far(seen: Evidence) -> Iterator[str]:
+    """Where the time went, and how far the training has come."""
+    if progress := progress_page(seen.one, seen.now):
+        yield f"Progress: {progress}."
+    if seen.one.state is not None and (spent := durations_text(seen.one.state, seen.now)):
+        yield f"Time: {spent}."
 
 
 def _waits(seen: Evidence, job: Job, state: EngineState) -> Iterator[Sentence]:

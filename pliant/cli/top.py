@@ -50,7 +50,10 @@ async def _top(args: Namespace) -> int:
     if not rows:
         sys.stderr.write("no member is running\n")
         return 0
-    table = Table(("JOB", "MEMBER", "NODE", "CPU", "MEMORY"), Style.of(sys.stdout))
+    titles = ["JOB", "MEMBER", "NODE", "CPU", "MEMORY", "PROGRESS"]
+    if not any(row[-1] for row in rows):
+        titles, rows = titles[:-1], [row[:-1] for row in rows]
+    table = Table(titles, Style.of(sys.stdout))
     sys.stdout.write("\n".join(table.lines(rows)) + "\n")
     return 0
 
@@ -68,16 +71,20 @@ async def _usage(target: Target) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 async def _rows(target: Target, one: Found, used: dict[tuple[str, str], dict[str, Any]]) -> list[list[str]]:
+    from pliant.cli.results import progress_of, reporter_of
     from pliant.cli.surroundings import pods_of
     from pliant.model import labels
 
     rows = []
+    reporter, progress = reporter_of(one), progress_of(one)
     for pod in await pods_of(target.client, one):
-        told = pod.metadata.labels
-        title = f"{told.get(labels.REPLICA, '')}-{told.get(labels.INDEX, '')}"
+        marks = pod.metadata.labels
+        title = f"{marks.get(labels.REPLICA, '')}-{marks.get(labels.INDEX, '')}"
         usage = used.get((pod.metadata.namespace, pod.metadata.name))
         if pod.status.phase == "Running":
-            rows.append([one.key.name, title, pod.spec.node_name, *(amounts(usage) if usage else ("–", "–"))])
+            used_by = amounts(usage) if usage else ("–", "–")
+            told = str(progress) if progress and title == reporter else ""
+            rows.append([one.key.name, title, pod.spec.node_name, *used_by, told])
     return rows
 
 

@@ -26,7 +26,7 @@ from pliant.model.actions import (
     EmitEvent,
 )
 from pliant.model.job import Job
-from pliant.model.labels import MANAGED_BY, MANAGER
+from pliant.model.labels import JOB, MANAGED_BY, MANAGER
 from pliant.runtime.clock import Clock
 
 REFUSED = (BadRequest, Forbidden, Invalid, NotYet)
@@ -116,6 +116,8 @@ class _Members(Generic[T]):
     async def create(self, job: Job, manifest: Mapping[str, Any]) -> None:
         """Create, or find that it has been created before: then it must be ours."""
         made = await _created(self._client, self._resource, self._into, job, manifest)
+        if JOB not in made.metadata.labels:
+            made = await self._taken_over(job, made.metadata, manifest)
         if made.metadata.labels.get(MANAGED_BY) != MANAGER:
             # Only what carries it is watched: what happens to this one would never be known.
             label = f"{MANAGED_BY}={MANAGER}"
@@ -123,6 +125,14 @@ class _Members(Generic[T]):
                 f"it is there, but has lost its label {label}: put it back, or delete the {self._resource.kind}"
             )
         self._store.note_written(made)
+
+    async def _taken_over(self, job: Job, meta: ObjectMeta, manifest: Mapping[str, Any]) -> T:
+        """Make ours what another operator made for the same job: it gets our labels, and goes on as it is."""
+        patch = {"metadata": {"uid": meta.uid, "labels": manifest["metadata"]["labels"]}}
+        try:
+            return await self._client.patch(self._resource, job.key.namespace, meta.name, patch, into=self._into)
+        except (NotFound, Conflict) as gone:
+            raise NotYet(f"{self._resource.kind} {meta.name} was in the way and is gone") from gone
 
     async def delete(self, job: Job, name: str, uid: str, *, grace: int | None = None) -> None:
         """Delete this incarnation; if another has taken the name, this one is gone already."""

@@ -13,7 +13,6 @@ from pliant.controllers.observe import Members, observe
 from pliant.controllers.orphans import Orphans
 from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
-from pliant.frameworks import framework_for
 from pliant.frontends.base import Frontend
 from pliant.frontends.memory import status_in
 from pliant.kube.client import KubeClient
@@ -25,6 +24,7 @@ from pliant.model.actions import EmitEvent, JobStatus
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.labels import MANAGER
 from pliant.model.rules import Rules
+from pliant.plugins.known import contract_of
 from pliant.runtime.clock import Clock
 
 OWNER = "owner"
@@ -90,7 +90,7 @@ class JobReconciler:
             cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid), self._refusals.get(key, {})
         )
         seen = observe(job, members, cluster.nodes, cluster.rules)
-        decision = decide(job, seen, framework_for(job.framework), self._clock.now())
+        decision = decide(job, seen, contract_of(job), self._clock.now())
 
         if decision.intent is not None:
             await self._tell(job, raw, decision.intent)

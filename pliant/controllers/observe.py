@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pliant.controllers.nodes import NodeWatch
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
@@ -13,6 +14,8 @@ from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService,
 from pliant.model.rules import Rules
 
 LONGEST_MESSAGE = 300
+MOST_WORDS = 1024
+"""Characters that are kept of what a container said last."""
 _ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _CREATION_FAILURES = frozenset(
     {
@@ -26,6 +29,7 @@ _CREATION_FAILURES = frozenset(
         "RegistryUnavailable",
     }
 )
+_OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TAKEN_AWAY = {
     "Evicted": "was evicted",
     "Preempting": "was preempted on its node",
@@ -76,7 +80,8 @@ def _pod(pod: Pod, counted: Mapping[str, frozenset[str]], fault: NodeFault | Non
         node=pod.spec.node_name,
         exit=_exit(pod, end) if phase is PodPhase.FAILED else None,
         trouble=_trouble(pod),
-        finished_at=end[1].finished_at if end else None,
+        started_at=_started_at(statuses),
+        finished_at=end[1].finished_at if end else _finished_at(statuses) if phase in _OVER else None,
         fault=fault,
         stuck=_stuck(pod) if phase is PodPhase.SCHEDULED else None,
         disruption=_disruption(pod) if phase is PodPhase.FAILED else "",
@@ -111,6 +116,18 @@ def _first_bad_end(pod: Pod, statuses: Sequence[ContainerStatus]) -> tuple[str, 
     return min(ends, key=lambda named: str(named[1].finished_at or "~"), default=None)
 
 
+def _started_at(statuses: Sequence[ContainerStatus]) -> datetime | None:
+    """When the first of the containers began its present run."""
+    states = [status.state.running or status.state.terminated for status in statuses]
+    return min((state.started_at for state in states if state is not None and state.started_at), default=None)
+
+
+def _finished_at(statuses: Sequence[ContainerStatus]) -> datetime | None:
+    """When the last of the containers ended."""
+    ends = [status.state.terminated for status in statuses]
+    return max((end.finished_at for end in ends if end is not None and end.finished_at), default=None)
+
+
 def _exit(pod: Pod, end: tuple[str, ContainerTerminated] | None) -> Exit:
     if end is None:
         return Exit(reason=pod.status.reason, message=_short(pod.status.message))
@@ -119,7 +136,8 @@ def _exit(pod: Pod, end: tuple[str, ContainerTerminated] | None) -> Exit:
         code=terminated.exit_code,
         container=container,
         reason=terminated.reason,
-        message=_short(terminated.message),
+        message=_short(_last_line(terminated.message)),
+        last_words=_tail(terminated.message),
     )
 
 
@@ -158,6 +176,21 @@ def _disruption(pod: Pod) -> str:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
+
+
+def _last_line(text: str) -> str:
+    """The last line that says something: of a stack trace, the error itself."""
+    lines = [line for line in text.splitlines() if any(map(str.isalnum, line))]
+    return lines[-1] if lines else text
+
+
+def _tail(text: str) -> str:
+    """The last lines, whole ones as far as possible; what cannot be shown is left out."""
+    kept = "".join(letter for letter in text.strip() if letter.isprintable() or letter in "\n\t")
+    if len(kept) <= MOST_WORDS:
+        return kept
+    cut = kept[-MOST_WORDS:]
+    return cut.partition("\n")[2] or cut
 
 
 def _number(text: str | None) -> int:

@@ -11,8 +11,8 @@ from pliant.controllers.apply import Applier
 from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
 from pliant.controllers.nodes import NodeWatch, ills_of
 from pliant.controllers.orphans import JOB_NAME, job_names
+from pliant.controllers.served import wait_served
 from pliant.errors import ApiError, Forbidden
-from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
@@ -23,6 +23,7 @@ from pliant.kube.resources import NODES, PODS, SERVICES
 from pliant.model.job import JobKey
 from pliant.model.labels import MANAGED_BY, MANAGER
 from pliant.model.rules import Rules
+from pliant.plugins.known import kinds
 from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 
@@ -45,7 +46,7 @@ class Operator:
         clock: Clock,
         *,
         namespaces: Sequence[str] = (),
-        frontends: Iterable[Frontend] = tuple(FRONTENDS.values()),
+        frontends: Iterable[Frontend] | None = None,
         workers: int = 16,
         rules: Rules | None = None,
     ) -> None:
@@ -62,16 +63,17 @@ class Operator:
         stores = (self._pods.store, self._services.store)
         cluster = Cluster(*stores, applier, self._node_watch, rules or Rules())
         self._kinds: dict[tuple[str, str], _Kind] = {}
-        for frontend in frontends:
+        for frontend in kinds().values() if frontends is None else frontends:
             kind = _Kind(frontend, client, clock, cluster, namespaces, workers)
             self._kinds[kind.resource.api_version, kind.resource.kind] = kind
-        kinds = self._kinds.values()
-        self.controllers = {kind.controller.name: kind.controller for kind in kinds}
+        self.controllers = {kind.controller.name: kind.controller for kind in self._kinds.values()}
         self.informers: dict[str, AnyInformer[Any]] = {
             PODS.full_name: self._pods,
             SERVICES.full_name: self._services,
-            **{kind.resource.full_name: kind.jobs for kind in kinds},
+            **{kind.resource.full_name: kind.jobs for kind in self._kinds.values()},
         }
+        """Those of kinds that turn out not to be installed are taken out until they are."""
+        self._members_known = asyncio.Event()
         self._ready = asyncio.Event()
 
     @property
@@ -82,18 +84,35 @@ class Operator:
     async def run(self) -> None:
         """Keep every job on its way."""
         async with self._events.running(), asyncio.TaskGroup() as tasks:
-            for informer in self.informers.values():
+            every = list(self._kinds.values())
+            for kind in every:
+                tasks.create_task(self._work_on(kind, tasks))
+            for informer in (self._pods, self._services):
                 tasks.create_task(informer.run())
-            # Deciding on half a picture would create what is there already.
             nodes = tasks.create_task(self._follow_nodes(tasks))
-            await asyncio.gather(nodes, *(informer.wait_synced() for informer in self.informers.values()))
-            for controller in self.controllers.values():
-                tasks.create_task(controller.run())
+            await asyncio.gather(nodes, self._pods.wait_synced(), self._services.wait_synced())
+            # Deciding on half a picture would create what is there already.
+            self._members_known.set()
+            await asyncio.gather(*(kind.known.wait() for kind in every))
             self._ready.set()
 
     async def wait_ready(self) -> None:
         """Return once the cluster is known and jobs are being worked on."""
         await self._ready.wait()
+
+    async def _work_on(self, kind: _Kind, tasks: asyncio.TaskGroup) -> None:
+        """Look after the jobs of a kind as soon as the cluster knows it."""
+
+        def absent() -> None:
+            self.informers.pop(kind.resource.full_name, None)
+            kind.known.set()
+
+        await wait_served(self._client, kind.resource, absent)
+        self.informers[kind.resource.full_name] = kind.jobs
+        tasks.create_task(kind.jobs.run())
+        await asyncio.gather(kind.jobs.wait_synced(), self._members_known.wait())
+        tasks.create_task(kind.controller.run())
+        kind.known.set()
 
     async def _follow_nodes(self, tasks: asyncio.TaskGroup) -> None:
         """Know the nodes; to know them is a help, not a need, and not everybody may."""
@@ -137,6 +156,8 @@ class _Kind:
         workers: int,
     ) -> None:
         self.resource = resource_of(frontend)
+        self.known = asyncio.Event()
+        """Set once its jobs are known, or known not to be: the cluster has no such kind."""
         self.jobs: AnyInformer[dict[str, Any]] = informer_of(
             client, self.resource, dict, namespaces=namespaces, on_change=self._changed
         )

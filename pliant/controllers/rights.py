@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pliant.controllers.events import EVENTS
-from pliant.frontends import FRONTENDS
 from pliant.frontends.base import Frontend
 from pliant.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Resource
+from pliant.plugins.known import kinds
 
 
 class Where(StrEnum):
@@ -47,13 +47,15 @@ class Right:
 MEMBERS = ("create", "delete", "get", "list", "watch")
 
 
-def needed_rights(lease: str, frontends: Iterable[Frontend] = tuple(FRONTENDS.values())) -> Iterator[Right]:
+def needed_rights(lease: str, frontends: Iterable[Frontend] | None = None) -> Iterator[Right]:
     """What the operator that competes for a lease of this name does to a cluster, resource by resource."""
     yield _right(PODS, MEMBERS, "to start, follow and clean up members")
     yield _right(SERVICES, MEMBERS, "to give members names")
+    for members in (PODS, SERVICES):
+        yield replace(_right(members, ("patch",), "to take over what another operator made"), is_optional=True)
     yield _right(CONFIG_MAPS, ("create", "get"), "to hand members what their environment is too small for")
     yield _right(EVENTS, ("create", "get", "patch"), "to tell what happened")
-    for frontend in frontends:
+    for frontend in kinds().values() if frontends is None else frontends:
         kind = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
         yield _right(kind, ("get", "list", "watch"), "to see jobs")
         yield _right(kind, ("delete",), "to take away jobs whose time is over")

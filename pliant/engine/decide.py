@@ -9,7 +9,16 @@ from msgspec.structs import replace
 from pliant.engine.calls import creation_patience_left
 from pliant.engine.case import Case, Turn
 from pliant.engine.departure import lingering, patience_left
-from pliant.engine.ending import clearing, completed, end_delayed, failed, may_be_kept, ordered, timed_out
+from pliant.engine.ending import (
+    OVER,
+    clearing,
+    completed,
+    end_delayed,
+    failed,
+    leftovers,
+    ordered,
+    timed_out,
+)
 from pliant.engine.limits import life_left, time_left
 from pliant.engine.membership import staffing
 from pliant.engine.restarting import restarted
@@ -17,7 +26,7 @@ from pliant.engine.rollup import at_the_end, has_changed, is_pressing, settles_i
 from pliant.engine.roster import abreast, call_the_roll
 from pliant.engine.sizing import resized, sized, with_requests
 from pliant.engine.suspending import evacuation, resumed, suspended
-from pliant.engine.timeline import noted
+from pliant.engine.timeline import accounted, noted
 from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatus
 from pliant.model.framework import Framework
 from pliant.model.job import Job
@@ -38,7 +47,7 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     asked, job = job, sized(job, state)
     case = Case(job=job, asked=asked, seen=seen, state=state, roster=call_the_roll(job, seen, state, now), now=now)
     if (turn := _turn(case)) is not None:
-        return _intent(turn, now)
+        return _intent(turn, case)
     if state.phase is Phase.SUSPENDED:
         return _progress(case, evacuation(job, seen, now), patience_left(seen, now))
     actions, wait = staffing(case, framework)
@@ -61,19 +70,19 @@ def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -
         return Decision(actions=actions, look_again=wait)
     if before is not None and not is_pressing(before, after) and (hold := settles_in(before, case.now)):
         return Decision(actions=actions, look_again=soonest(hold, wait))
-    return Decision(actions=actions, statuses={case.job.key: _status(after, case.now)}, look_again=wait)
+    return Decision(actions=actions, statuses={case.job.key: _status(after, case.seen, case.now)}, look_again=wait)
 
 
 def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: datetime) -> Decision:
     """Clear away what is left; the end is announced once nothing is."""
-    if (seen.pods or seen.services) and not may_be_kept(job, state):
+    if any(leftovers(job, seen, state)):
         after = replace(state, message=end_delayed(verdict, lingering(seen, now)))
-        statuses = {job.key: _status(after, now)} if after.message != state.message else {}
+        statuses = {job.key: _status(after, seen, now)} if after.message != state.message else {}
         actions = clearing(job, seen, state, now)
         return Decision(actions=actions, statuses=statuses, look_again=patience_left(seen, now))
-    counts = at_the_end(state) if not seen.pods else state.counts
+    counts = at_the_end(state) if all(pod.phase in OVER for pod in seen.pods) else state.counts
     ended = replace(state, phase=verdict.phase, message=verdict.message, ended_at=now, counts=counts)
-    return Decision(statuses={job.key: _status(ended, now)})
+    return Decision(statuses={job.key: _status(ended, seen, now)})
 
 
 def _afterlife(job: Job, seen: Seen, state: EngineState, now: datetime) -> Decision:
@@ -84,10 +93,10 @@ def _afterlife(job: Job, seen: Seen, state: EngineState, now: datetime) -> Decis
     return Decision(actions=clearing(job, seen, state, now), look_again=soonest(left, patience_left(seen, now)))
 
 
-def _intent(turn: Turn, now: datetime) -> Decision:
+def _intent(turn: Turn, case: Case) -> Decision:
     """Remember first; the next pass acts on it."""
     event = EmitEvent(reason=turn.reason, message=turn.message, is_warning=turn.is_warning)
-    return Decision(intent=_status(turn.state, now), actions=(event,))
+    return Decision(intent=_status(turn.state, case.seen, case.now), actions=(event,))
 
 
 def _patience(case: Case) -> timedelta | None:
@@ -102,8 +111,9 @@ def soonest(*waits: timedelta | None) -> timedelta | None:
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-def _status(state: EngineState, now: datetime) -> JobStatus:
-    return JobStatus(state=replace(state, written_at=now), counts=state.counts)
+def _status(state: EngineState, seen: Seen, now: datetime) -> JobStatus:
+    pods = tuple(sorted(seen.pods, key=lambda pod: pod.name))
+    return JobStatus(state=replace(accounted(state, now), written_at=now), counts=state.counts, pods=pods)
 
 
 def _first_memory(now: datetime) -> EngineState:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pliant.engine.calls import is_restartable, stuck_for_good
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.departure import departures
+from pliant.engine.failures import blamed
 from pliant.engine.limits import overrun
 from pliant.engine.rollup import summary
 from pliant.engine.roster import Place
@@ -17,11 +18,13 @@ from pliant.engine.voting import completion_reached, deciding, failure_reached, 
 from pliant.engine.wording import counted, failure_of, listing
 from pliant.model.actions import Action, DeleteService
 from pliant.model.job import CleanPolicy, Job
-from pliant.model.observed import Seen
+from pliant.model.labels import service_of
+from pliant.model.observed import ObservedPod, ObservedService, PodPhase, Seen
 from pliant.model.state import Cause, EngineState, Phase, Verdict
 
 ALWAYS_CLEARED = frozenset({Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL})
 """Ends that leave no pods, whatever the job's own policy says."""
+OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def ordered(case: Case) -> Turn | None:
@@ -53,14 +56,26 @@ def timed_out(case: Case) -> Turn | None:
 
 def clearing(job: Job, seen: Seen, state: EngineState, now: datetime) -> tuple[Action, ...]:
     """Delete all that a finished job still holds; what is leaving already is left alone."""
-    if may_be_kept(job, state):
-        return ()
-    pods = sorted(seen.pods, key=lambda pod: pod.name)
-    services = sorted(seen.services.values(), key=lambda service: service.name)
+    pods, services = leftovers(job, seen, state)
     return (
         *departures(seen, pods, "the job has ended", now),
         *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_leaving),
     )
+
+
+def leftovers(job: Job, seen: Seen, state: EngineState) -> tuple[list[ObservedPod], list[ObservedService]]:
+    """The pods and services of a finished job that must go, by name."""
+    match _clean_policy(job, state):
+        case CleanPolicy.NONE:
+            return [], []
+        case CleanPolicy.RUNNING:
+            kept = {pod.name for pod in seen.pods if pod.phase in OVER and not pod.is_leaving}
+        case CleanPolicy.ALL:
+            kept = set()
+    named = {service_of(job.naming, name) for name in kept}
+    pods = [pod for pod in seen.pods if pod.name not in kept]
+    services = [service for service in seen.services.values() if service.name not in named]
+    return sorted(pods, key=lambda pod: pod.name), sorted(services, key=lambda service: service.name)
 
 
 def end_delayed(verdict: Verdict, late: list[str]) -> str:
@@ -68,16 +83,16 @@ def end_delayed(verdict: Verdict, late: list[str]) -> str:
     return f"{verdict.message}; waits for pods that should be gone: {listing(late)}" if late else verdict.message
 
 
-def may_be_kept(job: Job, state: EngineState) -> bool:
-    """Whether a job that has ended leaves its pods and services behind."""
+def _clean_policy(job: Job, state: EngineState) -> CleanPolicy:
+    """What is to go: some ends leave nothing, whatever the job says."""
     must_clear = state.verdict is not None and state.verdict.must_clear
-    return job.clean is CleanPolicy.NONE and not must_clear and state.phase not in ALWAYS_CLEARED
+    return CleanPolicy.ALL if must_clear or state.phase in ALWAYS_CLEARED else job.clean
 
 
 def _sentenced(case: Case, verdict: Verdict) -> Turn:
     """The end is decided; it is announced once nothing is left, or at once if things are to be kept."""
     is_kept = case.job.clean is CleanPolicy.NONE and not verdict.must_clear
-    after = replace(summary(case), verdict=verdict, message=verdict.message)
+    after = replace(_with_cause(case, verdict), verdict=verdict, message=verdict.message)
     after = (
         replace(after, phase=verdict.phase, ended_at=verdict.at)
         if is_kept
@@ -85,6 +100,16 @@ def _sentenced(case: Case, verdict: Verdict) -> Turn:
     )
     is_warning = verdict.phase is not Phase.SUCCEED
     return turned(after, verdict.at, str(verdict.phase), verdict.message, is_warning=is_warning)
+
+
+def _with_cause(case: Case, verdict: Verdict) -> EngineState:
+    """The memory brought up to date, with the failure that led to this end if one did."""
+    present = summary(case)
+    if verdict.phase in (Phase.FAILED, Phase.NODE_FAIL) and case.job.order is None:
+        return blamed(present, list(case.roster.failed()) or stuck_for_good(case), case.now)
+    # Whatever was mended before has not led to this end; what still was being mended may have.
+    is_mending = case.state.phase is Phase.RESTARTING and verdict.phase is not Phase.SUCCEED
+    return present if is_mending else replace(present, first_cause=None)
 
 
 def _failure(case: Case) -> Verdict | None:
@@ -112,10 +137,14 @@ def _creation_failure(case: Case) -> Verdict | None:
 
 def _cause(place: Place, case: Case) -> str:
     """What happened, and why it was not mended."""
-    limit = place.rank.group.restart.limit
-    if limit and is_restartable(case.job, place):
-        return f"{failure_of(place)} and {place.rank.group.name} has spent its {counted(limit, 'restart')}"
-    return failure_of(place)
+    told, group, most = failure_of(place), place.rank.group, case.job.restart_limit
+    if not is_restartable(case.job, place):
+        return told
+    quotes = place.pod is not None and place.pod.exit is not None and place.pod.exit.message
+    joint = ";" if quotes else " and"
+    if limit := group.restart.limit:
+        return f"{told}{joint} {group.name} has spent its {counted(limit, 'restart')}"
+    return f"{told}{joint} the job has spent its {counted(most, 'restart')}" if most else told
 
 
 def _by_time(places: Iterable[Place]) -> list[Place]:

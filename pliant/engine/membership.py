@@ -13,7 +13,7 @@ from pliant.engine.roster import Place, Roster, Standing
 from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateService, DeleteService
 from pliant.model.framework import Framework
 from pliant.model.job import Job
-from pliant.model.labels import member_group
+from pliant.model.labels import member_group, service_of
 from pliant.model.state import EngineState
 
 
@@ -23,9 +23,9 @@ def staffing(case: Case, framework: Framework) -> tuple[tuple[Action, ...], time
     vacant, wait = _may_be_filled(case)
     # Names come first: a member that starts must find its peers' names announced.
     actions: list[Action] = [
-        CreateService(name=place.name, manifest=service_manifest(job, place.rank))
+        CreateService(name=place.service, manifest=service_manifest(job, place.rank))
         for place in places
-        if place.name not in case.seen.services
+        if place.service not in case.seen.services
     ]
     if vacant:
         actions += _arrivals(outfit_of(job, framework), vacant)
@@ -35,7 +35,7 @@ def staffing(case: Case, framework: Framework) -> tuple[tuple[Action, ...], time
 def _arrivals(outfit: Outfit, places: list[Place]) -> list[Action]:
     """New members, and first what they read: it may be there already, which costs one question and no harm."""
     pods = [CreatePod(name=place.name, manifest=pod_manifest(outfit, place.rank)) for place in places]
-    if not outfit.files:
+    if not outfit.holder:
         return [*pods]
     return [CreateConfigMap(name=outfit.holder, manifest=config_map_manifest(outfit)), *pods]
 
@@ -75,7 +75,8 @@ def _retirements(case: Case) -> tuple[Action, ...]:
     stale = [place.pod for place in roster.places if place.standing is Standing.STALE and place.pod is not None]
     # Highest index first: rank 0 hosts the rendezvous.
     strays = sorted(roster.strays, key=lambda pod: (pod.group, -pod.index, pod.name))
-    named = {place.name for place in roster.places} | {pod.name for pod in roster.strays}
+    named = {place.service for place in roster.places}
+    named |= {service_of(case.job.naming, pod.name) for pod in roster.strays}
     services = [
         DeleteService(name=service.name, uid=service.uid)
         for service in sorted(seen.services.values(), key=lambda service: service.name)

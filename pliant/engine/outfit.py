@@ -37,8 +37,11 @@ class Outfit:
     framework: Framework
     variables: tuple[Variable, ...]
     files: Mapping[str, str]
+    """What is too long for a variable, by the name it would have."""
+    papers: Mapping[str, str]
+    """The files of the framework itself."""
     holder: str
-    """The name of the ConfigMap with the files; empty if there are none."""
+    """The name of the ConfigMap with all files; empty if there are none."""
 
     def variables_beside(self, own: Collection[Any]) -> list[Mapping[str, str]]:
         """The shared variables as a manifest writes them, less those whose place the named ones take."""
@@ -48,13 +51,14 @@ class Outfit:
 def outfit_of(job: Job, framework: Framework) -> Outfit:
     """The outfit of a job's members; raises InvalidSpec if there are too many of them to be listed."""
     shared = framework.shared(job)
-    files = _too_long(shared)
+    files, papers = _too_long(shared), framework.files(job)
     return Outfit(
         job=job,
         framework=framework,
         variables=tuple(Variable(name, _entry(name, value, name in files)) for name, value in shared.items()),
         files=files,
-        holder=environment_name(job.key, _digest(job, files)) if files else "",
+        papers=papers,
+        holder=environment_name(job.key, _digest(job, {**files, **papers})) if files or papers else "",
     )
 
 

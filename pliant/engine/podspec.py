@@ -8,11 +8,14 @@ from typing import Any
 from pliant.engine.outfit import FOLDER, Outfit
 from pliant.model.framework import Rank
 from pliant.model.job import Job
-from pliant.model.labels import job_labels, member_name, member_selector, pod_labels
+from pliant.model.labels import job_labels, member_labels, member_name, member_selector, pod_labels, service_name
 
 VOLUME = "pliant-env"
 """Holds the files of a member's environment."""
+PAPERS = "pliant-files"
+"""Holds the files of its framework."""
 READABLE = 0o444
+EXECUTABLE = 0o555
 
 
 def pod_manifest(outfit: Outfit, rank: Rank) -> dict[str, Any]:
@@ -21,7 +24,7 @@ def pod_manifest(outfit: Outfit, rank: Rank) -> dict[str, Any]:
     template = rank.group.template
     metadata = template.get("metadata") or {}
     described: dict[str, Any] = {
-        "name": member_name(job.key, rank.group.name, rank.index),
+        "name": member_name(job, rank.group.name, rank.index),
         "namespace": job.key.namespace,
         "labels": {**(metadata.get("labels") or {}), **pod_labels(job, rank)},
         "ownerReferences": [_owner_reference(job)],
@@ -47,9 +50,9 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": member_name(job.key, rank.group.name, rank.index),
+            "name": service_name(job, rank.group.name, rank.index),
             "namespace": job.key.namespace,
-            "labels": {**job_labels(job), **member_selector(job, rank.group, rank.index)},
+            "labels": member_labels(job, rank.group, rank.index),
             "ownerReferences": [_owner_reference(job)],
         },
         "spec": spec,
@@ -69,7 +72,7 @@ def config_map_manifest(outfit: Outfit) -> dict[str, Any]:
             "ownerReferences": [_owner_reference(job)],
         },
         "immutable": True,
-        "data": dict(outfit.files),
+        "data": {**outfit.files, **outfit.papers},
     }
 
 
@@ -79,9 +82,8 @@ def _pod_spec(outfit: Outfit, rank: Rank) -> dict[str, Any]:
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
             spec[kind] = [_fitted_out(each, outfit, rank) for each in spec[kind]]
-    if outfit.files:
-        volume = {"name": VOLUME, "configMap": {"name": outfit.holder, "defaultMode": READABLE}}
-        spec["volumes"] = [*(spec.get("volumes") or ()), volume]
+    if outfit.holder:
+        spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(outfit)]
     if rank.group.restart.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts members itself, as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"
@@ -116,11 +118,29 @@ def _fitted_out(container: Mapping[str, Any], outfit: Outfit, rank: Rank) -> dic
     taken = {variable.get("name") for variable in own}
     personal = outfit.framework.environment(outfit.job, rank, container.get("name", ""))
     ours = [{"name": name, "value": value} for name, value in personal.items() if name not in taken]
-    fitted = {**container, "env": [*ours, *outfit.variables_beside(taken), *own]}
-    if outfit.files:
-        mount = {"name": VOLUME, "mountPath": FOLDER, "readOnly": True}
-        fitted["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    fitted = {**container, "env": [*ours, *outfit.variables_beside(taken | personal.keys()), *own]}
+    # Of a program that says nothing of its own end, the last lines of its log do.
+    fitted.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    if outfit.holder:
+        places = {VOLUME: FOLDER if outfit.files else "", PAPERS: outfit.framework.folder if outfit.papers else ""}
+        mounted = container.get("volumeMounts") or ()
+        # Where somebody has put a volume of their own, theirs is meant; no cluster takes two.
+        used = {"", *(mount.get("mountPath", "").rstrip("/") for mount in mounted)}
+        mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in places.items()]
+        fitted["volumeMounts"] = [*mounted, *(mount for mount in mounts if mount["mountPath"] not in used)]
     return fitted
+
+
+def _volumes(outfit: Outfit) -> list[dict[str, Any]]:
+    """One ConfigMap, seen from two places."""
+    found: list[dict[str, Any]] = []
+    if outfit.files:
+        found.append({"name": VOLUME, "configMap": {"name": outfit.holder, "defaultMode": READABLE}})
+    if outfit.papers:
+        items = [{"key": name, "path": name} for name in outfit.papers]
+        held = {"name": outfit.holder, "items": items, "defaultMode": EXECUTABLE}
+        found.append({"name": PAPERS, "configMap": held})
+    return found
 
 
 def _owner_reference(job: Job) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pliant.engine.calls import Call, calls
 from pliant.engine.case import Case, Turn, turned
+from pliant.engine.failures import blamed
 from pliant.engine.wording import listing
 from pliant.model.job import Group, Job, RestartScope
 from pliant.model.state import Cause, EngineState, GroupState, Phase
@@ -28,7 +29,8 @@ def restarted(case: Case) -> Turn | None:
         memory = after.group(group.name)
         if call.place.rank.attempt < memory.wanted_attempt(index):
             continue  # a wider restart, decided a moment ago, takes this member along
-        if call.is_free or _is_within_budget(group, memory):
+        spent = case.state.restarts + sum(not each.is_free for each in chosen)
+        if call.is_free or (_is_within_budget(group, memory) and _may_restart(case.job, spent)):
             after = _charged(case.job, after, call, case.now)
             chosen.append(call)
     if not chosen:
@@ -49,6 +51,10 @@ def wait_left(memory: GroupState, now: datetime) -> timedelta:
 
 def _is_within_budget(group: Group, memory: GroupState) -> bool:
     return group.restart.limit is None or memory.spent < group.restart.limit
+
+
+def _may_restart(job: Job, spent: int) -> bool:
+    return job.restart_limit is None or spent < job.restart_limit
 
 
 def _charged(job: Job, state: EngineState, call: Call, now: datetime) -> EngineState:
@@ -102,6 +108,7 @@ def _announced(state: EngineState, paid: list[Call], now: datetime) -> Turn:
     limit = group.restart.limit
     spent = state.group(group.name).spent
     budget = f"{spent} of {limit}" if limit is not None else str(spent)
+    state = blamed(state, [call.place for call in paid], now)
     message = f"{listing([str(call) for call in paid])}; restart {budget} of {group.name}, scope {paid[0].scope}"
     after = replace(state, phase=Phase.RESTARTING, message=message, restarts=state.restarts + len(paid))
     return turned(after, now, str(Phase.RESTARTING), message)

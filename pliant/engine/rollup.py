@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pliant.engine.case import Case
 from pliant.engine.departure import lingering
+from pliant.engine.failures import endings, witnessed
 from pliant.engine.roster import Place, Roster, Standing
 from pliant.engine.timeline import noted
 from pliant.engine.wording import counted, failure_of, listing, troubles
@@ -24,7 +25,7 @@ def summary(case: Case) -> EngineState:
     job, roster, state, now = case.job, case.roster, case.state, case.now
     phase = _phase(roster, state)
     current = replace(
-        state,
+        witnessed(state, endings(state, roster.places), now),
         phase=phase,
         message=_message(case, phase),
         counts={group.name: _counts(group, roster.of(group), state) for group in job.groups},

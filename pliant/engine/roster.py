@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pliant.engine.departure import is_lost
 from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
-from pliant.model.labels import member_group, member_name
+from pliant.model.labels import member_group, member_name, service_name
 from pliant.model.observed import ObservedPod, PodPhase, Seen
 from pliant.model.state import Cause, EngineState, Outcome
 
@@ -56,6 +56,8 @@ class Place:
 
     rank: Rank
     name: str
+    """Of its pod."""
+    service: str
     standing: Standing
     pod: ObservedPod | None = None
 
@@ -113,13 +115,14 @@ def call_the_roll(job: Job, seen: Seen, state: EngineState, now: datetime) -> Ro
     for group in job.groups:
         memory = state.group(group.name)
         for index in range(group.size):
-            name = member_name(job.key, group.name, index)
+            name = member_name(job, group.name, index)
+            service = service_name(job, group.name, index)
             rank = Rank(group=group, index=index, attempt=memory.wanted_attempt(index))
             pod = pods.pop(name, None)
             standing = _standing(rank, memory.finished.get(index), pod)
             if standing in _AT_THE_MERCY_OF_NODES and pod is not None and is_lost(pod, seen.rules, now):
                 standing = Standing.LOST
-            places.append(Place(rank=rank, name=name, standing=standing, pod=pod))
+            places.append(Place(rank=rank, name=name, service=service, standing=standing, pod=pod))
     return Roster(places=tuple(places), strays=_in_order(pods.values()))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from signal import Signals
 
 from pliant.engine.roster import Place, Standing
 from pliant.model.observed import Exit
@@ -24,8 +23,8 @@ def manner_of(end: Exit | None) -> str:
         said = f"could not be started ({end.reason})"
     elif end.reason == "OOMKilled":
         said = f"ran out of memory (OOMKilled, exit code {end.code})"
-    elif (signal := _signal_name(end.code)) is not None:
-        said = f"was killed by {signal} (exit code {end.code})"
+    elif end.signal:
+        said = f"was killed by {end.signal} (exit code {end.code})"
     return _with_detail(said, end.message)
 
 
@@ -61,13 +60,6 @@ def troubles(places: Iterable[Place]) -> list[str]:
 def counted(number: int, noun: str) -> str:
     """`1 member`, `2 members`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _signal_name(code: int) -> str | None:
-    try:
-        return Signals(code - 128).name if code > 128 else None
-    except ValueError:
-        return None
 
 
 def _with_detail(said: str, detail: str) -> str:

@@ -1,20 +1,42 @@
-"""One training framework per file: which environment and ports a rank needs."""
+"""One training framework per file: which environment, ports and files a rank needs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pliant.frameworks.deepspeed import DeepSpeed
 from pliant.frameworks.generic import Generic
+from pliant.frameworks.jax import Jax
+from pliant.frameworks.joined import Joined
+from pliant.frameworks.mpi import Mpi
+from pliant.frameworks.mxnet import MXNet
+from pliant.frameworks.paddle import Paddle
+from pliant.frameworks.pytorch import PyTorch
+from pliant.frameworks.tensorflow import TensorFlow
+from pliant.frameworks.xgboost import XGBoost
 from pliant.model.framework import Framework
+from pliant.model.job import Job
 
-_GENERIC = Generic()
-_KNOWN: tuple[Framework, ...] = (_GENERIC,)
+_KNOWN: tuple[Framework, ...] = (
+    Generic(),
+    PyTorch(),
+    TensorFlow(),
+    MXNet(),
+    Paddle(),
+    Jax(),
+    XGBoost(),
+    DeepSpeed(),
+    Mpi(),
+)
 
-FRAMEWORKS: dict[str, Framework] = {each.name: each for each in _KNOWN}
-"""Every framework with a contract of its own, by the word users write."""
+FRAMEWORKS: dict[str, Framework] = {word: each for each in _KNOWN for word in (each.name, *each.aliases)}
+"""Every framework with a contract of its own, by each word that users write for it."""
 
 
-def framework_for(name: str) -> Framework:
-    """The framework of that name in any case; one we do not know gets the generic contract."""
-    return FRAMEWORKS.get(name.lower(), _GENERIC)
+def contract_of(job: Job, among: Mapping[str, Framework] = FRAMEWORKS) -> Framework:
+    """What the members of a job are given; frameworks that nobody knows add nothing."""
+    known = [among[name] for name in job.frameworks if name in among]
+    return known[0] if len(known) == 1 else Joined(known)
 
 
-__all__ = ["FRAMEWORKS", "framework_for"]
+__all__ = ["FRAMEWORKS", "contract_of"]

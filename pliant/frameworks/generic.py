@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pliant.model.framework import Rank
+from pliant.model.framework import Framework, Rank
 from pliant.model.job import Group, Job, Port
 from pliant.model.labels import member_address
 
 
-class Generic:
+class Generic(Framework):
     """The contract of AITrainingJob: TRAININGJOB_* for oneself, `<GROUP>_*` for every group."""
 
-    @property
-    def name(self) -> str:
-        """The word users write to choose it."""
-        return "generic"
+    name = "generic"
 
     def shared(self, job: Job) -> Mapping[str, str]:
         """Where everybody is."""
@@ -35,7 +32,7 @@ class Generic:
             "TRAININGJOB_REPLICA_TYPE": replica,
             "TRAININGJOB_REPLICA_INDEX": str(rank.index),
             "TRAININGJOB_REPLICA_RESTARTCOUNT": str(rank.attempt),
-            "TRAININGJOB_SERVICE": member_address(job.key, rank.group.name, rank.index),
+            "TRAININGJOB_SERVICE": member_address(job, rank.group.name, rank.index),
             "TRAININGJOB_PORTS": _numbers(tuple(port for port in rank.group.ports if port.container == container)),
         }
 
@@ -47,7 +44,7 @@ def variable_prefix(group: str) -> str:
 
 
 def _directory(job: Job, group: Group) -> dict[str, str]:
-    instances = [member_address(job.key, group.name, index) for index in range(group.size)]
+    instances = [member_address(job, group.name, index) for index in range(group.size)]
     hosts = [f"{instance}:{port.number}" for instance in instances for port in group.ports]
     prefix = variable_prefix(group.name)
     return {

@@ -4,8 +4,28 @@ from __future__ import annotations
 
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.frontends.base import Frontend
+from pliant.frontends.kubeflow.jax import JAXJob
+from pliant.frontends.kubeflow.mpi import MPIJob
+from pliant.frontends.kubeflow.mxnet import MXJob
+from pliant.frontends.kubeflow.paddle import PaddleJob
+from pliant.frontends.kubeflow.pytorch import PyTorchJob
+from pliant.frontends.kubeflow.tensorflow import TFJob
+from pliant.frontends.kubeflow.xgboost import XGBoostJob
+from pliant.frontends.mpba import MXJob as ListedMXJob
+from pliant.frontends.mpba import TFJob as ListedTFJob
 
-_KNOWN: tuple[Frontend, ...] = (AITrainingJob(),)
+_KNOWN: tuple[Frontend, ...] = (
+    AITrainingJob(),
+    PyTorchJob(),
+    TFJob(),
+    MXJob(),
+    XGBoostJob(),
+    PaddleJob(),
+    JAXJob(),
+    MPIJob(),
+    ListedMXJob(),
+    ListedTFJob(),
+)
 
 FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _KNOWN}
 """Every kind that is understood, by API group and kind: several groups have a kind of the same name."""

@@ -92,7 +92,7 @@ class AITrainingJob:
             owner=owner_of(raw, metadata, KIND),
             groups=groups,
             labels=metadata.labels,
-            framework=spec.framework_type.lower() or "generic",
+            frameworks=("generic", spec.framework_type.lower()) if spec.framework_type else ("generic",),
             complete_policy=EndPolicy(spec.complete_policy or EndPolicy.ALL),
             fail_policy=EndPolicy(spec.fail_policy or EndPolicy.ANY),
             clean=spec.clean_pod_policy or CleanPolicy.ALL,

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, field
 
 from pliant.frontends.conditions import Condition
 from pliant.frontends.crd import TEMPLATE, Rule, told
+from pliant.frontends.results import Durations, MemberFailure, Progress
 from pliant.model.job import CleanPolicy, EndPolicy, RestartPolicy, RestartScope
 from pliant.model.state import Time
 
@@ -144,7 +145,8 @@ class AITrainingJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ""
     clean_pod_policy: Annotated[
         CleanPolicy | None,
-        told("Whether pods and services are deleted when the job ends (All, the default) or kept (None)."),
+        told("""Which pods and services are deleted when the job ends: all (the default), those still Running, or
+        none (None)."""),
     ] = None
     fail_policy: Annotated[
         JobEndPolicy | None,
@@ -250,6 +252,13 @@ class AITrainingJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omi
     restart_replica_name: Annotated[str, told("The group that called for the latest restart.")] = field(
         name="RestartReplicaName", default=""
     )
+    restart_causes: Annotated[dict[str, dict[str, int]], told("What restarts were for, by group.")] = {}
+    first_cause: Annotated[
+        MemberFailure | None, told("The earliest failure behind the end or, until then, the latest restart.")
+    ] = None
+    failures: Annotated[tuple[MemberFailure, ...], told("The latest members that ended badly.")] = ()
+    progress: Annotated[Progress | None, told("How far the training has come, as its members report.")] = None
+    durations: Annotated[Durations | None, told("Where the time went, in seconds.")] = None
     start_time: Annotated[Time | None, told("When the job was accepted.")] = None
     start_running_time: Annotated[Time | None, told("When all members first ran.")] = None
     end_time: Annotated[Time | None, told("When the job ended.")] = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pliant.errors import InvalidSpec
 from pliant.model.actions import JobStatus
 from pliant.model.job import Job
 
 
+@runtime_checkable
 class Frontend(Protocol):
     """Speaks one kind of training resource: raw object to Job, status back into the kind's own words."""
 

@@ -43,6 +43,8 @@ class CustomKind:
 
     group: str
     version: str
+    versions: tuple[str, ...] = ()
+    """Other versions it is served under, with the same fields."""
     kind: str
     plural: str
     description: str
@@ -89,14 +91,6 @@ def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
         "shortNames": list(kind.short_names),
         "categories": list(kind.categories),
     }
-    version = {
-        "name": kind.version,
-        "served": True,
-        "storage": True,
-        "additionalPrinterColumns": [_column(column) for column in kind.columns],
-        "schema": {"openAPIV3Schema": _root_schema(kind)},
-        "subresources": _subresources(kind.scale),
-    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -105,8 +99,22 @@ def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
             "group": kind.group,
             "names": {key: value for key, value in names.items() if value},
             "scope": "Namespaced",
-            "versions": [version],
+            "versions": [_version(kind, name) for name in (kind.version, *kind.versions)],
         },
+    }
+
+
+def _version(kind: CustomKind, name: str) -> dict[str, Any]:
+    schema = _root_schema(kind)
+    if name != kind.version:
+        _open_templates(schema)
+    return {
+        "name": name,
+        "served": True,
+        "storage": name == kind.version,
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": _subresources(kind.scale),
     }
 
 
@@ -184,6 +192,18 @@ def _template(name: str) -> dict[str, Any]:
     schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in kept}
     _drop_defaults(schema)
     return schema
+
+
+def _open_templates(schema: dict[str, Any]) -> None:
+    """Leave templates to the version that is stored: two copies would not fit into what kubectl remembers."""
+    for name, field in schema.get("properties", {}).items():
+        if name == "template":
+            described = {"type": "object", "description": field.get("description", ""), **ANYTHING}
+            schema["properties"][name] = described
+        else:
+            _open_templates(field)
+    if "additionalProperties" in schema:
+        _open_templates(schema["additionalProperties"])
 
 
 def _drop_defaults(schema: dict[str, Any]) -> None:

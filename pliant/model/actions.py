@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.model.job import JobKey
+from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, GroupCounts
 
 
@@ -77,6 +78,8 @@ class JobStatus:
 
     state: EngineState
     counts: Mapping[str, GroupCounts] = field(default_factory=dict)
+    pods: tuple[ObservedPod, ...] | None = None
+    """The pods that were seen when this was decided; None if nobody looked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,9 +51,11 @@ class RestartScope(StrEnum):
 
 
 class CleanPolicy(StrEnum):
-    """Whether pods and services go away when the job ends."""
+    """Which pods and services go away when the job ends."""
 
     ALL = "All"
+    RUNNING = "Running"
+    """Only those that have not ended: what they wrote can still be read from the others."""
     NONE = "None"
 
 
@@ -75,6 +77,18 @@ class Owner:
     """Its name in paths."""
     name: str
     uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naming:
+    """How a kind names what its jobs own; `{job}`, `{group}` and `{index}` stand for those of a member."""
+
+    pod: str = "{job}-{group}-{index}"
+    pods: Mapping[str, str] = field(default_factory=dict)
+    """Names of pods that are made in another way, by group in lower case."""
+    service: str = "{pod}"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of members beside those that every job's members have; values may hold the same words and `{pod}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +124,10 @@ class Group:
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
     restart: RestartRule = field(default_factory=RestartRule)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of its pods beside those that all members have."""
+    lead_labels: Mapping[str, str] = field(default_factory=dict)
+    """More labels of its first pod."""
 
     def __post_init__(self) -> None:
         if self.size < 0:
@@ -132,7 +150,11 @@ class Job:
     owner: Owner
     groups: tuple[Group, ...]
     labels: Mapping[str, str] = field(default_factory=dict)
-    framework: str = "generic"
+    naming: Naming = field(default_factory=Naming)
+    frameworks: tuple[str, ...] = ("generic",)
+    """Whose contracts its members get, by name; the last one is what the job is written for."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the resource says to its framework alone: processes per node, a rendezvous backend."""
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
     clean: CleanPolicy = CleanPolicy.ALL
@@ -141,6 +163,10 @@ class Job:
     is_suspended: bool = False
     time_limit: timedelta | None = None
     """How long it may run, from when all its members first ran."""
+    is_limited_from_start: bool = False
+    """Whether the time limit counts from the job's start instead."""
+    restart_limit: int | None = None
+    """Restarts of all groups together."""
     start_limit: timedelta | None = None
     """How long it may take until all its members run."""
     time_to_live: timedelta | None = None

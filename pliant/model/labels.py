@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pliant.model.framework import Rank
-from pliant.model.job import Group, Job, JobKey
+from pliant.model.job import Group, Job, JobKey, Naming
 
 GROUP_NAME = "GroupName"
 GROUP_VALUE = "elasticdeeplearning.ai"
@@ -23,14 +23,30 @@ def member_group(group: str) -> str:
     return group.lower().replace("/", "-")
 
 
-def member_name(job: JobKey, group: str, index: int) -> str:
-    """The name of a member's pod and of its service: `<job>-<group>-<index>`."""
-    return f"{job.name}-{member_group(group)}-{index}"
+def member_name(job: Job, group: str, index: int) -> str:
+    """The name of a member's pod: `<job>-<group>-<index>`, unless its kind names pods in another way."""
+    return pod_name(job.naming, job.key, group, index)
 
 
-def member_address(job: JobKey, group: str, index: int) -> str:
-    """The name other members reach a member by: `<pod>.<namespace>`."""
-    return f"{member_name(job, group, index)}.{job.namespace}"
+def service_name(job: Job, group: str, index: int) -> str:
+    """The name of a member's service."""
+    return service_of(job.naming, member_name(job, group, index))
+
+
+def member_address(job: Job, group: str, index: int) -> str:
+    """The name other members reach a member by: `<service>.<namespace>`."""
+    return f"{service_name(job, group, index)}.{job.key.namespace}"
+
+
+def pod_name(naming: Naming, job: JobKey, group: str, index: int) -> str:
+    """The name a kind gives to a member's pod."""
+    name = member_group(group)
+    return naming.pods.get(name, naming.pod).format(job=job.name, group=name, index=index)
+
+
+def service_of(naming: Naming, pod: str) -> str:
+    """The name a kind gives to the service of a pod."""
+    return naming.service.format(pod=pod)
 
 
 def environment_name(job: JobKey, content: str) -> str:
@@ -58,9 +74,18 @@ def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
     """Labels on a member's pod."""
     priority = {PRIORITY: job.priority} if job.priority else {}
     return {
-        **job_labels(job),
-        **member_selector(job, rank.group, rank.index),
+        **member_labels(job, rank.group, rank.index),
+        **rank.group.labels,
+        **(rank.group.lead_labels if rank.index == 0 else {}),
         ROLE: member_group(rank.group.name),
         ATTEMPT: str(rank.attempt),
         **priority,
     }
+
+
+def member_labels(job: Job, group: Group, index: int) -> dict[str, str]:
+    """Labels on the pod and on the service of a member, whatever its attempt."""
+    words = {"job": job.key.name, "group": member_group(group.name), "index": index}
+    pod = member_name(job, group.name, index)
+    kinds_own = {label: value.format(**words, pod=pod) for label, value in job.naming.labels.items()}
+    return {**job_labels(job), **kinds_own, **member_selector(job, group, index)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from signal import Signals
 
 from pliant.model.rules import Rules
 
@@ -28,6 +29,17 @@ class Exit:
     container: str = ""
     reason: str = ""
     message: str = ""
+    """In one line."""
+    last_words: str = ""
+    """The end of what it said, in as many lines as it took."""
+
+    @property
+    def signal(self) -> str:
+        """The signal that its code tells of, `SIGKILL`; empty if it tells of none."""
+        try:
+            return Signals(self.code - 128).name if self.code is not None and self.code > 128 else ""
+        except ValueError:
+            return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +82,7 @@ class ObservedPod:
     exit: Exit | None = None
     trouble: str = ""
     """Why it does not start, in the cluster's own words."""
+    started_at: datetime | None = None
     finished_at: datetime | None = None
     fault: NodeFault | None = None
     stuck: Stuck | None = None

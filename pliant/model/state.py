@@ -97,6 +97,32 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     """Whether nothing may be left, whatever the job's own policy says."""
 
 
+class Stage(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A phase, and since when the job has been in it."""
+
+    phase: Phase
+    since: Time
+
+
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """How one member ended badly, kept although its pod may be gone."""
+
+    member: str
+    """`worker-1`."""
+    attempt: int = 0
+    cause: Cause = Cause.APP
+    container: str = ""
+    code: int | None = None
+    signal: str = ""
+    """The name of the signal that ended it, if one did."""
+    reason: str = ""
+    """The cluster's word for it: `OOMKilled`; or what was wrong with the node."""
+    node: str = ""
+    at: Time
+    message: str = ""
+    """What it said last."""
+
+
 class GroupCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """How many members of a group are in which condition."""
 
@@ -171,6 +197,14 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """Restarts decided so far; a wide one counts once, however many groups pay for it."""
     restarted_group: str = ""
     """The group whose member called for the latest restart."""
+    first_cause: Failure | None = None
+    """The earliest failure behind the end or, until then, behind the latest restart."""
+    failures: tuple[Failure, ...] = ()
+    """The latest members that ended badly, each with a line of what it said."""
+    stage: Stage | None = None
+    """The phase whose time is being counted."""
+    spent: dict[Phase, float] = {}
+    """Seconds in each phase that was left, all times together."""
     timeline: tuple[Moment, ...] = ()
 
     def group(self, name: str) -> GroupState:

@@ -61,6 +61,19 @@ def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     )
 
 
+def test_commands_that_a_kind_supplies_are_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = "{template: {spec: {containers: [{name: mpi, image: mpi}]}}}"
+    text = (
+        "{apiVersion: kubeflow.org/v1, kind: MPIJob, metadata: {name: demo}, spec: {mpiReplicaSpecs: {\n"
+        f"  Launcher: {pod},\n"
+        f"  Worker: {pod},\n"
+        "}}}\n"
+    )
+    told = complaint(tmp_path, capsys, text)
+    assert told.count("error: ") == 1
+    assert "spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].command of MPIJob demo" in told
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "words"),
     [

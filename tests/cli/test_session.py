@@ -14,7 +14,9 @@ from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
 from pliant.errors import NotPossibleHere
+from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS
 from pliant.runtime.clock import SystemClock
 from tests.cli.toy_node import JOB, ToyNode, run_on
 
@@ -82,8 +84,10 @@ async def test_jobs_are_created_after_what_they_need() -> None:
 async def test_an_operator_says_what_a_cluster_lacks() -> None:
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
         client = KubeClient(DirectTransport(api))
-        with pytest.raises(NotPossibleHere, match=r"does not know the kind AITrainingJob.*--install-crds"):
+        with pytest.raises(NotPossibleHere, match=r"knows no kind of training job.*--install-crds"):
             await check_served(client)
+        await client.create(CRDS, None, FRONTENDS["elasticdeeplearning.ai", "AITrainingJob"].crd())
+        await check_served(client)
         for _ in range(2):  # a second time updates what is there
             await install_crds(client)
         await check_served(client, ["default"])

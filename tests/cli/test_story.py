@@ -20,7 +20,7 @@ from pliant.frontends import FRONTENDS
 from pliant.kube.objects import Condition, Node, NodeStatus, ObjectMeta, Pod
 from pliant.model.job import Job
 from pliant.model.observed import Exit
-from pliant.model.state import Cause, EngineState, GroupState, Moment, Phase, Request, Requester
+from pliant.model.state import Cause, EngineState, Failure, GroupState, Moment, Phase, Request, Requester
 from tests.builders import NOON, make_group, make_job, restarting
 from tests.cli.test_board import pod
 
@@ -190,3 +190,21 @@ def test_a_broken_object_is_found_all_the_same() -> None:
     assert broken.phase == "Invalid"
     assert broken.message.startswith("spec.replicaSpecs")
     assert replace(broken, problem="").phase == "Pending"
+
+
+def test_a_first_cause_whose_pod_is_gone_is_told_with_its_last_words() -> None:
+    cause = Failure(member="worker-1", code=1, node="n1", container="main", at=NOON, message="a\nRuntimeError: b")
+    spent = {Phase.PENDING: 2.0, Phase.RUNNING: 61.0}
+    job = make_job(state=state(Phase.FAILED, "x", ended_at=NOON, first_cause=cause, spent=spent))
+    told = told_of(job)
+    assert told.why[0].text == (
+        "First cause: worker-1 exited with code 1 (on n1, container main, attempt 0, 5m ago)."
+    )
+    assert told.why[0].quoted == ["a", "RuntimeError: b"]
+    assert "Time: queued 2.0s, running 1m01s; 1m03s in all." in told.accounts
+
+
+def test_while_a_job_goes_on_the_cause_of_its_latest_restart_is_told() -> None:
+    cause = Failure(member="worker-0", cause=Cause.NODE, node="n1", reason="is gone", at=NOON)
+    told = told_of(make_job(state=state(Phase.RUNNING, first_cause=cause)), pod(0), pod(1))
+    assert told.why[0].text.startswith("The latest restart: worker-0 was lost: node n1 is gone (on n1")

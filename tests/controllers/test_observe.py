@@ -99,9 +99,36 @@ def test_the_earliest_bad_end_is_the_exit() -> None:
             ended("side", 137, reason="OOMKilled", message="too\n much", finishedAt="2026-01-01T00:00:05Z"),
         )
     )
-    assert pod.exit == Exit(code=137, container="side", reason="OOMKilled", message="too much")
+    assert pod.exit == Exit(
+        code=137, container="side", reason="OOMKilled", message="much", last_words="too\n much"
+    )
     assert pod.finished_at is not None
     assert pod.finished_at.second == 5
+
+
+def test_the_last_line_that_says_something_is_the_message() -> None:
+    trace = "Traceback (most recent call last):\n  File train.py\nValueError: loss is nan\n\n---\n"
+    pod = seen(containers("Failed", ended("main", 1, message=trace)))
+    assert pod.exit is not None
+    assert pod.exit.message == "ValueError: loss is nan"
+    assert pod.exit.last_words == trace.strip()
+
+
+def test_of_a_long_speech_the_end_is_kept_in_whole_lines() -> None:
+    speech = "".join(f"line {number} \x1b[0m\n" for number in range(400))
+    pod = seen(containers("Failed", ended("main", 1, message=speech)))
+    assert pod.exit is not None
+    assert len(pod.exit.last_words) <= 1024
+    assert pod.exit.last_words.startswith("line ")
+    assert pod.exit.last_words.endswith("line 399 [0m")
+
+
+def test_a_pod_has_run_from_its_first_start_to_its_last_end() -> None:
+    first = ended("main", 0, startedAt="2026-01-01T00:00:02Z", finishedAt="2026-01-01T00:00:09Z")
+    second = ended("side", 0, startedAt="2026-01-01T00:00:01Z", finishedAt="2026-01-01T00:00:05Z")
+    pod = seen(containers("Succeeded", first, second))
+    assert (pod.started_at and pod.started_at.second, pod.finished_at and pod.finished_at.second) == (1, 9)
+    assert seen(containers("Running", first, running("side"))).finished_at is None
 
 
 def test_a_failing_init_container_fails_the_pod() -> None:

@@ -40,7 +40,7 @@ def nobody_is_made_where_somebody_is(world: World, decision: Decision) -> None:
 def nobody_is_made_who_is_done(world: World, decision: Decision) -> None:
     """Whoever has done their work does it again only if restarted since."""
     for group, index in _places(decision):
-        name = member_name(world.job.key, group, index)
+        name = member_name(world.job, group, index)
         assert name not in world.done or world.done[name] < world.restarts_of(group)
 
 
@@ -157,7 +157,7 @@ def only_what_was_seen_to_end_is_remembered(world: World, decision: Decision) ->
         for group, memory in after.groups.items():
             known = world.job.state.group(group).finished if world.job.state else {}
             for index in memory.finished.keys() - known.keys():
-                assert world.pods[member_name(world.job.key, group, index)].phase in OVER
+                assert world.pods[member_name(world.job, group, index)].phase in OVER
 
 
 def the_clock_runs_true(world: World, decision: Decision) -> None:
@@ -166,6 +166,31 @@ def the_clock_runs_true(world: World, decision: Decision) -> None:
         before = world.job.state
         assert before is None or seconds_run(after, world.now) == seconds_run(before, world.now)
         assert after.phase is not Phase.SUSPENDED or after.clock_from is None
+
+
+def every_second_is_accounted_for(world: World, decision: Decision) -> None:
+    """The phases passed and the present one together took as long as the job has been known."""
+    for after in _after(decision):
+        assert after.stage is not None
+        assert after.stage.phase is after.phase
+        passed = (after.stage.since - after.started_at).total_seconds()
+        assert abs(sum(after.spent.values()) - passed) < 1e-3
+
+
+def failures_have_a_first_cause(world: World, decision: Decision) -> None:
+    """Whenever members are restarted at a charge or bring the job down, one of them is named; few are kept."""
+    before = world.job.state
+    for after in _after(decision):
+        assert len(after.failures) <= 8
+        places = [(each.member, each.attempt) for each in after.failures]
+        assert len(set(places)) == len(places)
+        if before is None or decision.intent is None or world.job.order is not None:
+            continue
+        is_failure = after.verdict is not None and after.verdict.phase in (Phase.FAILED, Phase.NODE_FAIL)
+        if is_failure or after.restarts > before.restarts:
+            assert after.first_cause is not None
+            cause = (after.first_cause.member, after.first_cause.attempt)
+            assert cause in places
 
 
 def time_is_kept(world: World, decision: Decision) -> None:
@@ -212,6 +237,8 @@ LAWS = (
     nobody_is_remembered_who_is_gone,
     only_what_was_seen_to_end_is_remembered,
     the_clock_runs_true,
+    every_second_is_accounted_for,
+    failures_have_a_first_cause,
     time_is_kept,
     no_wake_up_is_lost,
     the_order_of_pods_is_irrelevant,
@@ -232,10 +259,14 @@ def check_at_rest(world: World) -> None:
         return
     state = world.memory
     assert state.phase is not Phase.TERMINATING, "an end that never comes"
-    is_kept = world.job.clean is CleanPolicy.NONE and not (state.verdict is not None and state.verdict.must_clear)
-    if state.phase is Phase.SUSPENDED or (state.phase.is_final and not is_kept):
+    must_clear = state.verdict is not None and state.verdict.must_clear
+    clean = CleanPolicy.ALL if must_clear else world.job.clean
+    if state.phase is Phase.SUSPENDED or (state.phase.is_final and clean is CleanPolicy.ALL):
         assert world.pods == {}
         assert world.services == {}
+    elif state.phase.is_final and clean is CleanPolicy.RUNNING:
+        assert all(pod.phase in OVER for pod in world.pods.values())
+        assert set(world.services) <= set(world.pods)
     elif not state.phase.is_final:
         _check_places(world, state)
 
@@ -247,7 +278,7 @@ def _check_places(world: World, state: EngineState) -> None:
         memory = state.group(group.name)
         assert memory.size == wanted_size(group, with_requests(world.job, state, world.now).group(group.name))
         for index in range(memory.size):
-            name = member_name(world.job.key, group.name, index)
+            name = member_name(world.job, group.name, index)
             wanted.add(name)
             assert name in world.pods or index in memory.finished, f"nobody at {name}"
             pod = world.pods.get(name)

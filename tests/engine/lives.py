@@ -190,7 +190,7 @@ MISCHIEF: dict[str, Callable[[World, int], None]] = {
     "suspend": lambda world, number: world.suspend(),
     "resume": lambda world, number: world.resume(),
     "order": _order,
-    "clean": lambda world, number: world.edit(clean=list(CleanPolicy)[number % 2]),
+    "clean": lambda world, number: world.edit(clean=list(CleanPolicy)[number % 3]),
     "limit": lambda world, number: world.edit(time_limit=timedelta(seconds=10 * number)),
     "wait long": lambda world, number: world.pass_time(timedelta(seconds=15 * number)),
 }

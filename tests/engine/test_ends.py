@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pliant.model.actions import DeletePod, DeleteService
-from pliant.model.job import CleanPolicy
+from pliant.model.job import CleanPolicy, EndPolicy
 from pliant.model.state import Phase, Verdict
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
 from tests.engine.rulings import decided, names, remembering, status_of
@@ -26,6 +26,16 @@ def test_a_job_may_keep_its_pods_at_the_end() -> None:
     world.settle()
     assert world.phases[-1] is Phase.SUCCEED
     assert set(world.pods) == {"demo-worker-0"}
+
+
+def test_a_job_may_keep_the_pods_that_have_ended_and_clear_away_the_others() -> None:
+    serving = make_group("ps", size=1, complete=EndPolicy.NONE)
+    job = make_job(make_group(size=2), serving, clean=CleanPolicy.RUNNING)
+    world = World(job, lambda pod: 0 if pod.group == "worker" else -1)
+    world.settle()
+    assert world.phases[-2:] == [Phase.TERMINATING, Phase.SUCCEED]
+    assert set(world.pods) == set(world.services) == {"demo-worker-0", "demo-worker-1"}
+    assert world.memory.counts["ps"].active == 0
 
 
 def test_what_turns_up_after_the_end_is_cleared_away() -> None:

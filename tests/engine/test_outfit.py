@@ -77,6 +77,13 @@ def test_what_is_too_long_is_a_file_that_a_variable_names() -> None:
     ]
 
 
+def test_a_volume_of_the_user_where_files_would_be_is_left_there() -> None:
+    own = {"name": "data", "mountPath": "/etc/pliant/env/"}
+    pod = pod_of(Talkative(HOSTS="x" * (LONGEST + 1)), {**CONTAINER, "volumeMounts": [own]}, {"name": "sidecar"})
+    assert pod["spec"]["containers"][0]["volumeMounts"] == [own]
+    assert pod["spec"]["containers"][1]["volumeMounts"][0]["name"] == "pliant-env"
+
+
 def test_init_containers_and_volumes_of_the_user_are_kept_beside_it() -> None:
     volume = {"name": "data", "emptyDir": {}}
     pod = pod_of(Talkative(HOSTS="x" * (LONGEST + 1)), initContainers=[{"name": "fetch"}], volumes=[volume])

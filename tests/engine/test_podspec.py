@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pliant.engine.decide import decide
 from pliant.engine.outfit import outfit_of
 from pliant.engine.podspec import pod_manifest, service_manifest
+from pliant.model.actions import CreatePod, CreateService
 from pliant.model.framework import Rank
-from pliant.model.job import Group, Job, Port, RestartPolicy, RestartRule
-from tests.builders import PlainFramework, make_group, make_job
+from pliant.model.job import Group, Job, Naming, Port, RestartPolicy, RestartRule
+from pliant.model.observed import Seen
+from tests.builders import NOON, PlainFramework, make_group, make_job
 
 
 def pod_of(template: dict[str, Any], rule: RestartRule | None = None, **job: Any) -> dict[str, Any]:
@@ -52,6 +56,19 @@ def test_our_variables_come_first_and_give_way_to_the_users_own() -> None:
     assert [variable["name"] for variable in container["env"]] == ["INDEX", "WHO", "OTHER"]
     replaced = pod_of(one_container(env=[{"name": "INDEX", "value": "7"}]))["spec"]["containers"][0]
     assert replaced["env"] == [{"name": "INDEX", "value": "7"}]
+
+
+def test_what_is_said_to_one_member_counts_more_than_what_is_said_to_all() -> None:
+    class Talkative(PlainFramework):
+        def shared(self, job: Job) -> Mapping[str, str]:
+            return {"INDEX": "any", "ALL": "yes"}
+
+    group = make_group()
+    pod = pod_manifest(outfit_of(make_job(group), Talkative()), Rank(group=group, index=1, attempt=0))
+    assert pod["spec"]["containers"][0]["env"] == [
+        {"name": "INDEX", "value": "1"},
+        {"name": "ALL", "value": "yes"},
+    ]
 
 
 def test_init_containers_learn_who_they_are_too() -> None:
@@ -105,3 +122,22 @@ def test_a_service_finds_its_member_at_any_attempt_before_it_is_ready() -> None:
 
 def test_a_member_without_ports_has_a_name_all_the_same() -> None:
     assert "ports" not in service_of(make_group())
+
+
+def test_a_kind_may_name_pods_services_and_labels_in_its_own_way() -> None:
+    naming = Naming(
+        pod="{group}-{job}-{index}", service="{pod}-service", labels={"pod_name": "{pod}", "nr": "{index}"}
+    )
+    job = make_job(make_group(size=2, lead_labels={"role": "master"}), naming=naming)
+    actions = decide(job, Seen(), PlainFramework(), NOON).actions
+    pods = [action.manifest["metadata"] for action in actions if isinstance(action, CreatePod)]
+    assert [pod["name"] for pod in pods] == ["worker-demo-0", "worker-demo-1"]
+    assert [action.name for action in actions if isinstance(action, CreateService)] == [
+        "worker-demo-0-service",
+        "worker-demo-1-service",
+    ]
+    assert (
+        pods[1]["labels"].items()
+        >= {"pod_name": "worker-demo-1", "nr": "1", "TrainingJobReplicaIndex": "1"}.items()
+    )
+    assert [pod["labels"].get("role") for pod in pods] == ["master", None]

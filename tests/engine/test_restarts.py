@@ -135,6 +135,22 @@ def test_the_limit_counts_restarts_of_every_cause_but_disruptions() -> None:
     assert verdict_of(failed_worker(restarting(limit=3), state=state)).phase is Phase.FAILED
 
 
+def test_a_job_may_limit_the_restarts_of_all_its_groups_together() -> None:
+    groups = [
+        make_group(name, 1, restart=RestartRule(policy=RestartPolicy.ALWAYS, scope=RestartScope.POD))
+        for name in ("a", "b")
+    ]
+    failures = seeing(*(make_pod(0, PodPhase.FAILED, group=name, code=1) for name in ("a", "b")))
+    restarted = intent_of(decided(make_job(*groups, state=RUNNING, restart_limit=2), failures))
+    assert (restarted.phase, restarted.restarts) == (Phase.RESTARTING, 2)
+    restarted = intent_of(decided(make_job(*groups, state=RUNNING, restart_limit=1), failures))
+    assert (restarted.phase, restarted.restarts) == (Phase.RESTARTING, 1)
+    spent = replace(RUNNING, restarts=1)
+    verdict = verdict_of(decided(make_job(*groups, state=spent, restart_limit=1), failures))
+    assert verdict.phase is Phase.FAILED
+    assert verdict.message.startswith("a-0 exited with code 1 and the job has spent its 1 restart")
+
+
 def test_the_limit_of_the_group_that_triggers_is_the_one_that_counts() -> None:
     """Others pay for a wide restart, though they have nothing left to pay with."""
     poor = {"ps": GroupState(attempt=1, restarts={Cause.APP: 1})}

@@ -57,6 +57,18 @@ def test_the_limit_in_force_is_the_one_of_the_moment(
         assert decision.look_again == left
 
 
+def test_a_limit_may_count_from_the_start_whether_members_run_or_not() -> None:
+    state = remembering(Phase.CREATING)
+    waiting = make_job(state=state, time_limit=HOUR, is_limited_from_start=True)
+    assert decided(waiting, seeing(), NOON + MINUTE).look_again == 59 * MINUTE
+    verdict = verdict_of(decided(waiting, seeing(), NOON + HOUR))
+    assert (verdict.phase, verdict.message) == (Phase.TIMEOUT, "not done within 1:00:00 of its start")
+    resumed = make_job(
+        state=remembering(Phase.CREATING, waiting_from=NOON + HOUR), time_limit=HOUR, is_limited_from_start=True
+    )
+    assert decided(resumed, seeing(), NOON + HOUR).intent is None
+
+
 def test_time_before_a_suspension_counts_and_time_in_it_does_not() -> None:
     again = remembering(clock_spent=40 * 60, clock_from=NOON)
     assert after(19 * MINUTE, state=again).look_again == MINUTE

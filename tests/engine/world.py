@@ -104,7 +104,7 @@ class World:
         for group in self.job.groups:
             old = before.group(group.name).size if before else None
             for index in range(after.group(group.name).size or 0, old or 0):
-                self._strike_off(member_name(self.job.key, group.name, index))
+                self._strike_off(member_name(self.job, group.name, index))
 
     def _strike_off(self, name: str) -> None:
         """Whoever fills a place that was given up is a new member, whose attempts are counted afresh."""

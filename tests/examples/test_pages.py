@@ -12,7 +12,7 @@ import yaml
 
 from pliant.embedded.schema import Schema
 from pliant.engine.decide import decide
-from pliant.frameworks import framework_for
+from pliant.frameworks import contract_of
 from pliant.frameworks.generic import variable_prefix
 from pliant.frontends import FRONTENDS
 from pliant.model.actions import CreatePod
@@ -71,7 +71,7 @@ def test_a_drawing_without_an_arrow_draws_other_moves() -> None:
 
 def test_every_variable_is_in_the_table() -> None:
     job = FRONTEND.parse(JOBS["aitrainingjob-smallest"])
-    actions = decide(job, Seen(), framework_for(job.framework), job.created_at).actions
+    actions = decide(job, Seen(), contract_of(job), job.created_at).actions
     (pod,) = (action.manifest for action in actions if isinstance(action, CreatePod))
     names = [variable["name"] for variable in pod["spec"]["containers"][0]["env"]]
     prefix = f"{variable_prefix('worker')}_"

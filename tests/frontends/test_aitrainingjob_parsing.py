@@ -36,7 +36,7 @@ def test_what_is_left_out_gets_the_documented_defaults() -> None:
     assert (job.complete_policy, job.fail_policy, job.clean) == (EndPolicy.ALL, EndPolicy.ANY, CleanPolicy.ALL)
     assert (group.complete_policy, group.fail_policy) == (EndPolicy.ALL, EndPolicy.ANY)
     assert group.restart == RestartRule(policy=None, scope=RestartScope.ALL, limit=None)
-    assert (job.framework, job.scheduler, job.priority, job.restart_exit_codes) == (
+    assert (job.frameworks[-1], job.scheduler, job.priority, job.restart_exit_codes) == (
         "generic",
         None,
         None,
@@ -74,7 +74,7 @@ def test_every_field_arrives() -> None:
     )
     assert (group.complete_policy, group.fail_policy) == (EndPolicy.RANK0, EndPolicy.NONE)
     assert (job.complete_policy, job.fail_policy, job.clean) == (EndPolicy.ANY, EndPolicy.ALL, CleanPolicy.NONE)
-    assert (job.framework, job.scheduler, job.priority) == ("paddlepaddle", "volcano", "high")
+    assert (job.frameworks[-1], job.scheduler, job.priority) == ("paddlepaddle", "volcano", "high")
     assert job.restart_exit_codes == {137, 128}
 
 
@@ -286,7 +286,10 @@ def job_of(**fields: Any) -> dict[str, Any]:
         ),
         (job_of(edlPolicy="On"), f'{W}.edlPolicy: "On" is not one of Auto, Manual, Never'),
         (raw_job(completePolicy="Rank0"), 'spec.completePolicy: "Rank0" is not one of Any, All'),
-        (raw_job(cleanPodPolicy="Al"), 'spec.cleanPodPolicy: "Al" is not one of All, None; did you mean All?'),
+        (
+            raw_job(cleanPodPolicy="Al"),
+            'spec.cleanPodPolicy: "Al" is not one of All, Running, None; did you mean All?',
+        ),
         (job_of(replicas="two"), f'{W}.replicas: must be an integer, got "two"'),
         (job_of(replicas=True), f"{W}.replicas: must be an integer, got true"),
         (job_of(replicas=-1), f"{W}.replicas: must be 0 or more, got -1"),

@@ -17,6 +17,7 @@ from pliant.model.job import Job
 from pliant.model.state import (
     Cause,
     EngineState,
+    Failure,
     GroupCounts,
     GroupState,
     Moment,
@@ -81,6 +82,7 @@ def test_the_whole_status_in_its_own_words() -> None:
         },
         "RestartCount": {"worker": 3, "ps": 0},
         "RestartReplicaName": "worker",
+        "restartCauses": {"worker": {"app": 2, "node": 1}},
         "startTime": "2026-01-01T12:00:00Z",
         "startRunningTime": "2026-01-01T12:00:30Z",
         "lastReconcileTime": "2026-01-01T12:01:30Z",
@@ -314,3 +316,47 @@ def test_only_what_was_written_moves_the_time() -> None:
         told(state)["lastReconcileTime"]
         != told(replace(state, written_at=NOON + timedelta(hours=2)))["lastReconcileTime"]
     )
+
+
+def test_results_are_told_in_words_of_their_own() -> None:
+    failure = Failure(
+        member="worker-1",
+        attempt=2,
+        cause=Cause.APP,
+        container="aitj-main",
+        code=137,
+        signal="SIGKILL",
+        reason="OOMKilled",
+        node="n1",
+        at=NOON,
+        message="step 4\nout of memory",
+    )
+    state = EngineState(
+        phase=Phase.FAILED,
+        started_at=NOON,
+        first_cause=failure,
+        failures=(failure,),
+        spent={Phase.PENDING: 1.6, Phase.RUNNING: 60.6, Phase.SUSPENDED: 10},
+    )
+    words = AITrainingJob().status(JobStatus(state=state), {}, PLAIN)
+    assert words["firstCause"] == {
+        "member": "worker-1",
+        "attempt": 2,
+        "cause": "app",
+        "container": "aitj-main",
+        "exitCode": 137,
+        "signal": "SIGKILL",
+        "reason": "OOMKilled",
+        "node": "n1",
+        "at": "2026-01-01T12:00:00Z",
+        "message": "step 4\nout of memory",
+    }
+    assert words["failures"] == [words["firstCause"]]
+    assert words["durations"] == {"queued": 1, "running": 60, "suspended": 10, "total": 72}
+
+
+def test_what_members_reported_is_kept_whatever_else_is_told() -> None:
+    progress = {"step": 120, "metrics": {"loss": "0.31"}, "by": "worker-0", "at": "2026-01-01T12:00:00Z"}
+    status = JobStatus(state=EngineState(phase=Phase.RUNNING, started_at=NOON))
+    assert AITrainingJob().status(status, {"progress": progress}, PLAIN)["progress"] == progress
+    assert "progress" not in AITrainingJob().status(status, {"progress": {"step": "many"}}, PLAIN)

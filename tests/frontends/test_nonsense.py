@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pliant.engine.decide import decide
 from pliant.engine.outfit import LONGEST
 from pliant.errors import InvalidSpec
-from pliant.frameworks import framework_for
+from pliant.frameworks import contract_of
 from pliant.frameworks.generic import Generic
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.model.job import Job
@@ -86,7 +86,7 @@ def judged(raw: dict[str, Any]) -> None:
     except InvalidSpec:
         return
     later = NOON + timedelta(seconds=5)
-    decide(job, Seen(), framework_for(job.framework), later)
+    decide(job, Seen(), contract_of(job), later)
     memory = EngineState(phase=Phase.PENDING, started_at=NOON, avoided=("a-bad-node",))
     decide(replace(job, state=memory), Seen(), LongWinded(), later)
 

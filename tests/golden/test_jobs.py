@@ -14,10 +14,10 @@ import yaml
 from pliant.embedded.schema import Schema
 from pliant.engine.outfit import outfit_of
 from pliant.engine.podspec import pod_manifest, service_manifest
-from pliant.frameworks import framework_for
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
+from pliant.plugins.known import contract_of
 from tests.golden.files import check_golden, yaml_text
 
 HERE = Path(__file__).parent
@@ -56,7 +56,7 @@ def understood(job: Job) -> dict[str, Any]:
 def _group(job: Job, group: Group) -> dict[str, Any]:
     fields = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
     rank = Rank(group=group, index=0, attempt=0)
-    pod = pod_manifest(outfit_of(job, framework_for(job.framework)), rank)
+    pod = pod_manifest(outfit_of(job, contract_of(job)), rank)
     facts = {
         name: _plain(value) for name, value in fields.items() if name not in ("template", "restart", "fingerprint")
     }
@@ -67,6 +67,8 @@ def _group(job: Job, group: Group) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, frozenset):
         return sorted(value)
     if isinstance(value, tuple):

@@ -17,7 +17,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
 from pliant.kube.informer import Informer
 from pliant.kube.merge import merge_patch
-from pliant.kube.resources import CRDS
+from pliant.kube.resources import CRDS, Resource
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.installed import kubectl, printed
 from tests.scenarios.jobs import group, job
@@ -269,3 +269,25 @@ async def test_scale_works_from_the_start_and_can_be_read_once_a_size_was_asked_
     kubectl(real_kubeconfig, "scale", "aitj/sized", "--current-replicas=3", "--replicas=1")
     assert (await client.get(JOBS, "default", "sized"))["spec"]["elastic"] == {"replicas": 1}
     await client.delete(JOBS, "default", "sized")
+
+
+async def test_a_list_of_replicas_is_taken_in_any_case_and_what_is_wrong_with_it_is_named(
+    client: KubeClient,
+) -> None:
+    kind = FRONTENDS["mpba.fbk.eu", "MXJob"]
+    resource = Resource(kind.group, kind.version, kind.plural, kind.kind)
+    template = {"spec": {"containers": [{"name": "main", "image": "any"}]}}
+
+    def listed(*types: str) -> Object:
+        spec = [{"replicaType": each, "template": template} for each in types]
+        return {"apiVersion": "mpba.fbk.eu/v1", "kind": "MXJob", "metadata": {"name": "listed"}, "spec": spec}
+
+    made = await client.create(resource, "default", listed("SCHEDULER", "Server", "worker"))
+    assert [each["replicaType"] for each in made["spec"]] == ["SCHEDULER", "Server", "worker"]
+    await client.delete(resource, "default", "listed")
+    with pytest.raises(Invalid, match=r"spec\[0\]\.replicaType.*must be one of scheduler, server, worker"):
+        await client.create(resource, "default", listed("trainer"))
+    with pytest.raises(Invalid, match="every replicaType may be there once"):
+        await client.create(resource, "default", listed("worker", "WORKER"))
+    with pytest.raises(Invalid, match=r"spec"):
+        await client.create(resource, "default", listed())

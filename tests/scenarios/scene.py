@@ -18,6 +18,7 @@ from tests.scenarios.jobs import API_VERSION, KIND, Manifest
 from tests.scenarios.laws import Change, Object, broken
 
 T = TypeVar("T")
+AnyScene = TypeVar("AnyScene", bound="Scene")
 
 PATIENCE = 30.0
 """Seconds after which something that should have happened is taken never to happen."""
@@ -26,13 +27,23 @@ MARK = "PLIANT_TEST_MARK"
 
 _FRONTEND = FRONTENDS["elasticdeeplearning.ai", KIND]
 JOBS = Resource(_FRONTEND.group, _FRONTEND.version, _FRONTEND.plural, _FRONTEND.kind)
-_FOLLOWED = (JOBS, PODS, SERVICES, EVENTS)
 
 
 @asynccontextmanager
 async def a_scene(client: KubeClient, namespace: str = "") -> AsyncIterator[Scene]:
     """A namespace, fresh if none is named; after the test it must go, and no law may have been broken."""
-    scene = Scene(client, namespace or f"scene-{uuid.uuid4().hex[:8]}")
+    async with played(Scene(client, namespace or fresh_name())) as scene:
+        yield scene
+
+
+def fresh_name() -> str:
+    """The name of a namespace that nobody has used yet."""
+    return f"scene-{uuid.uuid4().hex[:8]}"
+
+
+@asynccontextmanager
+async def played(scene: AnyScene) -> AsyncIterator[AnyScene]:
+    """A scene, open; after the test it must go, and no law may have been broken."""
     try:
         await scene.open()
         yield scene
@@ -45,6 +56,9 @@ async def a_scene(client: KubeClient, namespace: str = "") -> AsyncIterator[Scen
 
 class Scene:
     """A namespace of its own, followed from its first moment; nothing but the Kubernetes API is used."""
+
+    jobs: Resource = JOBS
+    """The kind of its jobs."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self.client = client
@@ -61,7 +75,7 @@ class Scene:
         with suppress(AlreadyExists):
             await self.client.create(NAMESPACES, None, body)
             await self._account_made()
-        for resource in _FOLLOWED:
+        for resource in (self.jobs, PODS, SERVICES, EVENTS):
             listing = await self.client.list(resource, self.namespace)
             for found in listing.items:
                 self._note(EventType.ADDED, {"kind": resource.kind, **found})
@@ -76,7 +90,7 @@ class Scene:
 
     async def empty(self) -> None:
         """Take away all there is."""
-        for resource in (JOBS, PODS, SERVICES):
+        for resource in (self.jobs, PODS, SERVICES):
             for each in (await self.client.list(resource, self.namespace)).items:
                 if not any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ()):
                     with suppress(NotFound):
@@ -98,18 +112,19 @@ class Scene:
     async def submit(self, manifest: Manifest) -> Object:
         """Create a job, its processes marked as this scene's."""
         body = copy.deepcopy(manifest)
-        for group in body["spec"]["replicaSpecs"].values():
+        [groups] = [field for name, field in body["spec"].items() if name.lower().endswith("replicaspecs")]
+        for group in groups.values():
             for container in group["template"]["spec"]["containers"]:
                 container.setdefault("env", []).append({"name": MARK, "value": self.namespace})
-        return await self.client.create(JOBS, self.namespace, body)
+        return await self.client.create(self.jobs, self.namespace, body)
 
     async def edit(self, name: str, patch: Mapping[str, Any], subresource: str | None = None) -> Object:
         """Merge a change into a job."""
-        return await self.client.patch(JOBS, self.namespace, name, patch, subresource=subresource)
+        return await self.client.patch(self.jobs, self.namespace, name, patch, subresource=subresource)
 
     async def delete(self, name: str) -> None:
         """Delete a job as `kubectl delete` does."""
-        await self.client.delete(JOBS, self.namespace, name, propagation="Background")
+        await self.client.delete(self.jobs, self.namespace, name, propagation="Background")
 
     async def delete_pod(self, name: str) -> None:
         """Delete a pod by hand: it may come back at the same attempt."""
@@ -122,7 +137,7 @@ class Scene:
 
     def job(self, name: str) -> Object:
         """A job as last seen; empty when there is none."""
-        return self._objects.get((KIND, name), {})
+        return self._objects.get((self.jobs.kind, name), {})
 
     def status(self, name: str) -> Object:
         """The status of a job as last seen."""
@@ -130,7 +145,11 @@ class Scene:
 
     def phase(self, name: str) -> str:
         """The phase of a job as last seen."""
-        return str(self.status(name).get("phase") or "")
+        return self.phase_in(self.status(name))
+
+    def phase_in(self, status: Object) -> str:
+        """The phase that a status tells; empty if it tells none."""
+        return str(status.get("phase") or "")
 
     @property
     def pods(self) -> dict[str, Object]:
@@ -144,7 +163,8 @@ class Scene:
 
     def phases(self, name: str) -> list[str]:
         """The phases a job went through, in order."""
-        seen = [change.phase for change in self.history if change.kind == KIND and change.name == name]
+        mine = (change for change in self.history if change.kind == self.jobs.kind and change.name == name)
+        seen = [self.phase_in(change.object.get("status") or {}) for change in mine]
         return [after for before, after in zip(["", *seen], seen, strict=False) if after != before]
 
     def made(self, name: str) -> list[Object]:
@@ -159,7 +179,8 @@ class Scene:
     def events(self, name: str) -> dict[str, str]:
         """What was told about a job: the messages by reason."""
         about = [event for event in self._of_kind("Event").values() if event["involvedObject"]["name"] == name]
-        return {event["reason"]: event["message"] for event in about if event["involvedObject"]["kind"] == KIND}
+        kind = self.jobs.kind
+        return {event["reason"]: event["message"] for event in about if event["involvedObject"]["kind"] == kind}
 
     async def log(self, pod: str) -> str:
         """All that a pod has written so far."""
@@ -174,7 +195,7 @@ class Scene:
 
     async def until_gone(self) -> None:
         """Wait until no job, pod or service is left."""
-        kinds = (KIND, "Pod", "Service")
+        kinds = (self.jobs.kind, "Pod", "Service")
         await self.until(lambda: not any(kind in kinds for kind, _ in self._objects), "nothing left")
 
     async def until(self, condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:

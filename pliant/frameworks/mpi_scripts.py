@@ -1,0 +1,152 @@
+"""Programs that members of an MPI job find in their folder: they let mpirun start processes without SSH.
+
+They need Python 3 and nothing else. The launcher's `rsh` asks the worker's agent to run a command; it proves that
+it knows the job's key without telling it. What an agent runs for a launcher that is gone, it ends.
+"""
+
+from __future__ import annotations
+
+RSH = '''#!/usr/bin/env python3
+"""Run a command on a worker: rsh [OPTIONS] HOST COMMAND… (options of ssh are accepted and mean nothing)."""
+import hashlib, hmac, json, os, shutil, socket, struct, sys, time
+
+PATIENCE, REFUSALS = 600.0, 15.0  # seconds to wait for a worker, and for one that is up but does not listen
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.json")) as file:
+    AGENT = json.load(file)
+
+
+def destination(words):
+    while words and words[0].startswith("-"):
+        words = words[2 if words[0] in ("-l", "-o", "-p", "-i", "-F") else 1 :]
+    if len(words) < 2:
+        sys.exit("rsh: needs a host and a command")
+    return words[0].rpartition("@")[2], " ".join(words[1:])
+
+
+def connected(host, command):
+    began, refused = time.monotonic(), 0.0
+    while time.monotonic() - began < PATIENCE:
+        try:
+            return socket.create_connection((host, AGENT["port"]), timeout=5)
+        except ConnectionRefusedError:
+            refused = refused or time.monotonic()
+            if time.monotonic() - refused > REFUSALS:
+                break
+        except OSError:
+            refused = 0.0  # no name yet, or no way to it
+        time.sleep(0.2)
+    if shutil.which("kubectl"):
+        os.execvp("kubectl", ["kubectl", "exec", host.split(".")[0], "--", "sh", "-c", command])
+    sys.exit(f"rsh: {host}:{AGENT['port']} does not listen: let workers run /etc/mpi/worker")
+
+
+def main():
+    host, command = destination(sys.argv[1:])
+    with connected(host, command) as peer:
+        peer.settimeout(None)
+        stream = peer.makefile("rwb")
+        nonce = stream.readline().strip()
+        proof = hmac.new(AGENT["key"].encode(), nonce + command.encode(), hashlib.sha256).hexdigest()
+        stream.write(json.dumps({"command": command, "proof": proof}).encode() + b"\\n")
+        stream.flush()
+        outputs = {b"1": sys.stdout.buffer, b"2": sys.stderr.buffer}
+        while len(head := stream.read(5)) == 5:
+            kind, number = head[:1], struct.unpack("!I", head[1:])[0]
+            if kind == b"x":
+                return number
+            outputs[kind].write(stream.read(number))
+            outputs[kind].flush()
+    print(f"rsh: {host} has gone", file=sys.stderr)
+    return 255
+
+
+sys.exit(main())
+'''
+
+WORKER = """#!/bin/sh
+# What a worker runs: it serves the launcher. Without a Python it only waits, for those who come by kubectl.
+command -v python3 >/dev/null && exec python3 "$(dirname "$0")/agent.py"
+trap 'exit 0' TERM
+while :; do sleep 3600 & wait $!; done
+"""
+
+AGENT = '''#!/usr/bin/env python3
+"""Run what the launcher asks for, until the pod ends; a launcher that leaves takes along what it started."""
+import hashlib, hmac, json, os, secrets, selectors, signal, socketserver, struct, subprocess
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.json")) as file:
+    AGENT = json.load(file)
+
+
+class Session(socketserver.StreamRequestHandler):
+    timeout = 30  # for whoever connects and then says nothing
+
+    def handle(self):
+        nonce = secrets.token_hex(16).encode()
+        self.wfile.write(nonce + b"\\n")
+        asked = json.loads(self.rfile.readline(1 << 20) or b"{}")
+        command, proof = str(asked.get("command", "")), str(asked.get("proof", ""))
+        known = hmac.new(AGENT["key"].encode(), nonce + command.encode(), hashlib.sha256).hexdigest()
+        if not command or not hmac.compare_digest(known.encode(), proof.encode()):
+            return
+        self.connection.settimeout(None)
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+        ) as process:
+            try:
+                self.relay(process)
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)  # all that is left of it
+                except ProcessLookupError:
+                    pass
+
+    def relay(self, process):
+        with selectors.DefaultSelector() as ready:
+            ready.register(process.stdout, selectors.EVENT_READ, b"1")
+            ready.register(process.stderr, selectors.EVENT_READ, b"2")
+            ready.register(self.connection, selectors.EVENT_READ, b"")
+            while len(ready.get_map()) > 1:
+                for key, _ in ready.select():
+                    if not key.data:
+                        return  # the launcher has nothing to say: it is gone
+                    piece = os.read(key.fd, 65536)
+                    if piece:
+                        self.wfile.write(key.data + struct.pack("!I", len(piece)) + piece)
+                    else:
+                        ready.unregister(key.fileobj)
+        code = process.wait()
+        self.wfile.write(b"x" + struct.pack("!I", code if code >= 0 else 128 - code))
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request, client_address):
+        pass  # strangers who speak nonsense, and launchers that are gone
+
+
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+with Server(("", AGENT["port"]), Session) as server:
+    server.serve_forever()
+'''
+
+DISCOVER_HOSTS = """#!/bin/sh
+# The workers that are there now, one `host:slots` in a line; waits a while for the first of them.
+tries=0
+while [ "$tries" -lt 60 ]; do
+  found=
+  for host in {hosts}; do
+    if getent hosts "$host" >/dev/null 2>&1; then
+      echo "$host:{slots}"
+      found=yes
+    fi
+  done
+  [ "$found" ] && exit 0
+  tries=$((tries + 1))
+  sleep 1
+done
+exit 1
+"""
