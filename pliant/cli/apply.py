@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pliant.cli.checks import frontend_of, refused
 from pliant.cli.manifests import Manifest
 from pliant.embedded.catalog.resources import Catalog
 from pliant.errors import AlreadyExists, ApiError
+from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, NAMESPACES, Resource
 from pliant.plugins.known import kinds
@@ -17,17 +18,28 @@ from pliant.plugins.known import kinds
 def served_catalog(manifests: list[Manifest]) -> Catalog:
     """What will be served once the files are applied: built-in kinds, our own, and those the files define."""
     catalog = Catalog.standard()
-    for frontend in kinds().values():
-        catalog.put_crd(frontend.crd())
     for manifest in manifests:
         if manifest.kind == CRDS.kind and manifest.api_version == CRDS.api_version:
             catalog.put_crd(manifest.raw)
+    _put(catalog, kinds_in(manifests))
+    if any(catalog.of_kind(manifest.api_version, manifest.kind) is None for manifest in manifests):
+        _put(catalog, kinds().values())  # one of them may be meant
     return catalog
 
 
-async def install_crds(client: KubeClient) -> None:
-    """Teach the cluster every kind of job that Pliant knows; definitions that are there are brought up to date."""
-    for frontend in kinds().values():
+def _put(catalog: Catalog, frontends: Iterable[Frontend]) -> None:
+    for frontend in frontends:
+        catalog.put_crd(frontend.crd())
+
+
+def kinds_in(manifests: list[Manifest]) -> list[Frontend]:
+    """The kinds of the jobs in some files: to know all of them takes time."""
+    return list(dict.fromkeys(filter(None, map(frontend_of, manifests))))
+
+
+async def install_crds(client: KubeClient, frontends: Iterable[Frontend] | None = None) -> None:
+    """Teach the cluster some kinds of jobs, or every one; definitions that are there are brought up to date."""
+    for frontend in kinds().values() if frontends is None else frontends:
         crd = frontend.crd()
         try:
             await client.create(CRDS, None, crd)

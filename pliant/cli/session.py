@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pliant.cli.apply import Applier, install_crds
+from pliant.cli.apply import Applier, install_crds, kinds_in
 from pliant.cli.board import Board, Stuck
 from pliant.cli.lines import safe_text
 from pliant.cli.logstreams import LogStreams
@@ -60,6 +60,7 @@ class Session:
         self._view = view
         self._tasks = tasks
         self._board = Board()
+        self._kinds = kinds_in(plan.manifests)
         self._logs = LogStreams(client, tasks, self._line)
         self._pods: Informer[Pod] = Informer(client, PODS, Pod, on_change=self._pod_changed)
         self._changed = asyncio.Event()
@@ -74,7 +75,7 @@ class Session:
         background: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout_at(deadline):
-                await install_crds(self._client)
+                await install_crds(self._client, self._kinds)
                 self._board.put_nodes((await self._client.list(NODES, into=Node)).items)
                 background = [self._tasks.create_task(work) for work in self._followers()]
                 await self._begin()
@@ -97,11 +98,11 @@ class Session:
 
     def _followers(self) -> Iterable[Any]:
         """Everything that runs beside the run itself."""
-        yield Operator(self._client, SystemClock()).run()
+        yield Operator(self._client, SystemClock(), frontends=self._kinds).run()
         yield self._pods.run()
         events: Informer[dict[str, Any]] = Informer(self._client, EVENTS, dict, on_change=self._event_changed)
         yield events.run()
-        for frontend in kinds().values():
+        for frontend in self._kinds:
             yield self._jobs_of(frontend).run()
 
     def _jobs_of(self, frontend: Frontend) -> Informer[dict[str, Any]]:
