@@ -152,6 +152,7 @@ class EmbeddedCluster:
                 inputs=inputs,
                 events=PodEvents(client, clock, "kubelet"),
                 gpus=gpus,
+                surveyed=asyncio.Event(),
             )
             place = (agent.address, API_PORT) if agent.listener is not None else mode.api(url)
             network = Network(names=names, keeper=keeper, api=ApiService(client, place))
@@ -203,6 +204,7 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, network:
     async with _background(each.run() for each in workers):
         for informer in (pods, *others):
             await informer.wait_synced()
+        services.surveyed.set()
         services.furnishing.forget_all_but({pod.metadata.uid for pod in pods.store.all()})
         yield
 
