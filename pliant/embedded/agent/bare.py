@@ -46,7 +46,7 @@ class Here:
 
     def members(self) -> list[str]:
         """All that descends from here."""
-        return [str(each) for each in family.below(os.getpid())]
+        return [str(each) for each in family.glimpsed(os.getpid())]
 
 
 class BareGround:
