@@ -23,7 +23,7 @@ PODS_AT_REST = 50
 SECONDS = 30
 SETTLING = 3.0
 JOBS = Resource("elasticdeeplearning.ai", "v1", "aitrainingjobs", "AITrainingJob")
-WATCHERS = "first processes of pods"
+WATCHERS = "first processes, and spares"
 
 
 def idle(_: int) -> None:

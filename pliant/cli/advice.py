@@ -24,6 +24,10 @@ _WORDS = (
     (r"MemoryError|Cannot allocate memory", _MEMORY),
     (r"No space left on device", "make room on the disk, or in /dev/shm"),
     (
+        r"Address already in use|EADDRINUSE",
+        "another process has this port; pods that share this machine's network each listen at $POD_IP",
+    ),
+    (
         r"Connection refused|Name or service not known|name resolution",
         "members start in any order: let the program try again for a while",
     ),

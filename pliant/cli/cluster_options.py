@@ -105,6 +105,16 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
+def here() -> Path:
+    """The folder this runs in."""
+    from pliant.errors import UserError
+
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UserError("the folder you are in was deleted; go to another one (cd ..)") from None
+
+
 class Shown(NamedTuple):
     """A folder of this machine that containers see."""
 

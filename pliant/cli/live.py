@@ -31,6 +31,8 @@ NOTE_COLOUR = 33
 LONGEST_BAR, SHORTEST_BAR = 20, 5
 """Characters of a bar; where there is room for fewer than a few there is none."""
 WIDEST = 1000
+ECHO = 2
+"""Columns kept free at the end of lines, where terminals show a Ctrl-C: it must not begin a line of its own."""
 BESIDE = 4
 """Rows that are kept for logs and the rule: what is taller than the terminal cannot be painted over."""
 PHASE_COLOURS = {
@@ -144,14 +146,15 @@ def region(groups: Sequence[GroupLine], elapsed: timedelta, width: int, height: 
     clock = f" {duration_text(elapsed)} "
     rule = Text(f"──{clock}{'─' * max(width - len(clock) - 2, 0)}", style="dim")
     name_width = max((len(_name(line)) for line in groups), default=0)
-    lines = [group_text(line, name_width, width) for line in groups]
+    room = max(width - ECHO, 1)
+    lines = [group_text(line, name_width, room) for line in groups]
     lines = lines or [Text("starting the cluster…", style="dim")]
     most = max(height - BESIDE, 1)
     if len(lines) > most:
         lines[most:] = [Text(f"… and {len(lines) - most} more", style="dim")]
     for line in (rule, *lines):
         line.no_wrap = True
-        line.truncate(width, overflow="ellipsis")
+        line.truncate(width if line is rule else room, overflow="ellipsis")
     return Group(rule, *lines)
 
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster_options import add_node_options, cluster_config, duration, folder, namespace_name
+from pliant.cli.cluster_options import add_node_options, cluster_config, duration, folder, here, namespace_name
 
 if TYPE_CHECKING:
     from pliant.cli.session import Plan
@@ -193,7 +193,7 @@ def _workspace(args: Namespace) -> Path:
     if args.workspace is not None:
         return Path(args.workspace).absolute()
     first = str(args.files[0])
-    return Path.cwd() if first == "-" else Path(first).absolute().parent
+    return here() if first == "-" else Path(first).absolute().parent
 
 
 def _say(text: str) -> None:

@@ -91,6 +91,8 @@ def _sweep(root: Path) -> None:
         except FileNotFoundError:
             shutil.rmtree(folder, ignore_errors=True)
             continue
+        except OSError:
+            continue  # not readable even for us: no reason not to run
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

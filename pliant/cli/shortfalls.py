@@ -14,6 +14,7 @@ _CURES = {
     errno.EDQUOT: f"make room, or keep the data elsewhere {_PLACES}",
     errno.EROFS: f"name a folder that can be written {_PLACES}",
     errno.EACCES: "choose another place, or ask whoever owns it",
+    errno.EFBIG: "allow larger files: ulimit -f unlimited",
     errno.EMFILE: "allow more open files: ulimit -n 65536",
     errno.ENFILE: "end other programs: the whole machine has too many open files",
     errno.ENOMEM: "end other programs: there is no memory left",

@@ -160,7 +160,12 @@ def _age(since: str) -> str:
 
 def _nodes(nodes: list[dict[str, Any]]) -> str:
     """How many there are, how many are ready, and what the first one offers."""
+    from pliant.cli.room import amount_text
+    from pliant.embedded.amounts import amount
+
     ready = sum(node["ready"] for node in nodes)
     offers = nodes[0]["allocatable"] if nodes else {}
-    told = ", ".join(f"{amount} {name}" for name, amount in offers.items() if name != "pods")
+    told = ", ".join(
+        f"{amount_text(name, amount(each))} {name}" for name, each in offers.items() if name != "pods"
+    )
     return f"{ready} of {len(nodes)} ready; {told} each" if nodes else "none"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster_options import add_node_options, cluster_config, folder, port
+from pliant.cli.cluster_options import add_node_options, cluster_config, folder, here, port
 from pliant.cli.home import Home, Running, owned
 from pliant.errors import NotPossibleHere
 
@@ -82,7 +82,7 @@ def _serve(args: Namespace, home: Home, tell: Tell) -> int:
         write_log(to=None if args.foreground else home.log)
         data = args.data.absolute() if args.data else home.data
         config = cluster_config(
-            args, data, workspace=(args.workspace or Path.cwd()).absolute(), durable=True, port=args.port
+            args, data, workspace=(args.workspace or here()).absolute(), durable=True, port=args.port
         )
         with owned(data):
             return asyncio.run(_stay_up(args, config, claim, tell))

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agentkeeper import AgentKeeper, Around
 from pliant.embedded.apiservice import ApiService
+from pliant.embedded.budgetkeeper import BudgetKeeper, BudgetView
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.claims import Claims, ClaimView
 from pliant.embedded.evictions import Evictions
@@ -55,7 +56,7 @@ from pliant.embedded.views import PodView, ServiceView
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Node
-from pliant.kube.resources import CLAIMS, CONFIG_MAPS, NODES, PODS, SECRETS, SERVICES
+from pliant.kube.resources import CLAIMS, CONFIG_MAPS, DISRUPTION_BUDGETS, NODES, PODS, SECRETS, SERVICES
 from pliant.kube.transport import Transport
 from pliant.runtime.clock import Clock, SystemClock
 
@@ -151,6 +152,7 @@ class EmbeddedCluster:
                 inputs=inputs,
                 events=PodEvents(client, clock, "kubelet"),
                 gpus=gpus,
+                surveyed=asyncio.Event(),
             )
             place = (agent.address, API_PORT) if agent.listener is not None else mode.api(url)
             network = Network(names=names, keeper=keeper, api=ApiService(client, place))
@@ -169,9 +171,9 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, network:
     await register(client, nodes, services.agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
     kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
-    orphans, slices = Orphans(client, clock), Slices(client, names)
+    orphans, slices, budgets = Orphans(client, clock), Slices(client, names), BudgetKeeper(client, clock)
     claims = Claims(client, clock, services.furnishing)
-    hearing = (names, slices, kubelet, scheduler, evictions, orphans, claims)
+    hearing = (names, slices, kubelet, scheduler, evictions, orphans, budgets, claims)
     health = GpuHealth(client, clock, services.gpus)
     pods = Informer(client, PODS, PodView, on_change=_all(*(each.pod_changed for each in hearing)))
     beats = Heartbeats(services, kubelet, nodes, pods.store.all)
@@ -181,6 +183,7 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, network:
     others: tuple[Informer[Any], ...] = (
         Informer(client, SERVICES, ServiceView, on_change=_all(*(each.service_changed for each in serving))),
         Informer(client, CLAIMS, ClaimView, on_change=claims.claim_changed),
+        Informer(client, DISRUPTION_BUDGETS, BudgetView, on_change=budgets.budget_changed),
         Informer(client, CONFIG_MAPS, ConfigView, on_change=services.news.listener(CONFIG_MAP)),
         Informer(client, SECRETS, ConfigView, on_change=services.news.listener(SECRET)),
         Informer(client, NODES, Node, on_change=_all(*(each.node_changed for each in watching))),
@@ -190,6 +193,7 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, network:
         kubelet,
         keeper,
         slices,
+        budgets,
         network.api,
         claims,
         scheduler.gangs,
@@ -200,6 +204,7 @@ async def _control_plane(config: ClusterConfig, services: NodeServices, network:
     async with _background(each.run() for each in workers):
         for informer in (pods, *others):
             await informer.wait_synced()
+        services.surveyed.set()
         services.furnishing.forget_all_but({pod.metadata.uid for pod in pods.store.all()})
         yield
 

@@ -118,6 +118,7 @@ class HostMode:
             )
         directory = Directory(site.names, self.agent.allotment)
         self.agent.spoken = directory.spoken
+        self.agent.spoken_nearby = directory.spoken_nearby
         self.agent.memory = site.data / "memory"
         async with Balancer.serving(self.agent, site.names):
             links = partial(_links, site, self.agent)

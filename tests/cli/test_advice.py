@@ -21,6 +21,7 @@ from pliant.model.observed import Exit
         (127, "sh: 1: pyhton3: not found", "images are not run: programs are those on your PATH"),
         (1, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate", "a smaller batch, or more GPUs"),
         (1, "ConnectionRefusedError: [Errno 111] Connection refused", "members start in any order"),
+        (1, "OSError: [Errno 98] Address already in use", "listen at $POD_IP"),
         (137, "step 3", "the kernel for lack of memory"),
         (139, "", "it touched memory that is not its own"),
         (3, "no data", ""),

@@ -63,6 +63,12 @@ def test_the_elastic_quickstart_ends_well(restricted: Restricted) -> None:
     assert "trained to loss 0.140365918357" in ended.out
 
 
+def test_two_servers_of_one_port_are_found_by_their_names(restricted: Restricted) -> None:
+    ended = restricted.run("run", str(ROOT / "examples" / "aitrainingjob" / "parameter-servers.yaml"))
+    assert ended.code == 0, ended.err
+    assert "step 20 loss" in ended.out
+
+
 def test_it_may_be_chosen_and_is_then_no_news(user: OrdinaryUser) -> None:
     ended = user.run("run", "--network", "host", str(QUICKSTART / "job.yaml"))
     assert (ended.code, "machine's network" in ended.err) == (0, False)

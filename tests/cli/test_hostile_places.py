@@ -58,9 +58,12 @@ def test_a_run_succeeds_all_the_same(user: OrdinaryUser, script: str, words: str
         ("HOME=/nonexistent $PLIANT up", "cannot write to /nonexistent/.local/share/pliant/default"),
         ("mkdir ro; chmod 500 ro; HOME=$PWD/ro $PLIANT up", "Permission denied; set PLIANT_HOME"),
         ("env -u HOME $PLIANT get", "no cluster to talk to"),
+        ("mkdir a; cd a; rmdir ../a; $PLIANT up", "the folder you are in was deleted"),
+        ("ulimit -f 1; $PLIANT run job.yaml", "File too large; allow larger files: ulimit -f unlimited"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(user: OrdinaryUser, script: str, words: str) -> None:
+    user.write("job.yaml", job("echo done"))
     code, said = shell(user, script)
     assert code in (1, 2)
     assert words in said

@@ -33,6 +33,16 @@ def test_a_kept_folder_stays_through_later_runs() -> None:
         assert kept.exists()
 
 
+def test_a_folder_that_cannot_be_read_keeps_nobody_from_running(runtime_folder: Path) -> None:
+    with scratch_folder():
+        pass
+    strange = runtime_folder / "run-strange"
+    strange.mkdir()
+    (strange / "lock").symlink_to("/nowhere")  # cannot be opened, not even by root
+    with scratch_folder() as folder:
+        assert folder.exists()
+
+
 def test_what_a_killed_run_left_is_swept_away_and_what_a_living_one_uses_is_not() -> None:
     dying = subprocess.run(
         [sys.executable, "-c", _DIE],

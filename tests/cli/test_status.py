@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.cli.asking import JOB, PATIENCE, STEADY, said, wait_for
@@ -67,7 +67,13 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
 def test_help_is_there_at_once() -> None:
     took = []
     for _ in range(5):
-        began = time.monotonic()
+        began = cpu_seconds_of_children()
         subprocess.run([sys.executable, "-m", "pliant", "--help"], check=True, capture_output=True)
-        took.append(time.monotonic() - began)
+        took.append(cpu_seconds_of_children() - began)
     assert min(took) < 0.15
+
+
+def cpu_seconds_of_children() -> float:
+    """Time on the processor, which a busy machine does not change much."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

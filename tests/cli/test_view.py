@@ -95,7 +95,7 @@ def test_the_region_has_one_line_per_group_below_a_rule_with_the_time() -> None:
 def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
     rule, group = drawn(20, line(message="a long message that does not fit"))
     assert len(rule) <= 20
-    assert group == "demo/worker  Runnin…"
+    assert group == "demo/worker  Runn…"
 
 
 def test_a_low_terminal_shows_as_many_groups_as_it_can() -> None:

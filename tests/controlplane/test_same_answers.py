@@ -14,6 +14,7 @@ from pliant.kube.config import transport_for
 from pliant.kube.resources import SERVICE_ACCOUNTS
 from pliant.kube.transport import Transport
 from pliant.runtime.clock import SystemClock
+from tests.controlplane.budgets import about_budgets
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.comparison import Conversation
 from tests.controlplane.exchange import SPACE
@@ -66,7 +67,7 @@ async def differences(real: Transport, embedded: Transport) -> dict[str, tuple[o
         await install_crds(KubeClient(transport))
     there, here = Conversation(real), Conversation(embedded)
     found = {}
-    for exchange in (*about_verbs(), *about_kinds(), *about_importance(), *about_lives()):
+    for exchange in (*about_verbs(), *about_kinds(), *about_importance(), *about_budgets(), *about_lives()):
         answers = await there.answer(exchange), await here.answer(exchange)
         if answers[0] != answers[1]:
             found[exchange.title] = answers

@@ -71,6 +71,17 @@ async def test_a_member_that_comes_back_has_its_address_again(cluster: Running) 
     assert (await cluster.until("a", is_running))["status"]["podIP"] == before
 
 
+async def test_names_are_known_when_a_cluster_comes_up_again(tmp_path: Path, network: str) -> None:
+    main = {"name": "main", "command": ["sh", "-c", "echo $0; sleep 60", "late.default:1"]}
+    async with running(tmp_path, durable=True) as cluster:
+        await _service(cluster, "late", {"clusterIP": "None"})
+        await cluster.pod("a", [main], restartPolicy="Always")
+        await cluster.until_said("a", "127.")
+    async with running(tmp_path, durable=True) as cluster:
+        await cluster.until("a", lambda pod: is_running(pod) and "running" in state(pod))
+        await cluster.until_said("a", "127.")
+
+
 async def test_two_clusters_have_different_addresses(cluster: Running, tmp_path: Path) -> None:
     async with running(tmp_path / "second") as second:
         for each in (cluster, second):

@@ -147,6 +147,30 @@ def test_every_mount_has_a_variable() -> None:
     assert variable_of("/var/my-data") == "PLIANT_MOUNT_VAR_MY_DATA"
 
 
+@pytest.mark.parametrize(
+    ("variable", "said", "heard"),
+    [
+        ("MASTER_ADDR", "job-0", FIRST),
+        ("PET_RDZV_ENDPOINT", "job-1:23456", f"{SECOND}:23456"),
+        ("WORKER_ADDRS", "job-0,job-1", f"{FIRST},{SECOND}"),
+        ("INIT_URL", "tcp://job-0:2222/x", f"tcp://{FIRST}:2222/x"),
+        ("MX_CONFIG", '{"url": "job-1", "index": 1}', f'{{"url": "{SECOND}", "index": 1}}'),
+        ("POD_NAME", "job-0", "job-0"),
+        ("HOSTNAME", "job-0", "job-0"),
+        ("MASTER_ADDR", "job-0.other", "job-0.other"),
+        ("DATA_URL", "/data/job-0", "/data/job-0"),
+        ("MASTER_ADDR", "nobody", "nobody"),
+    ],
+)
+def test_bare_names_count_where_an_address_is_meant(
+    directory: Directory, variable: str, said: str, heard: str
+) -> None:
+    wording = Wording(
+        folders={}, spoken=directory.spoken, nearby=lambda text: directory.spoken_nearby(text, "default")
+    )
+    assert wording.variables({variable: said}) == {variable: heard}
+
+
 def test_a_path_is_named_only_as_a_whole() -> None:
     assert is_named("/app", ["python3", "/app/x.py"])
     assert not is_named("/app", ["python3", "/apps/x.py"])

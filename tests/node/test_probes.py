@@ -24,6 +24,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer((os.environ.get("POD_IP", "0.0.0.0"), 8080), Handler).serve_forever()
 """
 
+GRPC = """
+import os, pathlib, socket, threading
+def frame(kind, flags, stream, content):
+    return len(content).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + content
+def serve(c):
+    heard = b""
+    while b"train" not in heard: heard += c.recv(4096)
+    assert heard.startswith(b"PRI * HTTP/2.0") and b"/grpc.health.v1.Health/Check" in heard
+    state = 1 if pathlib.Path("{ready}").exists() else 2
+    c.sendall(frame(4, 0, 0, b"") + frame(6, 0, 0, bytes(8)) + frame(1, 4, 1, bytes((0x88,))))
+    message = bytes((8, state))
+    c.sendall(frame(0, 8, 1, bytes((3,)) + bytes((0, 0, 0, 0, len(message))) + message + bytes(3)))
+    c.sendall(frame(1, 5, 1, bytes((0, 11)) + b"grpc-status" + bytes((1,)) + b"0"))
+    c.recv(4096)
+listener = socket.create_server((os.environ.get("POD_IP", "0.0.0.0"), 50051))
+while True: threading.Thread(target=serve, args=(listener.accept()[0],)).start()
+"""
+
 
 @pytest.fixture
 async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
@@ -145,10 +163,17 @@ async def test_a_tcp_probe_connects(cluster: Running) -> None:
     assert _restarts(pod) == 0
 
 
-async def test_a_probe_that_is_not_offered_is_named(cluster: Running) -> None:
-    await _pod(cluster, "a", ["sleep", "60"], livenessProbe={"grpc": {"port": 7}})
-    _, message = await cluster.warned("a")
-    assert "livenessProbe of container 'main': grpc is not offered, use exec or httpGet" in message
+async def test_a_pod_is_asked_by_grpc(cluster: Running, tmp_path: Path) -> None:
+    script = GRPC.format(ready=tmp_path / "ready")
+    probe = {"grpc": {"port": 50051, "service": "train"}, **QUICK}
+    await _pod(cluster, "a", ["python3", "-c", script], readinessProbe=probe)
+    await cluster.until("a", is_running)
+    await _until_told(cluster, "a", 'Readiness probe failed: service unhealthy (responded with "NOT_SERVING")')
+    (tmp_path / "ready").touch()
+    await cluster.until("a", _is_ready)
+    await _pod(cluster, "b", ["sleep", "60"], readinessProbe=probe)
+    ip = (await cluster.until("b", is_running))["status"]["podIP"]
+    await _until_told(cluster, "b", f"Readiness probe failed: dial tcp {ip}:50051: connect: connection refused")
 
 
 async def _pod(cluster: Running, name: str, command: list[str], *, policy: str = "Never", **container: Any) -> Pod:

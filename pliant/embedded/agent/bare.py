@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from pliant.embedded.agent import family, footprint, leftovers, syscalls
+from pliant.embedded.agent import family, leftovers, syscalls
 from pliant.embedded.agent.container import Command, spawn
 from pliant.embedded.agent.process import END_ALL, NOT_STARTED, Program
 from pliant.embedded.agent.sandbox import Sandbox
@@ -44,9 +44,9 @@ class Here:
         """Kill all that descends from here."""
         family.kill_below(os.getpid())
 
-    def exceeds(self, limit: int) -> bool:
-        """Count all that descends from here."""
-        return footprint.exceeds(limit, [str(each) for each in family.below(os.getpid())])
+    def members(self) -> list[str]:
+        """All that descends from here."""
+        return [str(each) for each in family.glimpsed(os.getpid())]
 
 
 class BareGround:

@@ -6,12 +6,12 @@ import os
 import select
 import signal
 import struct
-import time
 from contextlib import suppress
 from typing import NoReturn, NotRequired
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.cells import Cell, Limits
+from pliant.embedded.agent.limit import Limit
 from pliant.embedded.agent.output import FILE_SIZE, Keeper, copied, keeper
 from pliant.embedded.agent.place import Place
 from pliant.embedded.agent.process import (
@@ -31,8 +31,6 @@ from pliant.embedded.agent.rootfs import Mount
 from pliant.embedded.agent.wiring import Wiring
 
 _SIGNAL = struct.Struct("=I124x")
-_LOOK_AGAIN = 0.25
-"""Seconds between two looks at the memory of a container that has a limit."""
 
 
 class Command(Program, Limits):
@@ -107,14 +105,14 @@ def live(command: Command, place: Place, reports: int) -> NoReturn:
 
 def _until_end(main: int, wiring: Wiring, output: Keeper, place: Place, memory: int) -> tuple[int, int, bool]:
     """Work until the command ends: its exit code, as a shell would tell it, signal, and whether it was too big."""
-    is_outgrown, looked = False, 0.0
+    limit = Limit(place, memory) if memory else None
     written, frames, signals = wiring.written, wiring.frames, syscalls.signal_descriptor()
     poll = select.poll()
     for each in (written, frames, signals):
         if each >= 0:
             poll.register(each, select.POLLIN)
     while True:
-        for descriptor, _ in poll.poll(_LOOK_AGAIN * 1000 if memory else None):
+        for descriptor, _ in poll.poll(limit.patience() if limit else None):
             if descriptor == written:
                 if not copied(written, output):
                     poll.unregister(written)
@@ -125,18 +123,9 @@ def _until_end(main: int, wiring: Wiring, output: Keeper, place: Place, memory: 
                 place.kill_all()
                 while copied(written, output):
                     pass
-                return *ending(status), is_outgrown
-        if memory and time.monotonic() - looked >= _LOOK_AGAIN:
-            looked = time.monotonic()
-            is_outgrown = _cut_down(place, memory) or is_outgrown
-
-
-def _cut_down(place: Place, memory: int) -> bool:
-    """Kill processes that hold too much memory together; whether they did."""
-    is_too_much = place.exceeds(memory)
-    if is_too_much:
-        place.kill_all()
-    return is_too_much
+                return *ending(status), limit is not None and limit.is_passed
+        if limit:
+            limit.look()
 
 
 def _heard(signals: int, main: int, place: Place) -> int | None:

@@ -18,13 +18,18 @@ def everybody() -> list[str]:
     return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 
-def exceeds(limit: int, processes: list[str]) -> bool:
-    """Whether some processes hold more bytes than `limit`.
+def resident(processes: list[str]) -> int:
+    """Bytes that some processes have in memory; what they share counts for each."""
+    return sum(map(_resident, processes))
+
+
+def held(processes: list[str]) -> int:
+    """Bytes that some processes hold together.
 
     Pages of files are left out, as the kernel takes them back when it must, and a shared page is shared among its
-    users. Counting like that is dear, so what is resident is looked at first: it is never less.
+    users.
     """
-    return sum(map(_resident, processes)) > limit and sum(map(_held, processes)) > limit
+    return sum(map(_held, processes))
 
 
 def _resident(process: str) -> int:

@@ -29,8 +29,8 @@ class Place(Protocol):
     def kill_all(self) -> None:
         """Kill every process there but this one."""
 
-    def exceeds(self, limit: int) -> bool:
-        """Whether those processes hold more bytes of memory."""
+    def members(self) -> list[str]:
+        """Those processes, as far as they can be seen: their numbers in /proc."""
 
 
 class Own:
@@ -58,9 +58,9 @@ class Own:
         with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
 
-    def exceeds(self, limit: int) -> bool:
-        """Count everybody in the PID namespace, where /proc shows it."""
-        return footprint.is_seen() and footprint.exceeds(limit, footprint.everybody())
+    def members(self) -> list[str]:
+        """Everybody in the PID namespace, where /proc shows it."""
+        return footprint.everybody() if footprint.is_seen() else []
 
 
 class Another:
@@ -82,6 +82,6 @@ class Another:
     def kill_all(self) -> None:
         """The program's group is all that can be told from the container's own processes."""
 
-    def exceeds(self, limit: int) -> bool:
-        """What a session holds counts as the container's."""
-        return False
+    def members(self) -> list[str]:
+        """What belongs to a session counts as the container's."""
+        return []

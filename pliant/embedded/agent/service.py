@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -67,6 +68,8 @@ class Service:
         self._pods: dict[str, _Pod] = {}
         self._runs: dict[int, _Run] = {}
         self._heard = b""
+        self._waiting: deque[bytes] = deque()
+        """Requests that have come and have not been obeyed."""
         self._requests: dict[str, Callable[[Message], Message | None]] = {
             "make": self._make,
             "start": self._start,
@@ -83,11 +86,14 @@ class Service:
         """Serve until the parent closes its end."""
         self._poll.register(self._parent, select.EPOLLIN)
         while True:
-            for descriptor, _ in self._poll.poll():
+            # One request at a time: what containers tell meanwhile is passed on, however many are waiting.
+            for descriptor, _ in self._poll.poll(0 if self._waiting else None):
                 if descriptor in self._runs:
                     self._hear_container(descriptor)
                 elif not self._hear_parent():
                     return
+            if self._waiting:
+                self._obey(json.loads(self._waiting.popleft()))
 
     def _hear_parent(self) -> bool:
         try:
@@ -95,8 +101,7 @@ class Service:
         except ConnectionError:
             return False  # it was killed with words of ours unread
         *lines, self._heard = (self._heard + heard).split(b"\n")
-        for line in lines:
-            self._obey(json.loads(line))
+        self._waiting.extend(lines)
         return bool(heard)
 
     def _obey(self, request: Message) -> None:

@@ -83,7 +83,9 @@ def builtin_kinds() -> tuple[Kind, ...]:
             selectable_fields=("spec.clusterIP", "spec.type"),
         ),
         _builtin("coordination.k8s.io", "Lease", "leases", columns.LEASE),
-        _builtin("discovery.k8s.io", "EndpointSlice", "endpointslices", network_columns.SLICE),
+        _builtin(
+            "discovery.k8s.io", "EndpointSlice", "endpointslices", network_columns.SLICE, has_generation=True
+        ),
         _builtin(
             "events.k8s.io",
             "Event",

@@ -10,6 +10,7 @@ _PORT: Final = {"minimum": 1, "maximum": 65535}
 _PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
 _LABEL: Final = {"pattern": f"^{DNS_LABEL.pattern.pattern}$", "maxLength": DNS_LABEL.longest}
 _PREEMPTION: Final = {"enum": ["Never", "PreemptLowerPriority"]}
+_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 _MAY_REPEAT: Final = {"x-kubernetes-list-type": "atomic"}
 """A list Kubernetes merges by key and yet lets repeat."""
 
@@ -84,6 +85,7 @@ RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "Namespace": {"spec": {"default": {"finalizers": ["kubernetes"]}}, "status": {"default": {"phase": "Active"}}},
     "Secret": {"type": {"default": "Opaque"}},
     "PriorityClass": {"preemptionPolicy": _PREEMPTION},
+    "PodDisruptionBudget": {"status": {"default": dict.fromkeys(_COUNTS, 0)}},
     "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
     "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
 }

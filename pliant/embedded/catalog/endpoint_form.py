@@ -11,6 +11,7 @@ from pliant.embedded.catalog.forms import Form, Object
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 _OF_SLICES: Final = (SERVICE_NAME, MANAGED_BY, "service.kubernetes.io/headless")
+_OTHERWISE: Final = ("labels", "generation")
 _OF_ADDRESSES: Final = ("hostname", "nodeName", "targetRef")
 
 
@@ -23,7 +24,7 @@ class EndpointsForm(Form):
         labels = {
             name: value for name, value in (kept["metadata"].get("labels") or {}).items() if name not in _OF_SLICES
         }
-        metadata = {name: value for name, value in kept["metadata"].items() if name != "labels"}
+        metadata = {name: value for name, value in kept["metadata"].items() if name not in _OTHERWISE}
         if labels:
             metadata["labels"] = labels
         told: Object = {"apiVersion": self.api_version, "kind": "Endpoints", "metadata": metadata}

@@ -12,6 +12,7 @@ from pliant.embedded.views import ServiceView, host_name
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAME: Final = re.compile(rf"(?<![\w.-])(?<![^/]/)(?<!^/){_LABEL}(?:\.{_LABEL})+(?![\w-])")
 """What may be a name: not the end of a path, nor a part of a longer word."""
+_NEARBY: Final = re.compile(rf"(?:(?<=//)|(?<![\w./-])){_LABEL}(?![\w.-])")
 _WHOLE: Final = (".svc.cluster.local", ".svc")
 _HEADLESS = "None"
 
@@ -26,6 +27,10 @@ class Directory:
     def spoken(self, text: str) -> str:
         """A text with addresses for all names of the cluster in it."""
         return _NAME.sub(lambda match: self.address_of(match[0]) or match[0], text)
+
+    def spoken_nearby(self, text: str, namespace: str) -> str:
+        """The same where services of one's own namespace are called by their bare names, too."""
+        return _NEARBY.sub(lambda match: self.address_of(f"{match[0]}.{namespace}") or match[0], self.spoken(text))
 
     def spoken_bytes(self, content: bytes) -> bytes:
         """The same for what may be a text."""

@@ -13,9 +13,10 @@ from typing import Any
 
 from pliant.embedded.node.environment import Unusable
 from pliant.embedded.node.execution import executed
+from pliant.embedded.node.grpchealth import NoHealth, health
 from pliant.embedded.node.link import NodeAgent, StartFailed
 
-_WAYS = ("exec", "httpGet", "tcpSocket", "sleep")
+_WAYS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
 class Result(Enum):
@@ -56,8 +57,7 @@ def require_ways(container: Mapping[str, Any]) -> None:
         *((f"lifecycle.{kind}", lifecycle.get(kind)) for kind in ("postStart", "preStop")),
     ):
         if asked and not any(asked.get(way) for way in _WAYS):
-            kind = "grpc is" if asked.get("grpc") else "this is"
-            raise Unusable(f"{field} of container {container['name']!r}: {kind} not offered, use exec or httpGet")
+            raise Unusable(f"{field} of container {container['name']!r}: this is not offered, use exec or httpGet")
         for way in ("httpGet", "tcpSocket"):
             if asked and asked.get(way):
                 _port(asked[way], container)
@@ -72,6 +72,8 @@ async def check(target: Target, asked: Mapping[str, Any], within: float | None) 
         return _GOOD
     if (request := asked.get("httpGet")) is not None:
         return await _fetch(target, request, within)
+    if (call := asked.get("grpc")) is not None:
+        return await _call(target, call, within)
     return await _connect(target, asked.get("tcpSocket") or {}, within)
 
 
@@ -116,6 +118,27 @@ async def _fetch(target: Target, asked: Mapping[str, Any], within: float | None)
     if 200 <= code < 400:
         return _GOOD
     return Answer(Result.BAD, f"HTTP probe failed with statuscode: {code}")
+
+
+async def _call(target: Target, asked: Mapping[str, Any], within: float | None) -> Answer:
+    where = target.address, int(asked["port"])
+    try:
+        async with asyncio.timeout(within):
+            reader, writer = await asyncio.open_connection(sock=await target.agent.connected(*where))
+            try:
+                authority = f"{where[0]}:{where[1]}"
+                state = await health(reader, writer, authority, str(asked.get("service") or ""))
+            finally:
+                writer.transport.abort()
+    except TimeoutError:
+        return Answer(Result.BAD, f"timeout: health rpc did not complete within {within:g}s")
+    except OSError as problem:
+        return Answer(Result.BAD, f"dial tcp {where[0]}:{where[1]}: connect: {_words(problem)}")
+    except NoHealth as problem:
+        return Answer(Result.BAD, f"error: {problem}")
+    if state == "SERVING":
+        return _GOOD
+    return Answer(Result.BAD, f'service unhealthy (responded with "{state}")')
 
 
 async def _status_code(target: Target, asked: Mapping[str, Any], where: tuple[str, int], path: str) -> int:

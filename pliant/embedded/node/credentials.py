@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pliant.embedded.node.alike import Alike
 from pliant.embedded.node.environment import Unusable
 from pliant.embedded.server.tokens import AUDIENCE, LIFETIME, Account, Tokens
 
@@ -36,6 +37,7 @@ class Credentials:
     def __init__(self, tokens: Tokens, authority: bytes) -> None:
         self._tokens = tokens
         self._authority = authority
+        self._alike = Alike()
         self._timers: dict[str, dict[_Kept, asyncio.TimerHandle]] = {}
         """When the tokens of each pod, by its uid, are written anew."""
 
@@ -44,8 +46,8 @@ class Credentials:
         if pod["spec"].get("automountServiceAccountToken") is False:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "ca.crt").write_bytes(self._authority)
-        (folder / "namespace").write_text(pod["metadata"]["namespace"])
+        self._alike.put(folder / "ca.crt", self._authority)
+        self._alike.put(folder / "namespace", pod["metadata"]["namespace"].encode())
         self._keep(_Kept(account=account_of(pod), file=folder / "token"))
 
     def project(self, pod: Pod, folder: Path) -> None:

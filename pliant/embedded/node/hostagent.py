@@ -24,7 +24,10 @@ class HostAgent(NodeAgent):
         """Where there are folders for what pods want to have in memory."""
         self.spoken: Callable[[str], str] = _unchanged
         """Puts addresses in place of names."""
+        self.spoken_nearby: Callable[[str, str], str] = lambda text, namespace: text
+        """The same, with bare names of services in a namespace."""
         self._pods: dict[str, str] = {}
+        self._namespaces: dict[str, str] = {}
         self._wordings: dict[tuple[str, str], Wording] = {}
 
     async def _begin(self) -> None:
@@ -36,6 +39,7 @@ class HostAgent(NodeAgent):
         """Choose a pod's address: that of its name, or the agent's own where it wants no network of its own."""
         namespace = member.rpartition("/")[0]
         wanted = self.allotment.take(f"{namespace}/{hostname}", pod, member) if own_network else ""
+        self._namespaces[pod] = namespace
         self._pods[pod] = await self._made(pod, hostname, own_network=own_network, address=wanted)
         return self._pods[pod]
 
@@ -44,12 +48,16 @@ class HostAgent(NodeAgent):
         await super().remove_pod(pod)
         await asyncio.to_thread(shutil.rmtree, self.memory / pod, ignore_errors=True)
         self._pods.pop(pod, None)
+        self._namespaces.pop(pod, None)
         self.allotment.release(pod)
 
     async def start(self, pod: str, run: str, command: Command) -> asyncio.Future[Ending]:
         """Start a container that is told where things are instead of finding them in place."""
         folders = {each["target"]: self._source(pod, each) for each in command["mounts"]}
-        wording = Wording(folders=folders, spoken=self.spoken)
+        namespace = self._namespaces.get(pod, "")
+        wording = Wording(
+            folders=folders, spoken=self.spoken, nearby=lambda text: self.spoken_nearby(text, namespace)
+        )
         worded = command.copy()
         worded["argv"] = [wording.text(word) for word in command["argv"]]
         worded["env"] = wording.variables(command["env"])

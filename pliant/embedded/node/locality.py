@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from pliant.embedded.network.podfiles import hosts_text, resolver_text
+from pliant.embedded.node.alike import Alike
 from pliant.embedded.node.commands import Mount
 from pliant.embedded.node.credentials import PLACE
 from pliant.embedded.node.environment import PodFacts
@@ -54,12 +55,13 @@ class OwnNetwork:
     """Variables that tell programs of a namespace how to get out of the cluster."""
     links: Callable[[Pod], Mapping[str, str]]
     """Variables that tell a pod's programs of services."""
+    alike: Alike = field(default_factory=Alike)
 
     def settle(self, pod: Pod, host: str, address: str, folder: Path) -> None:
         """Write the files in which programs look for names."""
         (folder / "hostname").write_text(host + "\n")
         (folder / "hosts").write_text(hosts_text(pod, host, address))
-        (folder / "resolv.conf").write_text(resolver_text(pod, self.resolver))
+        self.alike.put(folder / "resolv.conf", resolver_text(pod, self.resolver).encode())
 
     def mounts(self, folder: Path) -> Iterator[Mount]:
         """Those files in their usual places, and memory that is shared within the pod alone."""

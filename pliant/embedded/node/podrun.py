@@ -69,6 +69,7 @@ class PodRun:
 
     async def _live(self, raw: Mapping[str, Any], inits: Records, mains: Records) -> None:
         pod, services = self.scope, self.scope.services
+        await services.surveyed.wait()
         try:
             own_network = not raw["spec"].get("hostNetwork")
             member = f"{pod.meta.namespace}/{pod.meta.name}"

@@ -26,6 +26,12 @@ from pliant.kube.client import KubeClient
 from pliant.runtime.clock import Clock
 
 
+def _at_once() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeServices:
     """What every pod on a node makes use of."""
@@ -40,6 +46,8 @@ class NodeServices:
     cpus: CpuDesk = field(default_factory=CpuDesk)
     news: ConfigNews = field(default_factory=ConfigNews)
     gpus: GpuDesk = field(default_factory=lambda: GpuDesk({}))
+    surveyed: asyncio.Event = field(default_factory=_at_once)
+    """Set when all is known that pods are told of when they start, above all services."""
 
 
 class PodScope:

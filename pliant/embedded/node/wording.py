@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+_ADDRESSES = re.compile(r"(?:ADDR(?:ESS(?:ES)?|S)?|HOSTS?|ENDPOINTS?|UR[IL]|MASTER|SERVERS?|LIST|CONFIG)$")
+"""What the names of variables end with that hold addresses."""
 VARIABLE = "PLIANT_MOUNT_"
 """With a mount path in capitals after it: the folder or file that would have been mounted there."""
 
@@ -18,6 +20,8 @@ class Wording:
     """Where that is which should be mounted, by mount path."""
     spoken: Callable[[str], str]
     """Puts addresses in place of names."""
+    nearby: Callable[[str], str] | None = None
+    """The same, also of the bare names that services have in their own namespace."""
     _paths: re.Pattern[str] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -31,7 +35,11 @@ class Wording:
     def variables(self, given: Mapping[str, str]) -> dict[str, str]:
         """A container's variables in these words, and one more for every mount."""
         told = {f"{VARIABLE}{_capitals(target)}": source for target, source in self.folders.items()}
-        return told | {name: self.text(value) for name, value in given.items()}
+        return told | {name: self.text(self._near(name, value)) for name, value in given.items()}
+
+    def _near(self, variable: str, value: str) -> str:
+        """Bare names may be anything: they are taken for addresses only where an address is meant."""
+        return self.nearby(value) if self.nearby and _ADDRESSES.search(variable) else value
 
 
 def variable_of(path: str) -> str:

@@ -12,6 +12,7 @@ from pliant.embedded.catalog.crdrules import complete_crd, crd_problems
 from pliant.embedded.catalog.kinds import Kind
 from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.server.addresses import NETWORK, Addresses
+from pliant.embedded.server.budgets import BUDGETS, budget_problems
 from pliant.embedded.server.claimrules import CLAIMS, claim_problems, complete_claim
 from pliant.embedded.server.eventrules import event_problems
 from pliant.embedded.server.lifecycle import FOREGROUND, ORPHAN
@@ -46,6 +47,7 @@ class Admission:
             "/configmaps": _kept_data_problems,
             "/events": event_problems,
             CLAIMS: claim_problems,
+            BUDGETS: budget_problems,
             "/services": self._service_problems,
             CLASSES: class_problems,
             CRDS: crd_problems,

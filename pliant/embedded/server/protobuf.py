@@ -17,7 +17,10 @@ _LENGTH_DELIMITED = 2
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """Where a field of a message goes in JSON: `form` is text, number, flag, texts, map, bytemap, or a message."""
+    """Where a field of a message goes in JSON.
+
+    `form` is text, number, flag, texts, map, bytemap, either (a number or a text), or a message.
+    """
 
     name: str
     form: str | dict[int, _Field]
@@ -49,7 +52,26 @@ _DELETE_OPTIONS = {
     4: _Field("propagationPolicy", "text"),
     5: _Field("dryRun", "texts"),
 }
+_SELECTOR = {
+    1: _Field("matchLabels", "map"),
+    2: _Field(
+        "matchExpressions",
+        {
+            0: _Field("", "list"),
+            1: _Field("key", "text"),
+            2: _Field("operator", "text"),
+            3: _Field("values", "texts"),
+        },
+    ),
+}
+_BUDGET = {
+    1: _Field("minAvailable", "either"),
+    2: _Field("selector", _SELECTOR),
+    3: _Field("maxUnavailable", "either"),
+    4: _Field("unhealthyPodEvictionPolicy", "text"),
+}
 _VERSIONS = {
+    "PodDisruptionBudget": ("policy/v1",),
     "Eviction": ("policy/v1",),
     "PriorityClass": ("scheduling.k8s.io/v1",),
     "TokenRequest": ("authentication.k8s.io/v1",),
@@ -94,6 +116,7 @@ _KINDS: dict[str, dict[int, _Field]] = {
             },
         ),
     },
+    "PodDisruptionBudget": {1: _METADATA, 2: _Field("spec", _BUDGET)},
     "Eviction": {1: _METADATA, 2: _Field("deleteOptions", _DELETE_OPTIONS)},
 }
 
@@ -128,6 +151,9 @@ def _message(raw: bytes, table: dict[int, _Field]) -> dict[str, Any]:
                 found[field.name] = bool(value)
             case "number":
                 found[field.name] = _number(value)
+            case "either":
+                either = dict(_fields(_bytes(value)))
+                found[field.name] = _text(either.get(3, b"")) if either.get(1) else _number(either.get(2, 0))
             case "texts":
                 found.setdefault(field.name, []).append(_text(value))
             case "map" | "bytemap":

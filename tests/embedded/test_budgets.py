@@ -1,0 +1,149 @@
+"""A PodDisruptionBudget holds evictions back that would leave too few pods."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pliant.embedded.server.budgets import Standing, selects
+from pliant.errors import Invalid
+from pliant.kube.resources import DISRUPTION_BUDGETS, PODS
+from pliant.kube.transport import STRATEGIC_PATCH
+from tests.embedded.serving import Served, pod, serving
+from tests.embedded.test_eviction import eviction
+from tests.embedded.test_kubectl import Kubectl, kubectl
+
+__all__ = ["kubectl"]
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[Served]:
+    """Three pods on a node, all ready."""
+    async with serving() as server:
+        for name in ("a", "b", "c"):
+            await make_pod(server, name)
+        yield server
+
+
+async def make_pod(server: Served, name: str) -> None:
+    body = pod(name)
+    body["metadata"]["labels"] = {"app": "web"}
+    await server.client.create(PODS, "default", body)
+    bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": "n"}}
+    await server.client.create(PODS, "default", bind, subresource="binding", name=name)
+    await tell(server, name, "True")
+
+
+async def tell(server: Served, name: str, ready: str) -> None:
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
+    patch = {"status": status}
+    await server.client.patch(PODS, "default", name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+
+
+async def protect(server: Served, name: str = "web", **spec: Any) -> None:
+    spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
+    body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
+    await server.client.create(DISRUPTION_BUDGETS, "default", body)
+
+
+async def evicted(server: Served, name: str) -> tuple[int, dict[str, Any]]:
+    path = f"/api/v1/namespaces/default/pods/{name}/eviction"
+    reply, status = await server.call("POST", path, eviction(name))
+    return reply.status, status
+
+
+@pytest.mark.parametrize("spec", [{"minAvailable": 2}, {"maxUnavailable": 1}, {"minAvailable": "50%"}])
+async def test_only_so_many_pods_are_evicted_as_a_budget_allows(served: Served, spec: dict[str, Any]) -> None:
+    await protect(served, **spec)
+    assert (await evicted(served, "a"))[0] == 201
+    code, told = await evicted(served, "b")
+    assert (code, told["reason"]) == (429, "TooManyRequests")
+    assert told["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
+    cause = {
+        "reason": "DisruptionBudget",
+        "message": "The disruption budget web needs 2 healthy pods and has 2 currently",
+    }
+    assert told["details"] == {"causes": [cause]}
+    # One that leaves already may be asked again, and a plain deletion asks nobody.
+    assert (await evicted(served, "a"))[0] == 201
+    await served.client.delete(PODS, "default", "b")
+
+
+async def test_pods_that_serve_nobody_cost_no_budget(served: Served) -> None:
+    await protect(served, minAvailable=2)
+    await tell(served, "c", "False")
+    assert (await evicted(served, "c"))[0] == 201
+    assert (await evicted(served, "a"))[0] == 429
+    await tell(served, "b", "False")
+    assert (await evicted(served, "b"))[0] == 429  # there are too few as it is
+    await served.client.patch(
+        DISRUPTION_BUDGETS, "default", "web", {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
+    )
+    assert (await evicted(served, "b"))[0] == 201
+
+
+async def test_a_pod_with_two_budgets_is_not_evicted(served: Served) -> None:
+    await protect(served, minAvailable=0)
+    await protect(served, "other", minAvailable=0)
+    code, told = await evicted(served, "a")
+    assert code == 500
+    assert "more than one PodDisruptionBudget" in told["message"]
+
+
+async def test_budgets_that_make_no_sense_are_refused(served: Served) -> None:
+    for spec, words in (
+        ({"minAvailable": 1, "maxUnavailable": 1}, "cannot be both set"),
+        ({"minAvailable": -1}, "greater than or equal to 0"),
+        ({"maxUnavailable": "half"}, "must be a number, or a percentage"),
+    ):
+        with pytest.raises(Invalid, match=words):
+            await protect(served, **spec)
+
+
+async def test_kubectl_makes_and_shows_budgets(kubectl: Kubectl) -> None:
+    await kubectl("create", "pdb", "web", "--selector=app=web,tier in (a,b)", "--min-available=50%")
+    kept = await kubectl.client.get(DISRUPTION_BUDGETS, "default", "web")
+    assert kept["spec"]["minAvailable"] == "50%"
+    assert kept["spec"]["selector"]["matchLabels"] == {"app": "web"}
+    shown = (await kubectl("get", "pdb")).splitlines()
+    assert shown[0].split() == ["NAME", "MIN", "AVAILABLE", "MAX", "UNAVAILABLE", "ALLOWED", "DISRUPTIONS", "AGE"]
+    assert shown[1].split()[:4] == ["web", "50%", "N/A", "0"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "healthy", "allowed"),
+    [
+        ({"minAvailable": 2}, 3, 3, 1),
+        ({"minAvailable": 2}, 3, 1, 0),
+        ({"minAvailable": "34%"}, 3, 3, 1),
+        ({"minAvailable": 0}, 0, 0, 0),
+        ({"maxUnavailable": 0}, 3, 3, 0),
+        ({"maxUnavailable": "34%"}, 3, 3, 2),
+        ({"maxUnavailable": 9}, 3, 3, 3),
+        ({}, 2, 2, 2),
+    ],
+)
+def test_what_is_allowed_follows_from_the_bounds(
+    spec: dict[str, Any], expected: int, healthy: int, allowed: int
+) -> None:
+    assert Standing.of(spec, expected=expected, healthy=healthy).allowed == allowed
+
+
+def test_selectors_mean_what_their_terms_say() -> None:
+    labels = {"a": "1", "b": "2"}
+
+    def term(operator: str, key: str, *values: str) -> dict[str, Any]:
+        return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+    assert selects({}, labels)
+    assert not selects(None, labels)
+    assert selects({"matchLabels": {"a": "1"}}, labels)
+    assert not selects({"matchLabels": {"a": "2"}}, labels)
+    assert selects(term("In", "a", "0", "1"), labels)
+    assert not selects(term("In", "c", "1"), labels)
+    assert selects(term("NotIn", "c", "1"), labels)
+    assert selects(term("Exists", "b"), labels)
+    assert selects(term("DoesNotExist", "c"), labels)
+    assert not selects(term("Near", "a"), labels)
