@@ -63,7 +63,9 @@ class LogReader:
             if self._is_meant(pod) and self._is_ours(pod):
                 streams.notice(pod, self._window if pod.metadata.uid in known else None)
 
-        informers = [tasks.create_task(informer.run()) for informer in (self._pods(notice), self._job())]
+        informers = [
+            tasks.create_task(informer.run()) for informer in (self._pods(notice, streams.gone), self._job())
+        ]
         informers.append(tasks.create_task(heartbeat(self._client)))
         await self._is_over.wait()
         with suppress(ApiError):
@@ -75,10 +77,12 @@ class LogReader:
             task.cancel()
         self._out.flush()
 
-    def _pods(self, notice: Callable[[Pod], None]) -> Informer[Pod]:
+    def _pods(self, notice: Callable[[Pod], None], gone: Callable[[Pod], None]) -> Informer[Pod]:
         def changed(old: Pod | None, new: Pod | None) -> None:
             if new is not None:
                 notice(new)
+            elif old is not None:
+                gone(old)
 
         selector = f"{labels.JOB}={self._one.key.name}"
         return Informer(

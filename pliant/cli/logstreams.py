@@ -44,6 +44,8 @@ class LogStreams:
         self._tasks = tasks
         self._on_line = on_line
         self._streams: dict[Spell, asyncio.Task[None]] = {}
+        self._running: set[Spell] = set()
+        """Those that go on writing, as far as is known."""
         self._tails: dict[tuple[str, str], deque[str]] = {}
         self._heard = 0
 
@@ -51,6 +53,10 @@ class LogStreams:
         """Begin to follow whatever has started in this pod since the last look."""
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
             spell = Spell(pod.metadata.uid, status.name, status.restart_count)
+            if status.state.running is not None:
+                self._running.add(spell)
+            else:
+                self._running.discard(spell)
             if _has_started(status) and spell not in self._streams:
                 self._streams[spell] = self._tasks.create_task(self._follow(pod, status.name, window or Window()))
 
@@ -63,14 +69,19 @@ class LogStreams:
         tails = [tail for (pod, _), tail in self._tails.items() if pod == uid and tail]
         return tails[-1][-1] if tails else ""
 
+    def gone(self, pod: Pod) -> None:
+        """Take in that a pod is no more: what it wrote last is on its way."""
+        self._running = {spell for spell in self._running if spell.uid != pod.metadata.uid}
+
     async def drain(self, silence: timedelta) -> None:
-        """Read every stream to its end, unless all fall silent for so long; then let go of them."""
-        unread = {stream for stream in self._streams.values() if not stream.done()}
+        """Read to the end what has ended, unless all of that falls silent for so long; then let go of everything."""
+        open_ones = {spell: stream for spell, stream in self._streams.items() if not stream.done()}
+        unread = {stream for spell, stream in open_ones.items() if spell not in self._running}
         heard = -1
         while unread and heard != self._heard:
             heard = self._heard
             _, unread = await asyncio.wait(unread, timeout=silence.total_seconds())
-        for stream in unread:
+        for stream in open_ones.values():
             stream.cancel()
 
     async def _follow(self, pod: Pod, container: str, window: Window) -> None:

@@ -85,6 +85,9 @@ class Session:
                 raise
             return timeout_verdict(self._board, self._logs, limit, self._plan.style)
         else:
+            # The end of a job may be known before that of its pods: there are two watches.
+            for pod in (await self._client.list(PODS, into=Pod)).items:
+                self._logs.notice(pod)
             await self._logs.drain(LAST_WORDS)
             took = timedelta(seconds=loop.time() - began)
             return stuck_verdict(stuck, self._plan.style) if stuck else self._final(took)
@@ -158,6 +161,7 @@ class Session:
             self._logs.notice(new)
         elif old is not None:
             self._board.drop_pod(old)
+            self._logs.gone(old)
         self._changed.set()
 
     def _event_changed(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
