@@ -74,7 +74,7 @@ class LogStreams:
         self._running = {spell for spell in self._running if spell.uid != pod.metadata.uid}
 
     async def drain(self, silence: timedelta) -> None:
-        """Read to the end what has ended, unless all of that falls silent for so long; then let go of everything."""
+        """Read to the end what has ended, unless that falls silent for so long; then let go of everything."""
         open_ones = {spell: stream for spell, stream in self._streams.items() if not stream.done()}
         unread = {stream for spell, stream in open_ones.items() if spell not in self._running}
         heard = -1
