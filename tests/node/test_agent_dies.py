@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded import agentkeeper
+from pliant.embedded.chaos import PAUSED
 from pliant.embedded.node import agentprocess
 from pliant.embedded.node.link import AgentLost
-from pliant.kube.resources import NODES, SERVICES
+from pliant.kube.resources import NODES, PODS, SERVICES
 from tests.node.running import Pod, Running, is_running, running
+from tests.node.test_chaos import strike, until_ready
 
 STUBBORN = "trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & sleep 600' &); echo up; sleep 600"
 
@@ -122,6 +124,21 @@ async def test_a_node_without_an_agent_is_not_ready_until_it_has_one(
         await until_node(cluster, "True")
         await cluster.finished("b")
         await cluster.until("a", _is_ready)
+
+
+async def test_a_node_that_was_paused_when_its_agent_died_comes_back_when_it_is_healed(tmp_path: Path) -> None:
+    async with running(tmp_path, nodes=2) as cluster:
+        for node in ("node-0", "node-1"):
+            await cluster.sh(node, "sleep 600", restartPolicy="Always", nodeName=node)
+            await cluster.until(node, is_running)
+        await strike(cluster, "node-0", PAUSED)
+        await until_ready(cluster, "node-0", "Unknown")
+        os.kill(inner(), signal.SIGKILL)
+        await cluster.until("node-1", partial(_has_restarted, times=1))
+        assert not _has_restarted(await cluster.client.get(PODS, "default", "node-0"), times=1)
+        await strike(cluster, "node-0", None)
+        await cluster.until("node-0", partial(_has_restarted, times=1))
+        await until_ready(cluster, "node-0", "True")
 
 
 async def test_an_agent_that_cannot_be_started_again_ends_the_cluster(

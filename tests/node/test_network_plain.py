@@ -81,6 +81,17 @@ async def test_without_egress_plain_sockets_lead_nowhere(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("usable")
+async def test_a_machine_that_goes_out_by_a_proxy_tells_its_pods_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with running(tmp_path) as cluster:
+        assert _programs(tmp_path)
+        assert await cluster.ran("env", "echo $http_proxy") == "http://10.88.0.1:3128"
+
+
+@pytest.mark.usefixtures("usable")
 async def test_when_pasta_dies_pods_go_out_by_the_proxy(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running(tmp_path) as cluster:
         (program,) = _programs(tmp_path)

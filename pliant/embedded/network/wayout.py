@@ -16,7 +16,7 @@ from pliant.embedded.network.relay import Relay
 from pliant.embedded.network.routes import Egress, Routes
 from pliant.embedded.node.link import NodeAgent
 
-_ANYBODY = ("https", "example.com", 443)
+_ANYBODY = "example.com"
 """Somebody outside, to learn whether this machine goes there through a proxy."""
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class WayOut:
 
     def variables(self, namespace: str) -> dict[str, str]:
         """What tells a program of the proxy, where it needs one."""
-        if self.is_plain and not self._egress.host_loopback and Relay.towards(*_ANYBODY) is None:
+        if self.is_plain and not self._egress.host_loopback and not _goes_by_proxy():
             return {}
         return proxy_variables(self._agent.address, [API_ADDRESS, f".{namespace}"])
 
@@ -72,6 +72,11 @@ class WayOut:
         log.warning("pasta ended: pods that start from now on go out by the proxy", extra={"because": words})
         async with Outside.serving(self._agent, self._routes):
             await asyncio.Event().wait()
+
+
+def _goes_by_proxy() -> bool:
+    """Whether this machine itself needs a proxy to get out: sockets of pods would not get out without one."""
+    return any(Relay.towards(scheme, _ANYBODY, port) for scheme, port in (("http", 80), ("https", 443)))
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
