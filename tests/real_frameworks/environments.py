@@ -69,6 +69,9 @@ ENVIRONMENTS = (
     ),
 )
 
+"""Those of the examples."""
+KUBEFLOW_SDK = Environment("kubeflow-sdk", ("kubeflow-training==1.9.4",), proof="import kubeflow.training")
+
 
 def ensure(environment: Environment) -> None:
     """Install what is missing; raises NotInstalled with the last words of what failed."""
@@ -104,7 +107,7 @@ def missing(environment: Environment) -> str:
 
 def install_all(names: list[str]) -> Iterator[str]:
     """Install what is missing of these, or of all; yields a line for each that could not be."""
-    for environment in ENVIRONMENTS:
+    for environment in (*ENVIRONMENTS, KUBEFLOW_SDK):
         if names and environment.name not in names:
             continue
         try:
