@@ -149,13 +149,16 @@ async def _run(args: Namespace, plan: Plan, folder: Path) -> int:
 
 async def _verdict(plan: Plan, config: ClusterConfig, view: View, began: float) -> Verdict:
     from pliant.cli.problems import first_error
+    from pliant.cli.reporting import desk_for_pods
     from pliant.cli.session import Session
     from pliant.embedded.cluster import EmbeddedCluster
     from pliant.kube.client import KubeClient
 
     try:
-        async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
-            return await Session(KubeClient(cluster.transport), plan, view, tasks).verdict(began)
+        async with EmbeddedCluster.started(config) as cluster:
+            client = KubeClient(cluster.transport)
+            async with desk_for_pods(cluster, client) as desk, asyncio.TaskGroup() as tasks:
+                return await Session(client, plan, view, tasks, desk).verdict(began)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import socket
 from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agent.sandbox import GATEWAY
@@ -95,10 +96,15 @@ class Worker(Protocol):
 class EmbeddedCluster:
     """A cluster that is up for as long as its context lasts."""
 
-    def __init__(self, transport: Transport, kubeconfig: Path, url: str) -> None:
+    def __init__(self, transport: Transport, kubeconfig: Path, url: str, agent: NodeAgent) -> None:
         self.transport = transport
         self.kubeconfig = kubeconfig
         self.url = url
+        self._agent = agent
+
+    async def listener(self, port: int) -> tuple[str, socket]:
+        """A socket that listens for pods, and the address by which they reach it."""
+        return self._agent.address, await self._agent.open_socket("stream", self._agent.address, port)
 
     @classmethod
     @asynccontextmanager
@@ -136,7 +142,7 @@ class EmbeddedCluster:
                 gpus=gpus,
             )
             await stack.enter_async_context(_control_plane(config, services, names))
-            yield cls(transport, config.data / "kubeconfig", url)
+            yield cls(transport, config.data / "kubeconfig", url, agent)
 
 
 @asynccontextmanager
