@@ -64,6 +64,7 @@ def _mpi(name: str, *packages: str, **fields: tuple[str, ...]) -> Environment:
 
 ENVIRONMENTS = (
     Environment("xgboost", ("xgboost-cpu==3.2.0",), proof="import xgboost"),
+    Environment("lightgbm", ("lightgbm==4.7.0", "scikit-learn"), proof="import lightgbm"),
     Environment("jax", ("jax==0.10.2",), proof="import jax"),
     Environment("pytorch", debian=("python3-torch",), proof="import torch.distributed"),
     Environment("mxnet", ("mxnet==1.9.1", "numpy==1.23.5"), proof="import mxnet"),
