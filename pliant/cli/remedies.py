@@ -25,7 +25,7 @@ def remedies(one: Found, places: Sequence[Place], around: Surroundings) -> Itera
         yield f"mend {field}: kubectl edit {one.frontend.plural} {name}"
         return
     if job.managed_by not in ("", MANAGER):
-        yield f"ask {job.managed_by}, or take spec.managedBy away (in a new job)"
+        yield f"ask {job.managed_by}, or take {one.frontend.policy_field}.managedBy away (in a new job)"
         return
     if job.state is None:
         yield "start an operator: `pliant up` brings one along, `pliant install` puts one on a cluster"
