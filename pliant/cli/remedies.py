@@ -97,3 +97,5 @@ def _after_failure(job: Job, has_pods: bool) -> Iterator[str]:
             yield "list the exit code in spec.restartingExitCode, if a restart could help"
         elif memory and group.restart.limit is not None and memory.spent >= group.restart.limit:
             yield f"if the cause is mended, raise restartLimit of {group.name} and submit it again"
+    if state is not None and job.restart_limit is not None and state.restarts >= job.restart_limit:
+        yield "if the cause is mended, raise spec.runPolicy.backoffLimit and submit it again"
