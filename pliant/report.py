@@ -31,7 +31,7 @@ class _Sender:
     def send(self, figures: dict[str, float]) -> None:
         self._latest = {**self._latest, **figures}
         self._news.set()
-        if self._thread is None or not self._thread.is_alive():  # also in a child that was forked
+        if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="pliant-report", daemon=True)
             self._thread.start()
 
@@ -66,7 +66,16 @@ def _post(figures: dict[str, float]) -> None:
 
 
 _sender = _Sender()
-atexit.register(_sender.close)
+
+
+def _begin_again() -> None:
+    """A child that was forked has no thread, and locks that nobody will open."""
+    global _sender
+    _sender = _Sender()
+
+
+os.register_at_fork(after_in_child=_begin_again)
+atexit.register(lambda: _sender.close())
 
 
 def report(**figures: Any) -> None:
