@@ -16,7 +16,7 @@ from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
 from pliant.frameworks.joined import Joined
 from pliant.frontends.base import Frontend
-from pliant.frontends.memory import status_in
+from pliant.frontends.memory import BLOB, status_in
 from pliant.kube.client import KubeClient
 from pliant.kube.merge import merge_patch
 from pliant.kube.objects import Pod, Service
@@ -148,13 +148,26 @@ class JobReconciler:
         patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}
         written = await self._client.patch(self.resource, key.namespace, key.name, patch, subresource="status")
         self._jobs.note_written(written)
+        if status.get(BLOB) and not status_in(written).get(BLOB):
+            self._miss_memory(key, raw)
+
+    def _miss_memory(self, key: JobKey, raw: Mapping[str, Any]) -> None:
+        """Say that nothing can be remembered of a job: what comes next would be decided again and again."""
+        said = (
+            f"this cluster's definition of {self.resource.kind} drops status.{BLOB}, by which jobs are remembered"
+        )
+        cure = f"install ours: pliant crds --kind {self.resource.kind} | kubectl apply -f -"
+        self._warn(key, raw, "CannotRemember", f"{said}; {cure}")
+        raise NotYet(f"{said}; {cure}")
 
     async def _reject(self, key: JobKey, raw: Mapping[str, Any], problem: InvalidSpec) -> None:
         """Tell the author of a job that cannot be understood what to mend; nothing else happens to it."""
         await self._write(key, raw, self._frontend.rejection(problem, status_in(raw), self._clock.now()))
-        meta = raw["metadata"]
-        owner = Owner(
-            api_version=self.resource.api_version, kind=self.resource.kind, name=key.name, uid=meta["uid"]
-        )
-        event = EmitEvent(reason="InvalidSpec", message=str(problem), is_warning=True)
+        self._warn(key, raw, "InvalidSpec", str(problem))
+
+    def _warn(self, key: JobKey, raw: Mapping[str, Any], reason: str, message: str) -> None:
+        """Tell of something that is wrong with an object."""
+        resource, uid = self.resource, raw["metadata"]["uid"]
+        owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
+        event = EmitEvent(reason=reason, message=message, is_warning=True)
         self._cluster.applier.events.tell(owner, key.namespace, event)
