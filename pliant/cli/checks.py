@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,15 @@ FIRST_MOMENT = "1970-01-01T00:00:00Z"
 
 def frontend_of(manifest: Manifest) -> Frontend | None:
     """The front end that reads this object, if it is a training job."""
-    frontend = kinds().get((manifest.api_version.partition("/")[0], manifest.kind))
-    return frontend if frontend and manifest.api_version == f"{frontend.group}/{frontend.version}" else None
+    group, _, version = manifest.api_version.partition("/")
+    frontend = kinds().get((group, manifest.kind))
+    return frontend if frontend and version in _versions(frontend) else None
+
+
+def _versions(frontend: Frontend) -> Iterator[str]:
+    """Every version that its kind is written in, the one that is stored first."""
+    yield frontend.version
+    yield from (each["name"] for each in frontend.crd()["spec"]["versions"])
 
 
 def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
@@ -147,7 +154,7 @@ def _idle_problems(manifest: Manifest, namespace: str) -> list[Problem]:
         fix = f"take it away, or run with --set {where}=false; `pliant up` keeps jobs that rest"
         return [manifest.problem("the job is suspended, so it would never end", where, fix)]
     if job.managed_by not in ("", MANAGER):
-        where = "spec.managedBy" if "managedBy" in manifest.raw.get("spec", {}) else "spec.runPolicy.managedBy"
+        where = f"{frontend.policy_field}.managedBy"
         what = f"the job is left to {job.managed_by}, which does not run here, so it would never end"
         return [manifest.problem(what, where, "take it away")]
     return []

@@ -14,14 +14,9 @@ Path = tuple[str, ...]
 
 def suspend_path(frontend: Frontend) -> Path:
     """The field by which a kind is suspended; raises `UserError` if it cannot be."""
-    spec = _properties(_schema(frontend), "spec")
-    for path in (("suspend",), ("runPolicy", "suspend")):
-        node: Any = spec
-        for name in path[:-1]:
-            node = _properties({"properties": node}, name)
-        if path[-1] in node:
-            return ("spec", *path)
-    raise UserError(f"a {frontend.kind} cannot be suspended")
+    if not frontend.policy_field:
+        raise UserError(f"a {frontend.kind} cannot be suspended")
+    return (*frontend.policy_field.split("."), "suspend")
 
 
 def scale_path(frontend: Frontend) -> Path | None:
@@ -63,17 +58,6 @@ def check_edit(frontend: Frontend, raw: Mapping[str, Any]) -> None:
         frontend.parse(raw)
     except InvalidSpec as problem:
         raise UserError(f"cannot be done: {problem}") from None
-
-
-def _schema(frontend: Frontend) -> Mapping[str, Any]:
-    [version] = [each for each in frontend.crd()["spec"]["versions"] if each["name"] == frontend.version]
-    schema: Mapping[str, Any] = version["schema"]["openAPIV3Schema"]
-    return schema
-
-
-def _properties(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = ((schema.get("properties") or {}).get(name) or {}).get("properties") or {}
-    return found
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:

@@ -16,6 +16,7 @@ NAME = "pliant-operator"
 LABELS = {"app.kubernetes.io/name": NAME}
 METRICS_PORT = 8080
 HEALTH_PORT = 8081
+REPORT_PORT = 8082
 USER = 65532
 """Who the operator is in its container: nobody in particular. The image says the same."""
 NOT_OURS = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
@@ -64,6 +65,7 @@ def operator(chosen: Installation) -> Iterator[Manifest]:
     for manifest in role_manifests(needed_rights(LEASE), account, chosen.watched):
         manifest["metadata"] = {**manifest["metadata"], "labels": dict(LABELS)}
         yield manifest
+    yield _service(chosen)
     yield _deployment(chosen)
     if chosen.replicas > 1:
         yield {
@@ -76,6 +78,16 @@ def operator(chosen: Installation) -> Iterator[Manifest]:
 
 def _meta(chosen: Installation) -> Manifest:
     return {"name": NAME, "namespace": chosen.namespace, "labels": dict(LABELS)}
+
+
+def _service(chosen: Installation) -> Manifest:
+    """Where members report; whoever reports keeps to one operator, so that one alone writes about a job."""
+    spec = {
+        "selector": dict(LABELS),
+        "sessionAffinity": "ClientIP",
+        "ports": [{"name": "reports", "port": REPORT_PORT, "targetPort": "reports"}],
+    }
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _meta(chosen), "spec": spec}
 
 
 def _deployment(chosen: Installation) -> Manifest:
@@ -122,12 +134,15 @@ def _container(chosen: Installation) -> Manifest:
             f"--lease-namespace={chosen.namespace}",
             f"--metrics-bind-address=:{METRICS_PORT}",
             f"--health-probe-bind-address=:{HEALTH_PORT}",
+            f"--report-bind-address=:{REPORT_PORT}",
+            f"--report-url=http://{NAME}.{chosen.namespace}.svc:{REPORT_PORT}",
             "--log-format=json",
             *watched,
         ],
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},
+            {"name": "reports", "containerPort": REPORT_PORT},
         ],
         "livenessProbe": _probe("/healthz", 20),
         "readinessProbe": _probe("/readyz", 5),

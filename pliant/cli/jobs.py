@@ -77,7 +77,7 @@ class Found:
         if self.problem:
             return self.problem
         if self.job is not None and self.job.managed_by not in ("", MANAGER):
-            return f"left to {self.job.managed_by} (spec.managedBy)"
+            return f"left to {self.job.managed_by} ({self.frontend.policy_field}.managedBy)"
         return self.state.message if self.state else "no operator has looked at it yet"
 
     @property

@@ -14,6 +14,7 @@ from pliant.errors import NotPossibleHere, PliantError, UserError
 
 SECTIONS = {
     "on this machine": {
+        "new": "write a job and its program to start from",
         "run": "run training jobs on this machine and watch them to their end",
         "up": "start a cluster on this machine that stays up, for kubectl and friends",
         "down": "stop that cluster",

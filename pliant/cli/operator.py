@@ -11,6 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pliant.controllers.reports import ReportDesk
     from pliant.controllers.telemetry import Telemetry
     from pliant.kube.client import KubeClient
     from pliant.kube.election import Elector
@@ -48,6 +49,7 @@ def configure(parser: ArgumentParser) -> None:
     options.add_patience_options(parser)
     options.add_log_options(parser)
     options.add_page_options(parser)
+    options.add_report_options(parser)
     options.add_lease_options(parser)
 
 
@@ -55,8 +57,10 @@ def execute(args: Namespace) -> int:
     """Work until told to stop."""
     from pliant.cli.logformat import write_log
     from pliant.cli.main import exit_code
-    from pliant.errors import PliantError
+    from pliant.errors import PliantError, UserError
 
+    if args.report_bind_address is not None and not args.report_url:
+        raise UserError("--report-bind-address needs --report-url: by what address do members reach it?")
     write_log(args.log_format, verbosity=args.verbosity)
     try:
         return asyncio.run(_operate(args))
@@ -93,6 +97,7 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
     """Prepare everything, then work: at once, or as soon as the lease is ours."""
     from pliant.cli.apply import install_crds
     from pliant.cli.operator_options import rules_of
+    from pliant.cli.reporting import desk_of_operator
     from pliant.controllers.operator import Operator
     from pliant.controllers.telemetry import Telemetry
     from pliant.kube.client import KubeClient
@@ -102,7 +107,9 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
 
     telemetry = Telemetry()
     metered = MeteredTransport(transport, telemetry.note_call, asyncio.get_running_loop().time)
-    elector = _elector(args, metered, transport.endpoint.namespace) if args.leader_elect else None
+    elector = _elector(args, metered, _home(args, transport)) if args.leader_elect else None
+
+    desk: ReportDesk | None = None
 
     async def work(client: KubeClient) -> None:
         log.info("operator starting", extra={"namespace": ",".join(args.namespaces) or "all"})
@@ -112,12 +119,14 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
             namespaces=args.namespaces,
             workers=args.workers,
             rules=rules_of(args),
+            reports=desk,
         )
         await telemetry.operator.run()
 
     async with AsyncExitStack() as stack:
         await _serve_pages(args, telemetry, stack)
         client = KubeClient(metered)
+        desk = await stack.enter_async_context(desk_of_operator(args, client, _home(args, transport)))
         if args.install_crds:
             await install_crds(client)
         await check_served(client, args.namespaces)
@@ -146,12 +155,16 @@ def _elector(args: Namespace, transport: Transport, home: str) -> Elector:
     from pliant.kube.lease import Candidacy, LeaseTerms, process_identity
     from pliant.runtime.clock import SystemClock, uptime
 
-    # Of several namespaces none is the one where all who work in them would meet.
-    only = args.namespaces[0] if len(set(args.namespaces)) == 1 else None
-    namespace = args.lease_namespace or only or home or "default"
-    candidacy = Candidacy(namespace=namespace, name=args.lease_name, identity=process_identity())
+    candidacy = Candidacy(namespace=home, name=args.lease_name, identity=process_identity())
     terms = LeaseTerms.lasting(args.lease_duration, args.renew_deadline, args.retry_period)
     return Elector(transport, candidacy, terms, now=SystemClock().now, uptime=uptime)
+
+
+def _home(args: Namespace, transport: HttpTransport) -> str:
+    """Where operators of the same jobs meet."""
+    # Of several namespaces none is the one where all who work in them would meet.
+    only = args.namespaces[0] if len(set(args.namespaces)) == 1 else None
+    return args.lease_namespace or only or transport.endpoint.namespace or "default"
 
 
 async def check_served(client: KubeClient, namespaces: Sequence[str] = ()) -> None:

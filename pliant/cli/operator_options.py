@@ -141,6 +141,24 @@ def add_page_options(parser: ArgumentParser) -> None:
     group.add_argument("--health-probe-bind-address", **kind, help="serve the same there, too (nowhere)")
 
 
+def add_report_options(parser: ArgumentParser) -> None:
+    """Let members report how their training goes."""
+    group = parser.add_argument_group("reports")
+    group.add_argument(
+        "--report-bind-address",
+        type=_address,
+        metavar="[HOST]:PORT",
+        help="take reports of members there; a bare port is on 127.0.0.1 (nowhere)",
+    )
+    group.add_argument(
+        "--report-url",
+        type=_server,
+        default="",
+        metavar="URL",
+        help="by what address members reach it, as http://pliant-operator.pliant-system.svc:8082",
+    )
+
+
 def add_lease_options(parser: ArgumentParser) -> None:
     """Let several operators agree on one."""
     group = parser.add_argument_group("leader election")

@@ -25,7 +25,7 @@ def remedies(one: Found, places: Sequence[Place], around: Surroundings) -> Itera
         yield f"mend {field}: kubectl edit {one.frontend.plural} {name}"
         return
     if job.managed_by not in ("", MANAGER):
-        yield f"ask {job.managed_by}, or take spec.managedBy away (in a new job)"
+        yield f"ask {job.managed_by}, or take {one.frontend.policy_field}.managedBy away (in a new job)"
         return
     if job.state is None:
         yield "start an operator: `pliant up` brings one along, `pliant install` puts one on a cluster"
@@ -97,3 +97,5 @@ def _after_failure(job: Job, has_pods: bool) -> Iterator[str]:
             yield "list the exit code in spec.restartingExitCode, if a restart could help"
         elif memory and group.restart.limit is not None and memory.spent >= group.restart.limit:
             yield f"if the cause is mended, raise restartLimit of {group.name} and submit it again"
+    if state is not None and job.restart_limit is not None and state.restarts >= job.restart_limit:
+        yield "if the cause is mended, raise spec.runPolicy.backoffLimit and submit it again"

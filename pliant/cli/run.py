@@ -160,16 +160,18 @@ async def _run(args: Namespace, plan: Plan, folder: Path) -> int:
 
 async def _verdict(plan: Plan, config: ClusterConfig, view: View, began: float) -> Verdict:
     from pliant.cli.problems import first_error
+    from pliant.cli.reporting import desk_for_pods
     from pliant.cli.session import Session
     from pliant.embedded.cluster import EmbeddedCluster
     from pliant.kube.client import KubeClient
 
     try:
-        async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
+        async with EmbeddedCluster.started(config) as cluster:
             if cluster.mode.notice:
                 view.note(cluster.mode.notice)
-            session = Session(KubeClient(cluster.transport), plan, view, tasks)
-            return await session.verdict(began, data=config.data)
+            client = KubeClient(cluster.transport)
+            async with desk_for_pods(cluster, client) as desk, asyncio.TaskGroup() as tasks:
+                return await Session(client, plan, view, tasks, desk).verdict(began, data=config.data)
     except BaseExceptionGroup as group:
         raise first_error(group) from group
 

@@ -20,6 +20,7 @@ from pliant.cli.verdict import Verdict, stuck_verdict, timeout_verdict, verdict
 from pliant.cli.view import View
 from pliant.controllers.job import resource_of
 from pliant.controllers.operator import Operator
+from pliant.controllers.reports import ReportDesk
 from pliant.embedded.catalog.resources import Catalog
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
@@ -54,7 +55,15 @@ class Plan:
 class Session:
     """Runs the jobs of one plan with an operator of its own, and shows what happens."""
 
-    def __init__(self, client: KubeClient, plan: Plan, view: View, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        plan: Plan,
+        view: View,
+        tasks: asyncio.TaskGroup,
+        desk: ReportDesk | None = None,
+    ) -> None:
+        self._desk = desk
         self._client = client
         self._plan = plan
         self._view = view
@@ -101,7 +110,7 @@ class Session:
 
     def _followers(self) -> Iterable[Any]:
         """Everything that runs beside the run itself."""
-        yield Operator(self._client, SystemClock(), frontends=self._kinds).run()
+        yield Operator(self._client, SystemClock(), frontends=self._kinds, reports=self._desk).run()
         yield self._pods.run()
         events: Informer[dict[str, Any]] = Informer(self._client, EVENTS, dict, on_change=self._event_changed)
         yield events.run()

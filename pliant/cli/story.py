@@ -131,11 +131,11 @@ def _headline(seen: Evidence) -> str:
 
 def _whole_job(seen: Evidence) -> Iterator[Sentence]:
     """What holds for the job as such, whatever its members do."""
-    job = seen.one.job
+    job, where = seen.one.job, seen.one.frontend.policy_field
     if job is None:
         return
     if job.managed_by not in ("", MANAGER):
-        yield Sentence(text=f"spec.managedBy leaves it to {job.managed_by}: this operator does not touch it.")
+        yield Sentence(text=f"{where}.managedBy leaves it to {job.managed_by}: this operator does not touch it.")
     elif job.state is None and seen.now - job.created_at > UNSEEN:
         yield Sentence(text="No operator looks after it: none is running, or none that watches this namespace.")
     if job.is_deleting:
@@ -145,7 +145,9 @@ def _whole_job(seen: Evidence) -> Iterator[Sentence]:
             text=f"Somebody ordered its end as {job.order.phase} by an annotation: {job.order.message}."
         )
     if job.is_suspended and job.state is not None and not job.state.phase.is_final:
-        yield Sentence(text="It was asked to rest (spec.suspend): its members are sent home, its clock stands.")
+        yield Sentence(
+            text=f"It was asked to rest ({where}.suspend): its members are sent home, its clock stands."
+        )
 
 
 def _first_causes(seen: Evidence, job: Job) -> Iterator[Sentence]:

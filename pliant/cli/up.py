@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,8 +98,9 @@ async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: T
 
     with stopping() as stop:
         try:
-            async with EmbeddedCluster.started(config) as cluster, asyncio.TaskGroup() as tasks:
-                await _prepare(args, cluster, tasks)
+            async with AsyncExitStack() as stack:
+                cluster = await stack.enter_async_context(EmbeddedCluster.started(config))
+                await _prepare(args, cluster, stack)
                 since = SystemClock().now().isoformat(timespec="seconds")
                 mode, kubeconfig = cluster.mode, str(cluster.kubeconfig)
                 running = Running(pid=os.getpid(), url=cluster.url, kubeconfig=kubeconfig, since=since)
@@ -123,10 +125,11 @@ def _explained(error: OSError, port: int) -> Exception:
     return NotPossibleHere(f"port {port} of 127.0.0.1 {what[error.errno]}; name another, or leave --port out")
 
 
-async def _prepare(args: Namespace, cluster: EmbeddedCluster, tasks: asyncio.TaskGroup) -> None:
+async def _prepare(args: Namespace, cluster: EmbeddedCluster, stack: AsyncExitStack) -> None:
     """Teach the cluster our kinds, and set the operator to work on them."""
     from pliant.cli.apply import install_crds
     from pliant.cli.operator_options import rules_of
+    from pliant.cli.reporting import desk_for_pods
     from pliant.controllers.operator import Operator
     from pliant.kube.client import KubeClient
     from pliant.runtime.clock import SystemClock
@@ -134,7 +137,9 @@ async def _prepare(args: Namespace, cluster: EmbeddedCluster, tasks: asyncio.Tas
     client = KubeClient(cluster.transport)
     await install_crds(client)
     if not args.no_operator:
-        operator = Operator(client, SystemClock(), rules=rules_of(args))
+        desk = await stack.enter_async_context(desk_for_pods(cluster, client))
+        operator = Operator(client, SystemClock(), rules=rules_of(args), reports=desk)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
         tasks.create_task(operator.run())
         await operator.wait_ready()
 

@@ -11,16 +11,19 @@ from pliant.controllers.apply import Applier
 from pliant.controllers.nodes import NodeWatch
 from pliant.controllers.observe import Members, observe
 from pliant.controllers.orphans import Orphans
+from pliant.controllers.reports import ReportDesk, kept
 from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
+from pliant.frameworks.joined import Joined
 from pliant.frontends.base import Frontend
-from pliant.frontends.memory import status_in
+from pliant.frontends.memory import BLOB, status_in
 from pliant.kube.client import KubeClient
 from pliant.kube.merge import merge_patch
 from pliant.kube.objects import Pod, Service
 from pliant.kube.resources import Resource
 from pliant.kube.store import ObjectStore
 from pliant.model.actions import EmitEvent, JobStatus
+from pliant.model.framework import Framework
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.labels import MANAGER
 from pliant.model.rules import Rules
@@ -45,6 +48,8 @@ class Cluster:
     applier: Applier
     nodes: NodeWatch
     rules: Rules
+    reports: ReportDesk | None = None
+    """Where members report, if anybody listens."""
 
 
 class JobReconciler:
@@ -90,7 +95,7 @@ class JobReconciler:
             cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid), self._refusals.get(key, {})
         )
         seen = observe(job, members, cluster.nodes, cluster.rules)
-        decision = decide(job, seen, contract_of(job), self._clock.now())
+        decision = decide(job, seen, self._contract(job), self._clock.now())
 
         if decision.intent is not None:
             await self._tell(job, raw, decision.intent)
@@ -102,9 +107,17 @@ class JobReconciler:
         # The message told of what was refused before; when that is over, nothing else may call for another pass.
         return timedelta(0) if self._note_refusals(job, refusals) else decision.look_again
 
+    def _contract(self, job: Job) -> Framework:
+        """What members are given: all that their frameworks need, and where to report, if anybody listens."""
+        reports = self._cluster.reports
+        return contract_of(job) if reports is None else Joined((contract_of(job), reports.contract))
+
     async def _tell(self, job: Job, raw: Mapping[str, Any], status: JobStatus) -> None:
         """Put a status into the kind's own words and store it."""
-        await self._write(job.key, raw, self._frontend.status(status, status_in(raw), job))
+        before = status_in(raw)
+        news = self._cluster.reports.reported(job) if self._cluster.reports else {}
+        words = self._frontend.status(status, before, job)
+        await self._write(job.key, raw, {**words, **kept(before), **news})
 
     def _overdue(self, job: Job, raw: Mapping[str, Any]) -> tuple[JobStatus, ...]:
         """The unchanged status of a job that was rejected and has been mended since: the complaint must go."""
@@ -135,13 +148,26 @@ class JobReconciler:
         patch = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}
         written = await self._client.patch(self.resource, key.namespace, key.name, patch, subresource="status")
         self._jobs.note_written(written)
+        if status.get(BLOB) and not status_in(written).get(BLOB):
+            self._miss_memory(key, raw)
+
+    def _miss_memory(self, key: JobKey, raw: Mapping[str, Any]) -> None:
+        """Say that nothing can be remembered of a job: what comes next would be decided again and again."""
+        said = (
+            f"this cluster's definition of {self.resource.kind} drops status.{BLOB}, by which jobs are remembered"
+        )
+        cure = f"install ours: pliant crds --kind {self.resource.kind} | kubectl apply -f -"
+        self._warn(key, raw, "CannotRemember", f"{said}; {cure}")
+        raise NotYet(f"{said}; {cure}")
 
     async def _reject(self, key: JobKey, raw: Mapping[str, Any], problem: InvalidSpec) -> None:
         """Tell the author of a job that cannot be understood what to mend; nothing else happens to it."""
         await self._write(key, raw, self._frontend.rejection(problem, status_in(raw), self._clock.now()))
-        meta = raw["metadata"]
-        owner = Owner(
-            api_version=self.resource.api_version, kind=self.resource.kind, name=key.name, uid=meta["uid"]
-        )
-        event = EmitEvent(reason="InvalidSpec", message=str(problem), is_warning=True)
+        self._warn(key, raw, "InvalidSpec", str(problem))
+
+    def _warn(self, key: JobKey, raw: Mapping[str, Any], reason: str, message: str) -> None:
+        """Tell of something that is wrong with an object."""
+        resource, uid = self.resource, raw["metadata"]["uid"]
+        owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
+        event = EmitEvent(reason=reason, message=message, is_warning=True)
         self._cluster.applier.events.tell(owner, key.namespace, event)

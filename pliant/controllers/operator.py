@@ -11,6 +11,7 @@ from pliant.controllers.apply import Applier
 from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
 from pliant.controllers.nodes import NodeWatch, ills_of
 from pliant.controllers.orphans import JOB_NAME, job_names
+from pliant.controllers.reports import ReportDesk
 from pliant.controllers.served import wait_served
 from pliant.errors import ApiError, Forbidden
 from pliant.frontends.base import Frontend
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 class Operator:
     """Runs every kind of job on one cluster, or in some of its namespaces, until cancelled."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         client: KubeClient,
         clock: Clock,
@@ -49,6 +50,7 @@ class Operator:
         frontends: Iterable[Frontend] | None = None,
         workers: int = 16,
         rules: Rules | None = None,
+        reports: ReportDesk | None = None,
     ) -> None:
         self.pace = client.pace or Pace()
         client = client.paced(self.pace)
@@ -61,7 +63,7 @@ class Operator:
         applier = Applier(client, clock, self._pods.store, self._services.store)
         self._events = applier.events
         stores = (self._pods.store, self._services.store)
-        cluster = Cluster(*stores, applier, self._node_watch, rules or Rules())
+        cluster = Cluster(*stores, applier, self._node_watch, rules or Rules(), reports)
         self._kinds: dict[tuple[str, str], _Kind] = {}
         for frontend in kinds().values() if frontends is None else frontends:
             kind = _Kind(frontend, client, clock, cluster, namespaces, workers)

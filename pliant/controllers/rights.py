@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pliant.controllers.events import EVENTS
 from pliant.frontends.base import Frontend
-from pliant.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, SERVICES, Resource
+from pliant.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS, SERVICES, Resource
 from pliant.plugins.known import kinds
 
 
@@ -63,6 +63,7 @@ def needed_rights(lease: str, frontends: Iterable[Frontend] | None = None) -> It
         yield _right(kind, ("update",), "to own members, where owners are checked", subresource="finalizers")
     yield from _cluster_rights()
     yield from _lease_rights(lease)
+    yield from _report_rights(lease)
 
 
 def _cluster_rights() -> Iterator[Right]:
@@ -87,6 +88,24 @@ def _lease_rights(lease: str) -> Iterator[Right]:
             where=Where.HOME,
             name=name,
         )
+
+
+def _report_rights(lease: str) -> Iterator[Right]:
+    for verbs, name in ((("create",), ""), (("get",), secret_name(lease))):
+        yield Right(
+            group=SECRETS.group,
+            resource=SECRETS.plural,
+            verbs=verbs,
+            why="to tell reports of members from others",
+            where=Where.HOME,
+            name=name,
+            is_optional=True,
+        )
+
+
+def secret_name(lease: str) -> str:
+    """What holds the secret by which operators of one lease know the reports of members."""
+    return f"{lease}-reports"
 
 
 def _right(resource: Resource, verbs: tuple[str, ...], why: str, *, subresource: str = "") -> Right:

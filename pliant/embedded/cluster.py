@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import socket
 from typing import Any, Protocol, TypeVar
 
 from pliant.embedded.agentkeeper import AgentKeeper, Around
@@ -114,6 +115,11 @@ class EmbeddedCluster:
         self.kubeconfig = kubeconfig
         self.url = url
         self.mode = mode
+
+    async def listener(self, port: int) -> tuple[str, socket]:
+        """A socket that listens for pods, and the address by which they reach it."""
+        agent = self.mode.agent
+        return agent.address, await agent.open_socket("stream", agent.address, port)
 
     @classmethod
     @asynccontextmanager

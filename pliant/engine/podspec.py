@@ -125,7 +125,7 @@ def _fitted_out(container: Mapping[str, Any], outfit: Outfit, rank: Rank) -> dic
         places = {VOLUME: FOLDER if outfit.files else "", PAPERS: outfit.framework.folder if outfit.papers else ""}
         mounted = container.get("volumeMounts") or ()
         # Where somebody has put a volume of their own, theirs is meant; no cluster takes two.
-        used = {"", *(mount.get("mountPath", "").rstrip("/") for mount in mounted)}
+        used = {"", *((mount.get("mountPath") or "").rstrip("/") for mount in mounted)}
         mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in places.items()]
         fitted["volumeMounts"] = [*mounted, *(mount for mount in mounts if mount["mountPath"] not in used)]
     return fitted

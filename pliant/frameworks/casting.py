@@ -103,14 +103,17 @@ def generation_id(job: Job, group: Group) -> str:
 
 def devices(group: Group) -> int:
     """The number of GPUs that each member of a group asks for."""
-    containers = (group.template.get("spec") or {}).get("containers") or ()
-    return sum(_devices_in(container) for container in containers)
+    containers = mapping_in(group.template, "spec").get("containers") or ()
+    limits = [mapping_in(container, "resources", "limits") for container in containers]
+    asked = [str(number) for each in limits for name, number in each.items() if name.endswith("/gpu")]
+    return sum(int(number) for number in asked if number.isdecimal())
 
 
-def _devices_in(container: Mapping[str, Any]) -> int:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    asked = [str(number) for name, number in limits.items() if name.endswith("/gpu")]
-    return sum(int(number) for number in asked if number.isdigit())
+def mapping_in(value: Any, *path: str) -> Mapping[str, Any]:
+    """What a template holds at a path; empty if that is no mapping: a server without a schema keeps anything."""
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 @lru_cache(maxsize=256)

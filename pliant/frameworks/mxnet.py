@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from pliant.frameworks.casting import Cast, Directory
+from pliant.frameworks.casting import Cast, Directory, mapping_in
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Group, Job, Port
 
@@ -83,5 +83,4 @@ def _json(value: object) -> str:
 
 
 def _key(group: Group) -> str:
-    annotations = (group.template.get("metadata") or {}).get("annotations") or {}
-    return str(annotations.get(KEY) or "")
+    return str(mapping_in(group.template, "metadata", "annotations").get(KEY) or "")

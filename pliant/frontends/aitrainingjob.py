@@ -69,6 +69,7 @@ class AITrainingJob:
     version = KIND.version
     kind = KIND.kind
     plural = KIND.plural
+    policy_field = "spec"
 
     def crd(self) -> dict[str, Any]:
         """The CustomResourceDefinition that teaches a cluster this kind."""

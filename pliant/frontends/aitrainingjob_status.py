@@ -12,7 +12,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.aitrainingjob_types import AITrainingJobStatus, ReplicaStatus
 from pliant.frontends.conditions import Condition, history_in, moved_to
 from pliant.frontends.memory import blob_of, plain
-from pliant.frontends.results import durations_in, failure_words, progress_in, restart_causes
+from pliant.frontends.results import durations_in, failure_words, restart_causes
 from pliant.model.actions import JobStatus
 from pliant.model.job import Job
 from pliant.model.labels import JOB, REPLICA
@@ -45,7 +45,6 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
         restart_causes=restart_causes(state),
         first_cause=failure_words(state.first_cause) if state.first_cause else None,
         failures=tuple(map(failure_words, state.failures)),
-        progress=progress_in(previous),
         durations=durations_in(state),
         start_time=_seconds(state.started_at),
         start_running_time=_seconds(state.running_at),

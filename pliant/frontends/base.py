@@ -31,6 +31,11 @@ class Frontend(Protocol):
     def plural(self) -> str:
         """The resource name in paths, `aitrainingjobs`."""
 
+    @property
+    def policy_field(self) -> str:
+        """Where `suspend` and `managedBy` are written, `spec`; empty if the kind has no such fields."""
+        return ""
+
     def crd(self) -> dict[str, Any]:
         """The CustomResourceDefinition that teaches a cluster this kind."""
 

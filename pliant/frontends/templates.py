@@ -94,14 +94,17 @@ def fingerprint(template: Mapping[str, Any]) -> str:
     return blake2b(msgspec.json.encode(template, order="deterministic"), digest_size=8).hexdigest()
 
 
-def check_unchanged(groups: Iterable[Group], state: EngineState | None, path: str) -> None:
-    """Raise InvalidSpec if a job under way got other groups or templates: its members would no longer be alike."""
+def check_unchanged(groups: Iterable[Group], state: EngineState | None, path: str, policy: str = "spec") -> None:
+    """Raise InvalidSpec if a job under way got other groups or templates: its members would no longer be alike.
+
+    `path` is where the groups are written, `policy` where `suspend` is.
+    """
     if state is None or state.verdict is not None or state.phase is Phase.SUSPENDED or state.phase.is_final:
         return
     made_from = {name: memory.template for name, memory in state.groups.items() if memory.template}
     if not made_from:
         return
-    advice = "while the job is under way: set spec.suspend first, or undo the edit"
+    advice = f"while the job is under way: set {policy}.suspend first, or undo the edit"
     present = {group.name: group.fingerprint for group in groups}
     for name in [*made_from, *present]:
         if name not in present:

@@ -223,7 +223,9 @@ async def findings(answers: dict[str, Any], namespace: str | None = None) -> dic
 async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
     def judge(asked: dict[str, Any]) -> Reply:
         wanted = asked["spec"]["resourceAttributes"]
-        assert wanted.get("namespace") == {"nodes": None, "leases": "home"}.get(wanted["resource"], "team-a")
+        assert wanted.get("namespace") == {"nodes": None, "leases": "home", "secrets": "home"}.get(
+            wanted["resource"], "team-a"
+        )
         denied = {"pods": ("create", "delete"), "nodes": ("watch",), "leases": ("create", "watch")}
         is_denied = wanted["verb"] in denied.get(wanted["resource"], ()) or wanted.get("subresource") == "status"
         return reply({"status": {"allowed": not is_denied}}, 201)

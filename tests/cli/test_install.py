@@ -79,6 +79,7 @@ def test_each_object_comes_after_those_it_needs(printed: Any) -> None:
         "ClusterRoleBinding",
         "Role",
         "RoleBinding",
+        "Service",
         "Deployment",
         "PodDisruptionBudget",
     ]

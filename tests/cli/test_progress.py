@@ -23,9 +23,7 @@ def test_a_line_reports_steps_and_figures(line: str, text: str) -> None:
     assert str(reported(line)) == text
 
 
-@pytest.mark.parametrize(
-    "line", ["step=120", "pliant: ", "pliant: hello", "pliant: step=x", "appliant:step=1", ""]
-)
+@pytest.mark.parametrize("line", ["pliant: ", "pliant: hello", "pliant: step=x", "appliant:step=1", ""])
 def test_other_lines_report_nothing(line: str) -> None:
     assert reported(line) is None
 
@@ -65,3 +63,48 @@ def test_a_narrow_terminal_shortens_the_bar_before_the_numbers(width: int, shown
         progress=Progress(step=120, total=240, figures=(("loss", 0.31),)),
     )  # fmt: skip
     assert group_text(line, 11, width).plain == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("step=10 loss=0.5", "step 10  loss 0.5"),
+        ("INFO [rank0] epoch=2 step=10 total_steps=40 loss=5e-1,", "step 10/40  epoch 2  loss 0.5"),
+        ('{"step": 10, "total": 40, "loss": 0.5, "note": "fine", "done": false}', "step 10/40  loss 0.5"),
+        ('{"global_step": 10, "loss": NaN}', "step 10  loss nan"),
+        (" 45%|████▌     | 45/100 [00:01<00:01, 40.0it/s]", "step 45/100"),
+        ("Epoch 1:  45%|████▌     |", "45 %"),
+        ("pliant: 45 %", "45 %"),
+        ("pliant: percent=12.5 loss=1", "12.5 %  loss 1"),
+    ],
+)
+def test_lines_in_other_words_are_understood_too(line: str, shown: str) -> None:
+    assert str(reported(line)) == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss=0.5",
+        "timestep=10",
+        "the next step = 10",
+        '{"loss": 0.5}',
+        '{"step": "ten"}',
+        '{"step": 10',
+        "[1, 2]",
+        "100% sure",
+        "GET /?step=10&x=1",
+        "step=10 " + "x" * 5000,
+    ],
+)
+def test_lines_that_only_look_alike_report_nothing(line: str) -> None:
+    assert reported(line) is None
+
+
+def test_a_share_is_known_from_steps_or_from_a_percentage() -> None:
+    assert [
+        each and each.share for each in map(reported, ("pliant: 45%", "pliant: step=1 total=4 percent=90"))
+    ] == [
+        0.45,
+        0.25,
+    ]

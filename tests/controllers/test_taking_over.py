@@ -19,7 +19,7 @@ from pliant.embedded.storage.store import Store
 from pliant.frontends.kubeflow.mpi import MPIJob
 from pliant.frontends.kubeflow.pytorch import PyTorchJob
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
+from pliant.kube.resources import CRDS, EVENTS, NODES, PODS, SERVICES, Resource
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 Object = dict[str, Any]
@@ -32,12 +32,16 @@ BEGUN = "2026-01-01T10:00:00Z"
 
 @asynccontextmanager
 async def a_cluster() -> AsyncIterator[tuple[KubeClient, VirtualClock]]:
-    """An API server with definitions, and nobody at work yet."""
+    """An API server with definitions and a node, and nobody at work yet."""
     clock = VirtualClock()
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
         client = KubeClient(DirectTransport(api))
         for frontend in (PyTorchJob(), MPIJob()):
             await client.create(CRDS, None, frontend.crd())
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "somewhere"}}
+        await client.create(NODES, None, node)
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        await client.patch(NODES, None, "somewhere", {"status": ready}, subresource="status")
         yield client, clock
 
 
@@ -171,3 +175,28 @@ async def test_a_member_that_is_leaving_is_replaced_when_it_is_gone() -> None:
             await passing(timedelta(seconds=5))
             assert (await uids(client, PODS))["demo-master-0"] != before
             assert current(await client.get(TORCH, "default", "demo"))["type"] != "Failed"
+
+
+@on_virtual_time
+async def test_a_definition_that_lets_nothing_be_remembered_is_told() -> None:
+    async with a_cluster() as (client, clock):
+        crd = await client.get(CRDS, None, "pytorchjobs.kubeflow.org")
+        status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+        del status["properties"]["pliant"]
+        await client.replace(CRDS, None, "pytorchjobs.kubeflow.org", crd)
+        job = await job_of(client, TORCH, {"Master": 1})
+        before = await member_of(client, job, "demo-master-0")
+        async with operated(client, clock):
+            events = (await client.list(EVENTS, "default")).items
+            [told] = {each["message"] for each in events if each["reason"] == "CannotRemember"}
+            assert "pliant crds --kind PyTorchJob | kubectl apply -f -" in told
+            assert await uids(client, PODS) == {"demo-master-0": before}
+            await client.replace(CRDS, None, "pytorchjobs.kubeflow.org", await _mended(client))
+            await passing(timedelta(minutes=2))
+            assert current(await client.get(TORCH, "default", "demo"))["type"] == "Running"
+            assert (await client.get(TORCH, "default", "demo"))["status"]["pliant"]
+
+
+async def _mended(client: KubeClient) -> Object:
+    present = await client.get(CRDS, None, "pytorchjobs.kubeflow.org")
+    return {**present, "spec": PyTorchJob().crd()["spec"]}

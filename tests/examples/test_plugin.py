@@ -49,6 +49,14 @@ def test_the_class_is_as_short_as_it_is_promised() -> None:
     assert len((EXAMPLE / "ring_kind.py").read_text().splitlines()) <= 30
 
 
+def test_the_page_shows_the_example_as_it_is() -> None:
+    page = (ROOT / "docs" / "plugins.md").read_text()
+    module = (EXAMPLE / "ring_kind.py").read_text()
+    assert module[module.index("class RingJob") :] in page
+    assert (EXAMPLE / "ring.yaml").read_text() in page
+    assert 'ring = "ring_kind:RingJob"' in page
+
+
 def test_its_job_runs(author: OrdinaryUser) -> None:
     ended = author.run("run", str(EXAMPLE / "ring.yaml"))
     assert ended.code == 0, ended.err

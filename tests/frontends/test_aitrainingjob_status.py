@@ -353,10 +353,3 @@ def test_results_are_told_in_words_of_their_own() -> None:
     }
     assert words["failures"] == [words["firstCause"]]
     assert words["durations"] == {"queued": 1, "running": 60, "suspended": 10, "total": 72}
-
-
-def test_what_members_reported_is_kept_whatever_else_is_told() -> None:
-    progress = {"step": 120, "metrics": {"loss": "0.31"}, "by": "worker-0", "at": "2026-01-01T12:00:00Z"}
-    status = JobStatus(state=EngineState(phase=Phase.RUNNING, started_at=NOON))
-    assert AITrainingJob().status(status, {"progress": progress}, PLAIN)["progress"] == progress
-    assert "progress" not in AITrainingJob().status(status, {"progress": {"step": "many"}}, PLAIN)

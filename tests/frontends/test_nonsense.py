@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from pliant.engine.decide import decide
 from pliant.engine.outfit import LONGEST
 from pliant.errors import InvalidSpec
-from pliant.frameworks import contract_of
+from pliant.frameworks import FRAMEWORKS, contract_of
 from pliant.frameworks.generic import Generic
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.model.job import Job
@@ -87,6 +88,9 @@ def judged(raw: dict[str, Any]) -> None:
         return
     later = NOON + timedelta(seconds=5)
     decide(job, Seen(), contract_of(job), later)
+    for name in FRAMEWORKS:
+        with suppress(InvalidSpec):  # more members than it can bear
+            decide(job, Seen(), FRAMEWORKS[name], later)
     memory = EngineState(phase=Phase.PENDING, started_at=NOON, avoided=("a-bad-node",))
     decide(replace(job, state=memory), Seen(), LongWinded(), later)
 
@@ -104,6 +108,10 @@ def test_any_spec_is_read_or_refused(spec: Any) -> None:
 
 @given(nearly_jobs())
 @example(raw_job({"worker": raw_group({"name": "main", "volumeMounts": 5})}))
+@example(raw_job({"worker": raw_group({"name": "main", "volumeMounts": [{"mountPath": None}]})}))
+@example(raw_job({"worker": raw_group({"name": "main", "resources": 5})}))
+@example(raw_job({"worker": raw_group({"name": "main", "resources": {"limits": [1]}})}))
+@example(raw_job({"worker": raw_group({"name": "main", "resources": {"limits": {"nvidia.com/gpu": "²"}}})}))
 def test_any_field_of_a_spec_is_read_or_refused(raw: dict[str, Any]) -> None:
     judged(raw)
 

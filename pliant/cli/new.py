@@ -1,0 +1,90 @@
+"""`pliant new`: a job and its program to start from."""
+
+from __future__ import annotations
+
+import re
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pliant.cli.starters import Starter
+
+EPILOG = """\
+Writes NAME/job.yaml and NAME/train.py; nothing that is there is written over. Both run as they are, on the machine
+with `pliant run`, if the framework is installed: `generic` needs nothing but Python.
+
+examples:
+  pliant new generic hello && pliant run hello/job.yaml
+  pliant new pytorch bert                         as an AITrainingJob
+  pliant new pytorch bert --kind kubeflow         as a PyTorchJob of kubeflow.org/v1
+  pliant new tensorflow mnist --out jobs/mnist
+"""
+MOST = 40
+"""Letters of a name: names of pods are longer, and end at 63."""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    from pliant.cli.starters import AITJ, KUBEFLOW, STARTERS
+
+    parser.epilog = EPILOG
+    parser.add_argument("framework", choices=STARTERS, metavar="FRAMEWORK", help=", ".join(STARTERS))
+    parser.add_argument("name", metavar="NAME", help="of the job, and of the folder")
+    parser.add_argument("--kind", choices=(AITJ, KUBEFLOW), help="how to write it (aitrainingjob; mpi: kubeflow)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder (NAME)")
+
+
+def execute(args: Namespace) -> int:
+    """Write the files, and say what to do with them."""
+    from pliant.cli.starters import STARTERS, job_text, program
+
+    _check_name(args.name)
+    starter = STARTERS[args.framework]
+    kind = _kind(args, starter)
+    folder = args.out or Path(args.name)
+    texts = {
+        folder / "job.yaml": job_text(args.framework, args.name, kind),
+        folder / "train.py": program(args.framework),
+    }
+    _write(folder, texts)
+    needs = f"  pip install {starter.needs}\n" if starter.needs else ""
+    sys.stderr.write(
+        f"wrote {' and '.join(map(str, texts))}\nNext:\n{needs}"
+        f"  pliant run {folder}/job.yaml\n"
+        f"  edit {folder}/train.py; lines as `pliant: step=10 loss=0.5` show as progress\n"
+    )
+    return 0
+
+
+def _kind(args: Namespace, starter: Starter) -> str:
+    from pliant.errors import UserError
+
+    kind = str(args.kind or starter.kinds[0])
+    if kind not in starter.kinds:
+        raise UserError(f"{args.framework} jobs are not written as {kind}; leave --kind out")
+    return kind
+
+
+def _check_name(name: str) -> None:
+    from pliant.errors import UserError
+
+    if len(name) > MOST or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name):
+        raise UserError(f"`{name}` cannot name a job; use a-z, 0-9 and `-`, a letter first, {MOST} at most")
+
+
+def _write(folder: Path, texts: dict[Path, str]) -> None:
+    """Write all files or, if one of them is there, none."""
+    from pliant.errors import UserError
+
+    for path in texts:
+        if path.exists() or path.is_symlink():
+            raise UserError(f"{path} is there already; take it away, or name another folder with --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            with path.open("x") as file:
+                file.write(text)
+    except OSError as problem:
+        raise UserError(f"{problem.filename or folder} cannot be written: {problem.strerror}") from None

@@ -1,0 +1,79 @@
+"""`pliant new` writes jobs that run as they are."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+
+from pliant.cli import new
+from pliant.cli.apply import served_catalog
+from pliant.cli.checks import check
+from pliant.cli.main import main
+from pliant.cli.manifests import load
+from pliant.cli.starters import KUBEFLOW, STARTERS, program
+from tests.cli.ordinary_user import OrdinaryUser
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "frameworks"
+WRITTEN = [(framework, kind) for framework, starter in STARTERS.items() for kind in starter.kinds]
+
+
+def made(*words: str) -> int:
+    parser = ArgumentParser()
+    new.configure(parser)
+    return new.execute(parser.parse_args(words))
+
+
+@pytest.mark.parametrize(("framework", "kind"), WRITTEN)
+def test_every_starter_is_a_job_that_can_be_run(framework: str, kind: str, tmp_path: Path) -> None:
+    assert made(framework, "first-try", "--kind", kind, "--out", str(tmp_path / "job")) == 0
+    [manifest] = manifests = load([str(tmp_path / "job" / "job.yaml")])
+    check(manifests, served_catalog(manifests), "default")
+    assert manifest.name == "first-try"
+    assert manifest.api_version.startswith("kubeflow.org") == (kind == KUBEFLOW)
+    compile((tmp_path / "job" / "train.py").read_text(), "train.py", "exec")
+
+
+@pytest.mark.parametrize("framework", [name for name in STARTERS if name != "generic"])
+def test_the_program_of_a_starter_is_the_one_that_is_tried_for_real(framework: str) -> None:
+    assert program(framework) == (EXAMPLES / framework / "train.py").read_text()
+
+
+def test_nothing_is_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "train.py").write_text("precious")
+    with pytest.raises(SystemExit) as end:
+        main(["new", "pytorch", "mine"])
+    assert end.value.code == 2
+    assert "mine/train.py is there already" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["train.py"]
+    assert (tmp_path / "mine" / "train.py").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("generic", "Mine"), "`Mine` cannot name a job"),
+        (("generic", "m" * 41), "40 at most"),
+        (("mpi", "mine", "--kind", "aitrainingjob"), "mpi jobs are not written as aitrainingjob"),
+        (("generic", "mine", "--out", "/dev/null/x"), "cannot be written"),
+    ],
+)
+def test_mistakes_are_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["new", *words])
+    assert end.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_generic_starter_runs_and_tells_its_steps(user: OrdinaryUser) -> None:
+    folder = user.home / "hello"
+    assert user.run("new", "generic", "hello", "--out", str(folder)).code == 0
+    ran = user.run("run", str(folder / "job.yaml"))
+    assert ran.code == 0, ran.err
+    assert "member 1 found y = " in ran.out
+    assert "step 50/50" in ran.err

@@ -1,0 +1,56 @@
+"""Members report how their training goes: from real processes to what people see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.asking import said, wait_for
+from tests.cli.ordinary_user import ROOT, OrdinaryUser
+
+JOB = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: bert}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: any
+              command: [python3, train.py]
+              env: [{name: PYTHONPATH, value: ROOT}]
+"""
+TRAIN = """
+import time
+from pliant.report import report
+
+for step in range(1, 4):
+    report(step=step, total=3, loss=float("nan") if step == 3 else 1 / step)
+began = time.monotonic()
+report(accuracy=0.5)
+assert time.monotonic() - began < 0.5, "training waited"
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def cluster(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
+    assert user.run("up").code == 0
+    yield user
+    user.run("down", "--purge")
+
+
+def test_what_a_member_reports_is_shown_by_every_command(cluster: OrdinaryUser) -> None:
+    cluster.write("train.py", TRAIN)
+    said(cluster, "submit", cluster.write("job.yaml", JOB.replace("ROOT", str(ROOT))))
+    wait_for(cluster, "step ")
+    progress = json.loads(said(cluster, "get", "bert", "-o", "json").out)["status"]["progress"]
+    assert (progress["total"], progress["by"]) == (3, "master-0")
+    assert "step " in said(cluster, "get").out
+    assert "Progress:    step " in said(cluster, "describe", "bert").out
+    assert "Progress: step " in said(cluster, "why", "bert").out

@@ -1,0 +1,142 @@
+"""What members report, how it reaches the status, and how seldom that is written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from pliant.controllers.reports import EVERY, ReportDesk
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
+from pliant.frameworks.reporting import TOKEN, URL
+from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS
+from pliant.model.framework import Rank
+from pliant.runtime.posts import Answer, Post
+from tests.faults.rig import JOBS
+from tests.frontends.raw import raw_group, raw_job
+from tests.virtual_time import VirtualClock, on_virtual_time
+
+BASE = "http://operator:8082"
+SECRET = b"known to operators"
+
+
+class Office:
+    """A job on an API server, and a desk that takes its reports."""
+
+    def __init__(self, client: KubeClient, clock: VirtualClock, raw: dict[str, Any]) -> None:
+        self.client = client
+        self.desk = ReportDesk(client, clock, SECRET, BASE)
+        job = AITrainingJob().parse(raw)
+        rank = Rank(group=job.groups[0], index=1, attempt=0)
+        contract = self.desk.contract
+        self.variables = {**contract.shared(job), **contract.environment(job, rank, "main")}
+
+    def report(self, body: Any, *, url: str = "", token: str | None = None) -> Answer:
+        key = self.variables[TOKEN] if token is None else token
+        path = (url or self.variables[URL]).removeprefix(BASE)
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return self.desk.take(Post(path=path, headers={"authorization": f"Bearer {key}"}, body=text))
+
+    async def status(self) -> tuple[Any, int]:
+        found = await self.client.get(JOBS, "default", "demo")
+        return (found.get("status") or {}).get("progress"), int(found["metadata"]["resourceVersion"])
+
+
+@asynccontextmanager
+async def office() -> AsyncIterator[Office]:
+    clock = VirtualClock()
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
+        client = KubeClient(DirectTransport(api))
+        await client.create(CRDS, None, AITrainingJob().crd())
+        raw = raw_job({"worker": raw_group()})
+        raw["metadata"] = {"name": "demo", "namespace": "default"}
+        made = Office(client, clock, await client.create(JOBS, "default", raw))
+        async with made.desk.writing():
+            yield made
+
+
+@on_virtual_time
+async def test_a_report_is_in_the_status_at_once() -> None:
+    async with office() as here:
+        assert here.report({"step": 120, "total": 1000, "loss": 0.31}).status is HTTPStatus.ACCEPTED
+        await asyncio.sleep(0.1)
+        progress, _ = await here.status()
+        assert progress.pop("at").endswith("Z")
+        assert progress == {"step": 120, "total": 1000, "metrics": {"loss": "0.31"}, "by": "worker-1"}
+
+
+@on_virtual_time
+async def test_however_often_members_report_a_job_is_written_twice_a_minute() -> None:
+    async with office() as here:
+        _, before = await here.status()
+        for step in range(600):
+            here.report({"step": step, "loss": "nan"})
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(EVERY + 1)
+        progress, after = await here.status()
+        assert (progress["step"], progress["metrics"]) == (599, {"loss": "nan"})
+        assert after - before == 3  # the first report at once, then one write every thirty seconds
+        await asyncio.sleep(10 * EVERY)
+        assert (await here.status())[1] == after
+
+
+@on_virtual_time
+async def test_what_was_not_said_again_stays_and_there_are_never_many_figures() -> None:
+    async with office() as here:
+        here.report({"step": 1, "total": 9, "loss": 2})
+        for number in range(20):
+            here.report({f"figure{number}": number})
+        await asyncio.sleep(2 * EVERY)
+        progress, _ = await here.status()
+        assert (progress["total"], progress["metrics"]["loss"], len(progress["metrics"])) == (9, "2", 8)
+
+
+@on_virtual_time
+async def test_only_members_of_a_job_report_about_it() -> None:
+    async with office() as here:
+        mine = here.variables[URL]
+        assert here.report({"step": 1}, token="guessed").status is HTTPStatus.UNAUTHORIZED
+        assert here.report({"step": 1}, url=mine.replace("demo", "other")).status is HTTPStatus.UNAUTHORIZED
+        assert here.report({"step": 1}, url=f"{BASE}/metrics").status is HTTPStatus.NOT_FOUND
+        assert here.report({"step": 1}, url=mine.replace("/default/", "/../")).status is HTTPStatus.NOT_FOUND
+        assert here.report({"step": 1}, url=mine.replace("worker-1", "worker-0")).status is HTTPStatus.ACCEPTED
+        assert SECRET.decode() not in str(here.variables)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "a report is JSON of names and numbers"),
+        ([], "a report is JSON of names and numbers"),
+        ({}, "a report says something"),
+        ({"step": "soon"}, "step: 'soon' is not a number"),
+        ({"step": -1}, "step: -1.0 is not a number of steps"),
+        ({"total": 1e300}, "total: 1e+300 is not a number of steps"),
+        ({"a b": 1}, "'a b': a name has letters"),
+    ],
+)
+@on_virtual_time
+async def test_a_report_that_cannot_be_used_says_why(body: Any, said: str) -> None:
+    async with office() as here:
+        answer = here.report(body)
+        assert answer.status is HTTPStatus.BAD_REQUEST
+        assert said in answer.text
+
+
+@on_virtual_time
+async def test_reports_about_a_job_that_is_gone_end_there() -> None:
+    async with office() as here:
+        await here.client.delete(JOBS, "default", "demo")
+        assert here.report({"step": 1}).status is HTTPStatus.ACCEPTED
+        await asyncio.sleep(2 * EVERY)

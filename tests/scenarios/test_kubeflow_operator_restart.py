@@ -1,0 +1,74 @@
+"""The restart budget of a Kubeflow job is kept by whoever comes after a killed operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pliant.kube.client import KubeClient
+from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator, real_cluster
+from tests.scenarios.kubeflow import members, on_paper, uids
+from tests.scenarios.nodes import Ends
+from tests.scenarios.scene import Scene
+
+
+@pytest.fixture(scope="module")
+def site(ground: str) -> Iterator[Site]:
+    """A cluster without an operator."""
+    with (
+        an_ordinary_user() as user,
+        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
+    ):
+        yield started
+
+
+@pytest.fixture
+def worker(site: Site) -> Iterator[OperatorProcess]:
+    """An operator at work."""
+    with operator(site) as process:
+        process.start()
+        yield process
+
+
+async def _made_again(scene: Scene, pod: str) -> None:
+    await scene.until(lambda: len(scene.attempts(pod)) == 2, f"another {pod}")
+
+
+async def test_restarts_are_counted_over_the_death_of_operators(
+    client: KubeClient, worker: OperatorProcess
+) -> None:
+    async with on_paper(client) as (scene, nodes):
+        groups = {"Master": members(nodes), "Worker": members(nodes)}
+        await scene.submit(scene.manifest("t", groups, runPolicy={"backoffLimit": 2}))
+        await scene.until_phase("t", "Running")
+        for member in ("t-master-0", "t-worker-0"):
+            worker.kill()
+            nodes.order(member, Ends(1))
+            worker.start()
+            await _made_again(scene, member)
+            await scene.until_phase("t", "Running")
+        survivors = uids(scene, "t")
+        worker.kill()
+        worker.start()
+        nodes.order("t-master-0", Ends(1))
+        await scene.until_phase("t", "Failed")
+        assert uids(scene, "t") == survivors
+        assert (scene.attempts("t-master-0"), scene.attempts("t-worker-0")) == (["0", "1"], ["0", "1"])
+
+
+async def test_a_finished_job_is_not_trained_again_by_the_next_operator(
+    client: KubeClient, worker: OperatorProcess
+) -> None:
+    async with on_paper(client, "JAXJob") as (scene, nodes):
+        nodes.scripts["t"] = [Ends(0)]
+        fields = {"runPolicy": {"cleanPodPolicy": "All"}}
+        await scene.submit(scene.manifest("t", {"Worker": members(nodes, 2)}, **fields))
+        await scene.until_phase("t", "Succeeded")
+        await scene.until(lambda: not uids(scene, "t"), "nothing left")
+        worker.kill()
+        worker.start()
+        await scene.submit(scene.manifest("u", {"Worker": members(nodes)}))
+        await scene.until_phase("u", "Running")
+        assert not uids(scene, "t")
+        assert scene.phase("t") == "Succeeded"
