@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -50,27 +50,33 @@ def verdict(board: Board, logs: LogStreams, took: timedelta, style: Style) -> Ve
 
 def stuck_verdict(stuck: Sequence[Stuck], style: Style) -> Verdict:
     """The end of a run that has members which can never start; those with one reason share a line."""
+    lines = [
+        f"{style.red('✘')} {style.bold(f'{job} cannot start')}: {listing(titles)}: {why}"
+        for (job, why), titles in _by_reason(stuck).items()
+    ]
+    return Verdict(code=EXIT_FAILED, text="\n".join(lines))
+
+
+def _by_reason(stuck: Iterable[Stuck]) -> dict[tuple[str, str], list[str]]:
+    """Members that do not start, by their job and what keeps them."""
     members: dict[tuple[str, str], list[str]] = {}
     for one in stuck:
         members.setdefault((one.job.name, one.why), []).append(one.title)
-    lines = [
-        f"{style.red('✘')} {style.bold(f'{job} cannot start')}: {listing(titles)}: {why}"
-        for (job, why), titles in members.items()
-    ]
-    return Verdict(code=EXIT_FAILED, text="\n".join(lines))
+    return members
 
 
 def timeout_verdict(board: Board, logs: LogStreams, limit: timedelta, style: Style) -> Verdict:
     """The end of a run that took too long: what was still going on, what it wrote last, and what kept it."""
     lines = [f"{style.red('✘')} {style.bold(f'not done after {duration_text(limit)}')} (--timeout)"]
-    waiting = {(one.job.name, one.title): one.why for one in board.stuck()}
+    waiting = _by_reason(board.stuck())
     for line in board.lines():
         job = next(job for job in board.jobs if job.key.name == line.job)
         if job.state is not None and job.state.phase.is_final:
             continue
         lines.append(f"  {line.job}/{line.group}: {line.phase}, {line.count} running; {line.message}")
         lines += [f"    {style.dim(f'{name} │')} {said}" for name, said in _last_lines(board, logs, line)]
-    lines += [f"  {job}: {title} waits: {why}" for (job, title), why in waiting.items()]
+    for (job_name, why), titles in waiting.items():
+        lines.append(f"  {job_name}: {listing(titles)} {'waits' if len(titles) == 1 else 'wait'}: {why}")
     return Verdict(code=EXIT_TIMEOUT, text="\n".join(lines))
 
 

@@ -35,7 +35,8 @@ class Slices:
         self._client = client
         self._names = names
         self._by_label: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        """Names of services, by namespace and one label that their pods have."""
+        """Names of services, by namespace and one label of their pods: the one that fewest others are kept by."""
+        self._kept_by: dict[Key, tuple[str, str, str]] = {}
         self._written: dict[Key, dict[str, Any]] = {}
         self._due: set[Key] = set()
         self._woken = asyncio.Event()
@@ -56,12 +57,28 @@ class Slices:
         """Take in what became of a service."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._written.pop((old.metadata.namespace, old.metadata.name), None)
-        for service, note in ((old, set.discard), (new, set.add)):
-            if service is not None and service.spec.selector:
-                label = min(service.spec.selector.items())
-                note(self._by_label[service.metadata.namespace, *label], service.metadata.name)
+        for service in (old, new):
+            if service is not None:
+                self._forget((service.metadata.namespace, service.metadata.name))
+        if new is not None and new.spec.selector:
+            self._keep(new)
         if new is not None and new.spec.selector:
             self._wake(new.metadata.namespace, new.metadata.name)
+
+    def _forget(self, key: Key) -> None:
+        label = self._kept_by.pop(key, None)
+        if label is not None:
+            self._by_label[label].discard(key[1])
+            if not self._by_label[label]:
+                del self._by_label[label]
+
+    def _keep(self, service: ServiceView) -> None:
+        """Remember a service by its rarest label: all members of a job share one, and each has one of its own."""
+        namespace, name = service.metadata.namespace, service.metadata.name
+        labels = [(namespace, *label) for label in service.spec.selector.items()]
+        rarest = min(labels, key=lambda label: len(self._by_label.get(label, ())))
+        self._by_label[rarest].add(name)
+        self._kept_by[namespace, name] = rarest
 
     def pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         """Take in what became of a pod."""

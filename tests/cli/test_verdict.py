@@ -92,6 +92,14 @@ def test_a_timeout_names_what_was_still_waiting() -> None:
     assert "worker-1 waits: Unschedulable: 0/1 nodes are available" in said.text
 
 
+def test_members_that_wait_for_the_same_share_a_line() -> None:
+    job = make_job(make_group(size=9), state=in_phase(Phase.PENDING))
+    board = board_with(job, *(pod(index, phase="Pending", unschedulable="no room") for index in range(9)))
+    said = timeout_verdict(board, silent_logs(), timedelta(seconds=5), PLAIN)
+    assert "demo: worker-0, worker-1, worker-2 and 6 more wait: Unschedulable: no room" in said.text
+    assert len(said.text.splitlines()) == 3
+
+
 @pytest.mark.parametrize(
     ("phase", "code", "words"),
     [

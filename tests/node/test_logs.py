@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.agent.output import FILES, keeper
+from pliant.embedded.agent.output import FILES, scribe
 from pliant.embedded.node.inotify import FileWatch
 from pliant.embedded.node.podlogs import PodLogs
 from pliant.embedded.server.logs import LogOptions
@@ -137,7 +137,7 @@ class _Written:
     """Writes a log as the agent does, in small files."""
 
     def __init__(self, path: Path) -> None:
-        self._output = keeper(str(path), 100)
+        self._output = scribe(str(path), 100)
         next(self._output)
 
     def write(self, text: str) -> None:

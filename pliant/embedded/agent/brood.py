@@ -11,6 +11,7 @@ import marshal
 import os
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from pliant.embedded.agent import syscalls
@@ -31,7 +32,8 @@ class Brood:
         self._stage = stage
         self._own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._waiting: list[tuple[int, socket.socket]] = []
-        self._hatch()
+        with suppress(OSError):  # whoever asks for one is told why there is none
+            self._hatch()
 
     def start(self, command: Command, namespaces: Sequence[tuple[int, int]]) -> tuple[int, int]:
         """Have one of them run a container in the namespaces of a pod; its id, and where it reports."""

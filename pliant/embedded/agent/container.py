@@ -12,7 +12,7 @@ from typing import NoReturn, NotRequired
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.cells import Cell, Limits
 from pliant.embedded.agent.limit import Limit
-from pliant.embedded.agent.output import FILE_SIZE, Keeper, copied, keeper
+from pliant.embedded.agent.output import FILE_SIZE, Scribe, copied, scribe
 from pliant.embedded.agent.place import Place
 from pliant.embedded.agent.process import (
     END_ALL,
@@ -76,7 +76,7 @@ def live(command: Command, place: Place, reports: int) -> NoReturn:
         close_all_but(reports)
         if command.get("cpus"):
             os.sched_setaffinity(0, command["cpus"])
-        output = keeper(command["log"], command.get("log_size", FILE_SIZE))
+        output = scribe(command["log"], command.get("log_size", FILE_SIZE))
         next(output)
         has_terminal = command.get("terminal", False)
         wiring = Wiring(command.get("input"), has_terminal=has_terminal)
@@ -103,7 +103,7 @@ def live(command: Command, place: Place, reports: int) -> NoReturn:
         os._exit(code)
 
 
-def _until_end(main: int, wiring: Wiring, output: Keeper, place: Place, memory: int) -> tuple[int, int, bool]:
+def _until_end(main: int, wiring: Wiring, output: Scribe, place: Place, memory: int) -> tuple[int, int, bool]:
     """Work until the command ends: its exit code, as a shell would tell it, signal, and whether it was too big."""
     limit = Limit(place, memory) if memory else None
     written, frames, signals = wiring.written, wiring.frames, syscalls.signal_descriptor()

@@ -21,11 +21,11 @@ _CHUNK = 1 << 16
 _APART = 10_000_000
 """Nanoseconds between two marks, so that many small writes do not cost more marks than words."""
 
-Keeper = Generator[None, bytes, None]
+Scribe = Generator[None, bytes, None]
 """Takes what a container writes, piece by piece."""
 
 
-def keeper(path: str, file_size: int = FILE_SIZE) -> Keeper:
+def scribe(path: str, file_size: int = FILE_SIZE) -> Scribe:
     """Keep all that is sent to it; what no file has room for is dropped, for nobody should wait for a log.
 
     A generator, because what it remembers then costs a container's first process the least memory.
@@ -55,7 +55,7 @@ def keeper(path: str, file_size: int = FILE_SIZE) -> Keeper:
             continue
 
 
-def copied(pipe: int, output: Keeper) -> bool:
+def copied(pipe: int, output: Scribe) -> bool:
     """Keep what has come from a pipe; false at the end of it, or when there is nothing more yet."""
     try:
         data = os.read(pipe, _CHUNK)
