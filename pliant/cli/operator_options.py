@@ -153,7 +153,6 @@ def add_report_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--report-url",
         type=_server,
-        default="",
         metavar="URL",
         help="by what address members reach it, as http://pliant-operator.pliant-system.svc:8082",
     )
