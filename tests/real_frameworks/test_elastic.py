@@ -31,7 +31,7 @@ def test_torchrun_goes_on_with_more_workers_and_with_fewer(user: OrdinaryUser) -
     with user.start("run", str(JOB), "--timeout", "280s", stderr=subprocess.STDOUT) as process:
         lines = _lines(process)
         try:
-            _read_until(lines, "step=10 ")
+            _read_until(lines, "step=20 ")
             assert user.run("scale", "pytorch-elastic", "3").code == 0
             _read_until(lines, "3 processes go on after step")
             assert user.run("scale", "pytorch-elastic", "1").code == 0

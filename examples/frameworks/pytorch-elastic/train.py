@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-STEPS = int(os.environ.get("STEPS", "100"))
+STEPS = int(os.environ.get("STEPS", "240"))
 SAVED = Path("/state/model.pt")
 
 dist.init_process_group("gloo")
@@ -34,7 +34,7 @@ for step in range(done + 1, STEPS + 1):
     if rank == 0:
         torch.save({"step": step, "model": model.state_dict()}, SAVED.with_suffix(".new"))
         SAVED.with_suffix(".new").replace(SAVED)
-        if step % 10 == 0:
+        if step % 20 == 0:
             print(f"pliant: step={step} total={STEPS} loss={loss.item():.2g}", flush=True)
 
 if rank == 0:
