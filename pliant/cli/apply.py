@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pliant.cli.checks import frontend_of, refused
 from pliant.cli.manifests import Manifest
 from pliant.embedded.catalog.resources import Catalog
 from pliant.errors import AlreadyExists, ApiError
+from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, NAMESPACES, Resource
 from pliant.plugins.known import kinds
@@ -25,9 +26,9 @@ def served_catalog(manifests: list[Manifest]) -> Catalog:
     return catalog
 
 
-async def install_crds(client: KubeClient) -> None:
-    """Teach the cluster every kind of job that Pliant knows; definitions that are there are brought up to date."""
-    for frontend in kinds().values():
+async def install_crds(client: KubeClient, chosen: Iterable[Frontend] | None = None) -> None:
+    """Teach the cluster some or all kinds of job; definitions that are there are brought up to date."""
+    for frontend in kinds().values() if chosen is None else chosen:
         crd = frontend.crd()
         try:
             await client.create(CRDS, None, crd)

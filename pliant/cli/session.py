@@ -10,6 +10,7 @@ from typing import Any
 
 from pliant.cli.apply import Applier, install_crds
 from pliant.cli.board import Board, Stuck
+from pliant.cli.checks import frontend_of
 from pliant.cli.lines import safe_text
 from pliant.cli.logstreams import LogStreams
 from pliant.cli.manifests import Manifest
@@ -33,6 +34,8 @@ from pliant.runtime.clock import SystemClock
 LAST_WORDS = timedelta(seconds=5)
 """How long the streams of containers that have ended may be silent before they are given up."""
 PHASES = frozenset(Phase)
+HEAD_START = 2.0
+"""Seconds in which the jobs of the files have the machine for themselves."""
 FRAME = 0.02
 """Seconds during which changes gather before they are looked at together."""
 
@@ -62,6 +65,7 @@ class Session:
         self._desk = desk
         self._client = client
         self._plan = plan
+        self._ends = [end for end in dict.fromkeys(map(frontend_of, plan.manifests)) if end is not None]
         self._view = view
         self._tasks = tasks
         self._board = Board()
@@ -78,7 +82,7 @@ class Session:
         background: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout_at(deadline):
-                await install_crds(self._client)
+                await install_crds(self._client, self._ends)
                 self._board.put_nodes((await self._client.list(NODES, into=Node)).items)
                 background = [self._tasks.create_task(work) for work in self._followers()]
                 await self._begin()
@@ -105,8 +109,14 @@ class Session:
         yield self._pods.run()
         events: Informer[dict[str, Any]] = Informer(self._client, EVENTS, dict, on_change=self._event_changed)
         yield events.run()
-        for frontend in kinds().values():
+        for frontend in self._ends:
             yield self._jobs_of(frontend).run()
+        yield self._install_others()
+
+    async def _install_others(self) -> None:
+        """Teach the cluster the other kinds, too: somebody may submit more to it. The jobs go first."""
+        await asyncio.sleep(HEAD_START)
+        await install_crds(self._client, [end for end in kinds().values() if end not in self._ends])
 
     def _jobs_of(self, frontend: Frontend) -> Informer[dict[str, Any]]:
         def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
