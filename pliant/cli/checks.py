@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pliant.cli.cluster_options import is_label
-from pliant.cli.edits import suspend_path
+from pliant.cli.edits import replicas_path, suspend_path
 from pliant.cli.manifests import Manifest, check_commands, check_kinds
 from pliant.cli.problems import InvalidInput, Problem, refuse
 from pliant.cli.references import check_references
@@ -105,8 +105,9 @@ def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:
         word = problem.field.rpartition(".")[2]
         about = f"`{word}` " if problem.problem.startswith(("is ", "must ", "needs ")) else ""
         return [manifest.problem(f"{about}{problem.problem}", problem.field)]
+    spec = manifest.raw.get("spec")
     if job is not None and not any(group.size for group in job.groups):
-        where = f"spec.replicaSpecs.{job.groups[0].name}.replicas"
+        where = ".".join(replicas_path(manifest.raw, job.groups[0].name)) if isinstance(spec, Mapping) else "spec"
         return [manifest.problem("the job has no members, so it would never end", where, "write 1 or more")]
     return []
 

@@ -89,6 +89,6 @@ def _silence(one: Found) -> str:
     if one.state is not None and one.state.phase.is_final and one.job is not None and one.job.clean == "All":
         return (
             f"{one.key.name} has ended and its pods are gone, and their logs with them; "
-            "spec.cleanPodPolicy: None keeps them"
+            "cleanPodPolicy: None keeps them"
         )
     return f"no member of {one.key.name} has written anything: {one.message}"

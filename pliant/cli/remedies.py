@@ -88,7 +88,7 @@ def _after_failure(job: Job, has_pods: bool) -> Iterator[str]:
     if has_pods:
         yield f"read all of it: pliant logs {name}"
     elif job.clean is CleanPolicy.ALL:
-        yield "keep pods and logs next time: spec.cleanPodPolicy: None"
+        yield "keep pods and logs next time: cleanPodPolicy: None"
     for group in job.groups:
         memory = state.group(group.name) if state else None
         if group.restart.policy is None:

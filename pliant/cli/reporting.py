@@ -78,4 +78,7 @@ async def shared_secret(client: KubeClient, namespace: str, name: str) -> bytes:
             found = await client.create(SECRETS, namespace, made)
         except AlreadyExists:
             found = await client.get(SECRETS, namespace, name)
-    return base64.b64decode((found.get("data") or {}).get(KEY, ""))
+    secret = base64.b64decode((found.get("data") or {}).get(KEY, ""))
+    if not secret:
+        raise NotPossibleHere(f"Secret {namespace}/{name} has no `{KEY}`: delete it, and it is made anew")
+    return secret

@@ -39,7 +39,7 @@ def _read(text: str) -> tuple[str, list[str | int], Any]:
     steps = _steps(path.strip())
     if not equals or not steps:
         raise refuse(f"--set {text}: not a path and a value", fix=_EXAMPLE)
-    if steps[0] not in ("spec", "metadata"):
+    if steps[0] not in ("spec", "metadata", "runPolicy"):
         raise refuse(f"--set {text}: a path begins with spec or metadata", fix=f"--set spec.{text}")
     return path.strip(), steps, _value(text, written)
 

@@ -12,7 +12,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 
 LOOK_AGAIN = 60.0
-"""Seconds until a kind that was not there is looked for again."""
+"""Seconds until a kind that was not there is looked for again; at first it is less."""
 TRY_AGAIN = 1.0
 """Seconds until a server that did not answer is asked again."""
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 async def wait_served(client: KubeClient, resource: Resource, on_absent: Callable[[], None]) -> None:
     """Return once the cluster knows the kind; `on_absent` is called each time that it does not."""
-    is_told = False
+    wait = TRY_AGAIN
     while True:
         try:
             if await is_served(client, resource):
@@ -31,10 +31,11 @@ async def wait_served(client: KubeClient, resource: Resource, on_absent: Callabl
             await asyncio.sleep(TRY_AGAIN)
             continue
         on_absent()
-        if not is_told:
+        if wait == TRY_AGAIN:
             log.info("kind not installed, looked for every minute", extra={"resource": resource.full_name})
-            is_told = True
-        await asyncio.sleep(LOOK_AGAIN)
+        # A server answers for a definition a moment after it was given it.
+        await asyncio.sleep(wait)
+        wait = min(2 * wait, LOOK_AGAIN)
 
 
 async def is_served(client: KubeClient, resource: Resource) -> bool:

@@ -8,7 +8,7 @@ from pliant.frameworks.casting import Cast
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Group, Job, Port
 
-PSERVER, HETER, TRAINER = "pserver", "heter", "worker"
+MASTER, PSERVER, HETER, TRAINER = "master", "pserver", "heter", "worker"
 TRAINING_ROLES = {PSERVER: "PSERVER", HETER: "HETER", TRAINER: "TRAINER"}
 BASE_PORT = 36000
 """Where members listen; the port that bears the framework's name is that of the meeting place alone."""
@@ -28,7 +28,8 @@ class Paddle(Framework):
     aliases = ("paddlepaddle",)
     port = Port("master", 36543)
     roles = (
-        Role(name=PSERVER, aliases=("ps", "server", "master"), completes=EndPolicy.NONE),
+        Role(name=MASTER, completes=EndPolicy.NONE),
+        Role(name=PSERVER, aliases=("ps", "server"), completes=EndPolicy.NONE),
         Role(name=HETER, completes=EndPolicy.NONE),
         Role(name=TRAINER, aliases=("trainer",), may_resize=True),
     )
@@ -47,6 +48,8 @@ class Paddle(Framework):
             "TRAINER_PORTS_NUM": PORTS,
             "PYTHONUNBUFFERED": "1",
         }
+        if cast.size(MASTER):
+            return found
         if cast.size(PSERVER):
             return {**found, **_directory(cast), **_servers(cast)}
         elastic = next((group for group in cast.groups(TRAINER) if group.is_elastic), None)
@@ -56,7 +59,10 @@ class Paddle(Framework):
         """Who one is; among trainers that come and go numbers are given out at each meeting."""
         cast = Cast(job, self)
         role = cast.role(rank.group)
-        host, port = _host(cast, rank.group, rank.index), _base(cast, rank.group)
+        host, port = _host(cast, rank.group, rank.index), _base(rank.group)
+        if cast.size(MASTER):
+            # Servers are called masters where the launch module is to find out everything else by itself.
+            return {"POD_IP": host, "PADDLE_SERVER_NUM" if role == MASTER else "PADDLE_TRAINER_NUM": "1"}
         found = {
             "POD_IP": host,
             "PADDLE_PORT": str(port),
@@ -68,8 +74,6 @@ class Paddle(Framework):
             return found
         found["PADDLE_TRAINER_ID"] = str(cast.number(rank, role))
         found["PADDLE_CURRENT_ENDPOINT"] = f"{host}:{port}"
-        if cast.size(PSERVER):
-            found["PADDLE_SERVER_NUM" if role == PSERVER else "PADDLE_TRAINER_NUM"] = "1"
         return found
 
 
@@ -92,7 +96,7 @@ def _servers(cast: Cast) -> dict[str, str]:
         "PADDLE_PSERVERS": str(servers) if cast.job.options.get("fluid") else ",".join(_hosts(cast, PSERVER)),
         "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(endpoints),
         "PADDLE_PSERVER_IPS": ",".join(_hosts(cast, PSERVER)),
-        "PADDLE_PSERVER_PORT": str(_base(cast, first)) if first else "",
+        "PADDLE_PSERVER_PORT": str(_base(first)) if first else "",
     }
     if cast.size(HETER):
         found["PADDLE_HETER_ENDPOINTS"] = ",".join(_endpoints(cast, HETER))
@@ -123,7 +127,7 @@ def _elastic(cast: Cast, trainers: Group) -> dict[str, str]:
     return found
 
 
-def _base(cast: Cast, group: Group) -> int:
+def _base(group: Group) -> int:
     own = [port.number for port in group.ports if port.name != Paddle.port.name]
     return own[0] if own else BASE_PORT
 
@@ -138,7 +142,7 @@ def _hosts(cast: Cast, role: str) -> list[str]:
 
 def _endpoints(cast: Cast, role: str) -> list[str]:
     return [
-        f"{host}.{cast.job.key.namespace}:{_base(cast, group)}"
+        f"{host}.{cast.job.key.namespace}:{_base(group)}"
         for group in cast.groups(role)
         for host in cast.names(group)
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pliant.errors import InvalidSpec
@@ -29,6 +29,7 @@ from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
 from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, quoted, read
+from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged, fingerprint, template_facts
 from pliant.model.actions import JobStatus
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, RestartRule, RestartScope
@@ -57,9 +58,6 @@ PREFIX = "aitj-"
 """Marks the containers that speak for a pod and the ports that are published."""
 
 _EXIT_CODE = re.compile(r"[0-9]{1,9}")
-
-CENTURY = 100 * 365 * 24 * 3600
-"""Seconds that nobody will ever wait, and that calendars still can add."""
 
 
 class AITrainingJob:
@@ -105,9 +103,9 @@ class AITrainingJob:
             elastic=elastic,
             is_fault_tolerant=spec.fault_tolerant,
             is_suspended=spec.suspend,
-            time_limit=_span(spec.time_limit),
-            start_limit=_span(spec.start_limit),
-            time_to_live=_span(spec.ttl_seconds_after_finished),
+            time_limit=span(spec.time_limit),
+            start_limit=span(spec.start_limit),
+            time_to_live=span(spec.ttl_seconds_after_finished),
             order=order_in(metadata.annotations),
             managed_by=spec.managed_by,
             state=state or inherited(status, metadata.creation_timestamp),
@@ -219,11 +217,6 @@ def _requests(replica: ReplicaSpec, asked: int | None) -> dict[Requester, int]:
     """Who asks for which size."""
     every = {Requester.SPEC: replica.replicas, Requester.SCALE: asked}
     return {who: size for who, size in every.items() if size is not None}
-
-
-def _span(seconds: int | None) -> timedelta | None:
-    """A span of time; whoever writes the largest number there is means that there is no end."""
-    return None if seconds is None else timedelta(seconds=min(seconds, CENTURY))
 
 
 def _exit_codes(raw: Any) -> frozenset[int]:

@@ -11,22 +11,24 @@ from typing import Any
 from pliant.errors import BrokenPlugin, InvalidSpec
 from pliant.frontends.aitrainingjob_status import is_rejected_status, rejected_status
 from pliant.frontends.base import Frontend
-from pliant.frontends.crd import CustomKind, custom_resource_definition
+from pliant.frontends.crd import CustomKind, custom_resource_definition, structural
 from pliant.frontends.dljob_replica import Replica
 from pliant.frontends.dljob_status import rendered_status
 from pliant.frontends.dljob_templates import ContainerProperties, dressed, faults_of, ports_of
-from pliant.frontends.dljob_types import COLUMNS, MOST_MEMBERS, DLJobStatus, ReplicaSpec, Restarts, Spec
+from pliant.frontends.dljob_types import COLUMNS, MOST_MEMBERS, DLJobStatus, ReplicaSpec, Restarts, RunPolicy, Spec
 from pliant.frontends.memory import remembered, status_in
 from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
 from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, read
+from pliant.frontends.spans import span
 from pliant.frontends.templates import fingerprint, template_facts
 from pliant.model.actions import JobStatus
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Naming, RestartPolicy, RestartRule, RestartScope
 from pliant.model.state import EngineState, Phase, Requester
 
+RUN_POLICY = "runPolicy"
 RETRYABLE = frozenset(range(128, 256))
 """Exit codes that ExitCode restarts on: signals, and what programs choose up there."""
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
@@ -80,6 +82,11 @@ class DLJob(Frontend):
         return f"{self.job_type.lower()}s"
 
     @property
+    def policy_field(self) -> str:
+        """Where `suspend` is written."""
+        return RUN_POLICY
+
+    @property
     def contract(self) -> Framework:
         """What members are told, in the form that the engine asks for."""
         return Contract(self)
@@ -93,15 +100,18 @@ class DLJob(Frontend):
         types["description"] = f"The part they play: {said}."
         rule = f"self.lowerAscii() in {list(self.replica_types)}"
         types["x-kubernetes-validations"] = [{"rule": rule, "message": f"must be {said}"}]
+        schema["properties"][RUN_POLICY] = structural(RunPolicy)
         return crd
 
     def parse(self, raw: Mapping[str, Any]) -> Job:
         """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
         metadata = read_metadata(raw)
         written = self._written(read(list[ReplicaSpec], raw.get("spec") or [], "spec"))
+        run = read(RunPolicy, raw.get(RUN_POLICY), RUN_POLICY)
         groups = tuple(self._groups(written))
         state = remembered(status_in(raw))
-        _check_unchanged(groups, written, state)
+        if not run.suspend:
+            _check_unchanged(groups, written, state)
         check_member_names(metadata.key, {each.name: each.size for each in groups}, "spec", self.naming)
         job = Job(
             key=metadata.key,
@@ -112,8 +122,14 @@ class DLJob(Frontend):
             frameworks=(*self.frameworks, self.contract.name),
             complete_policy=EndPolicy.ANY,
             fail_policy=EndPolicy.ANY,
-            clean=CleanPolicy.RUNNING,
+            clean=run.clean_pod_policy or CleanPolicy.RUNNING,
             restart_exit_codes=RETRYABLE,
+            restart_limit=run.backoff_limit,
+            is_suspended=run.suspend,
+            time_limit=span(run.active_deadline_seconds),
+            is_limited_from_start=True,
+            time_to_live=span(run.ttl_seconds_after_finished),
+            managed_by=run.managed_by,
             created_at=metadata.creation_timestamp,
             is_deleting=metadata.deletion_timestamp is not None,
             order=order_in(metadata.annotations),
@@ -250,7 +266,7 @@ def _check_unchanged(
     if state is None or state.verdict is not None or state.phase is Phase.SUSPENDED or state.phase.is_final:
         return
     made_from = {name: memory.template for name, memory in state.groups.items() if memory.template}
-    advice = "while the job is under way: undo the edit, or delete the job and create it anew"
+    advice = f"while the job is under way: set {RUN_POLICY}.suspend first, or undo the edit"
     present = {group.name: group.fingerprint for group in groups}
     if made_from and (changed := sorted(made_from.keys() ^ present.keys())):
         raise InvalidSpec("spec", f"{', '.join(changed)} cannot be added or removed {advice}")

@@ -10,13 +10,14 @@ from msgspec import Meta, Struct
 from pliant.frontends.conditions import Condition
 from pliant.frontends.crd import TEMPLATE, Column, told
 from pliant.frontends.results import Durations, MemberFailure, Progress
-from pliant.model.job import RestartScope
+from pliant.model.job import CleanPolicy, RestartScope
 from pliant.model.state import Time
 
 MOST_MEMBERS = 10_000
 MOST_TYPES = 16
 
 Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
+Seconds = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]
 Size = Annotated[int, Meta(ge=0, le=MOST_MEMBERS, extra_json_schema={"format": "int32"})]
 
 
@@ -62,6 +63,21 @@ Spec = Annotated[
 ]
 
 
+class RunPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
+    """How the job is run; beside the spec, as that is a list."""
+
+    suspend: Annotated[bool, told("Whether the job rests: its pods are deleted, its place is kept.")] = False
+    active_deadline_seconds: Annotated[
+        Seconds | None, told("How long the job may take from its start, or from when it was resumed.")
+    ] = None
+    ttl_seconds_after_finished: Annotated[Seconds | None, told("How long the job is kept after its end.")] = None
+    clean_pod_policy: Annotated[
+        CleanPolicy | None, told("Which pods go when the job ends: All, Running (the default), or None.")
+    ] = None
+    backoff_limit: Annotated[Count | None, told("Restarts of all types together. Default: no limit.")] = None
+    managed_by: Annotated[str, told("Who looks after the job; others than us are left to do so.")] = ""
+
+
 class Exit(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How a replica came to an end."""
 
@@ -104,8 +120,8 @@ class DLJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 
     phase: Annotated[
         str,
-        told("""Pending, Creating, Running, Restarting, or one of the ends: Succeeded, Failed, Timeout, Preempted,
-        NodeFail."""),
+        told("""Pending, Creating, Running, Restarting, Suspended, or one of the ends: Succeeded, Failed, Timeout,
+        Preempted, NodeFail."""),
     ] = ""
     reason: Annotated[str, told("One word for the phase, for machines.")] = ""
     message: Annotated[str, told("Why the job is where it is, for people.")] = ""

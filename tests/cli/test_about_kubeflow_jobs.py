@@ -111,3 +111,8 @@ def test_a_failure_is_explained_with_its_first_cause_and_what_to_try(cluster: Or
 def test_a_job_of_another_version_of_its_kind_runs(user: OrdinaryUser) -> None:
     ran = said(user, "run", user.write("pi.yaml", SECOND))
     assert ran.out.splitlines() == ["launcher │ pi-worker-0", "launcher │ pi-worker-1"]
+
+
+def test_a_job_without_members_is_refused_where_its_size_is_written(user: OrdinaryUser) -> None:
+    refused = said(user, "run", user.write("none.yaml", TORCH.replace("replicas: 2", "replicas: 0")), code=2)
+    assert "spec.pytorchReplicaSpecs.Worker.replicas" in refused.err

@@ -57,7 +57,7 @@ def test_a_failure_names_its_first_cause_and_what_a_signal_means() -> None:
 def test_when_the_pods_are_gone_that_is_said() -> None:
     told = told_of(make_job(state=state(Phase.FAILED, "x", ended_at=NOON)))
     assert "Its pods are gone (cleanPodPolicy All), and their logs with them" in sentences(told)
-    assert "keep pods and logs next time: spec.cleanPodPolicy: None" in told.remedies
+    assert "keep pods and logs next time: cleanPodPolicy: None" in told.remedies
 
 
 def test_a_job_that_nobody_looks_after_says_so() -> None:

@@ -70,7 +70,7 @@ def test_ages_are_short(seconds: int, text: str) -> None:
 @pytest.mark.parametrize("frontend", FRONTENDS.values(), ids=lambda each: each.kind)
 def test_every_kind_can_be_suspended(frontend: Frontend) -> None:
     path = suspend_path(frontend)
-    assert path[0] == "spec"
+    assert path[0] in ("spec", "runPolicy")  # a spec that is a list has no room for it
     assert path[-1] == "suspend"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pliant.cli.reporting import shared_secret
 from pliant.controllers.reports import EVERY, ReportDesk
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.server.api import ApiServer
@@ -140,3 +141,11 @@ async def test_reports_about_a_job_that_is_gone_end_there() -> None:
         await here.client.delete(JOBS, "default", "demo")
         assert here.report({"step": 1}).status is HTTPStatus.ACCEPTED
         await asyncio.sleep(2 * EVERY)
+
+
+@on_virtual_time
+async def test_operators_that_start_at_once_agree_on_one_secret() -> None:
+    async with office() as here:
+        first, second = await asyncio.gather(*(shared_secret(here.client, "default", "x") for _ in range(2)))
+        assert first == second == await shared_secret(here.client, "default", "x")
+        assert len(first) == 32

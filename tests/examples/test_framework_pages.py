@@ -74,7 +74,7 @@ def test_the_framework_that_is_shown_is_the_one_there_is() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.parent.name for path in EXAMPLES])
 def test_an_example_is_a_job_that_a_cluster_takes(path: Path) -> None:
-    raw = json.loads(json.dumps(yaml.safe_load(path.read_text())))
+    raw = json.loads(json.dumps(next(yaml.safe_load_all(path.read_text()))))
     frontend = FRONTENDS[raw["apiVersion"].partition("/")[0], raw["kind"]]
     schema = Schema.compile(frontend.crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
     assert schema.prune(raw) == []

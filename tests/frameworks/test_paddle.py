@@ -31,7 +31,7 @@ def test_the_old_word_chooses_the_same_contract() -> None:
     assert told(old, "worker") == told(new, "worker")
 
 
-@pytest.mark.parametrize("servers", ["pserver", "ps", "Master"])
+@pytest.mark.parametrize("servers", ["pserver", "ps", "Server"])
 def test_servers_are_listed_and_know_themselves_in_the_list(servers: str) -> None:
     job = written_for("paddle", make_group(servers, 2), trainer=2)
     found = told(job, servers, 1)
@@ -40,8 +40,19 @@ def test_servers_are_listed_and_know_themselves_in_the_list(servers: str) -> Non
     assert listed.index(f"{found['POD_IP']}:{found['PADDLE_PORT']}") == 1
     assert (found["PADDLE_TRAINERS_NUM"], found["PADDLE_TRAINER_ID"]) == ("2", "1")
     assert (found["PADDLE_MASTER"], found["PADDLE_NNODES"]) == (f"bert-{servers.lower()}-0.team:36543", "4")
-    assert found["PADDLE_SERVER_NUM"] == "1"
-    assert told(job, "trainer", 1)["PADDLE_TRAINER_NUM"] == "1"
+
+
+def test_servers_that_are_called_masters_are_left_to_the_launch_module() -> None:
+    job = written_for("paddle", Master=1, Worker=2)
+    assert told(job, "Master") == {
+        "PADDLE_JOB_ID": "bert",
+        "PADDLE_MASTER": "bert-master-0.team:36543",
+        "PADDLE_NNODES": "3",
+        "PADDLE_SERVER_NUM": "1",
+        "TRAINER_PORTS_NUM": "20",
+        "POD_IP": "bert-master-0.team",
+    }
+    assert told(job, "Worker", 1)["PADDLE_TRAINER_NUM"] == "1"
 
 
 def test_the_words_of_fluid_are_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -124,6 +125,23 @@ def test_restarts_are_what_is_written_else_what_the_template_says_else_what_the_
         RestartPolicy.NEVER,
         RestartPolicy.ON_NODE_FAIL_WITH_EXIT_CODE,
     ]
+
+
+def test_how_a_job_is_run_is_written_beside_the_list() -> None:
+    policy = {
+        "suspend": True,
+        "activeDeadlineSeconds": 60,
+        "ttlSecondsAfterFinished": 2**62,
+        "cleanPodPolicy": "None",
+        "backoffLimit": 4,
+        "managedBy": "somebody",
+    }
+    job = RingJob().parse({**raw(replica("leader"), replica("worker")), "runPolicy": policy})
+    assert (job.is_suspended, job.time_limit, job.is_limited_from_start) == (True, timedelta(minutes=1), True)
+    assert (job.clean, job.restart_limit, job.managed_by) == (CleanPolicy.NONE, 4, "somebody")
+    assert job.time_to_live is not None
+    with pytest.raises(InvalidSpec, match=r"runPolicy\.suspend: must be true or false"):
+        RingJob().parse({**raw(replica("leader"), replica("worker")), "runPolicy": {"suspend": "yes"}})
 
 
 MISTAKES: dict[str, tuple[Any, str]] = {

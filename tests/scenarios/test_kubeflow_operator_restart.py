@@ -1,4 +1,4 @@
-"""The restart budget of a Kubeflow job is kept by whoever comes after a killed operator."""
+"""Kubeflow's jobs when operators die, and when another operator's jobs become ours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from pliant.kube.client import KubeClient
+from pliant.kube.resources import PODS
 from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator, real_cluster
-from tests.scenarios.kubeflow import members, on_paper, uids
-from tests.scenarios.nodes import Ends
+from tests.scenarios.jobs import Manifest
+from tests.scenarios.kubeflow import KubeflowScene, members, on_paper, running, uids
+from tests.scenarios.nodes import Ends, Runs
 from tests.scenarios.scene import Scene
 
 
@@ -72,3 +74,40 @@ async def test_a_finished_job_is_not_trained_again_by_the_next_operator(
         await scene.until_phase("u", "Running")
         assert not uids(scene, "t")
         assert scene.phase("t") == "Succeeded"
+
+
+async def _begun_elsewhere(scene: KubeflowScene, groups: dict[str, Manifest]) -> None:
+    """A job with a pod for each group, as another operator leaves it."""
+    job = await scene.submit(scene.manifest("t", groups))
+    words = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": "t", "uid": job["metadata"]["uid"]}
+    for name, group in groups.items():
+        labels = {
+            "training.kubeflow.org/job-name": "t",
+            "training.kubeflow.org/replica-type": name.lower(),
+            "training.kubeflow.org/replica-index": "0",
+        }
+        meta = {
+            "name": f"t-{name.lower()}-0",
+            "labels": labels,
+            "ownerReferences": [{**words, "controller": True}],
+        }
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": group["template"]["spec"]}
+        scene.excuse(f"t-{name.lower()}-0")  # it bears no attempt
+        await scene.client.create(PODS, scene.namespace, pod)
+    await scene.until(lambda: len(running(scene, "t")) == len(groups), "the other operator's pods")
+
+
+async def test_what_another_operator_began_goes_on(client: KubeClient, worker: OperatorProcess) -> None:
+    worker.kill()
+    async with on_paper(client) as (scene, nodes):
+        groups = {"Master": members(nodes), "Worker": members(nodes)}
+        nodes.behaviour = lambda _: Runs()
+        await _begun_elsewhere(scene, groups)
+        before = uids(scene, "t")
+        worker.start()
+        await scene.until_phase("t", "Running")
+        assert uids(scene, "t") == before
+        await scene.until(lambda: set(scene.services) == set(before), "names for all")
+        nodes.order("t-master-0", Ends(0))
+        await scene.until_phase("t", "Succeeded")
+        assert uids(scene, "t") == before

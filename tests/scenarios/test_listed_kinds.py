@@ -139,6 +139,20 @@ async def test_members_of_a_tensorflow_job_are_told_of_each_other_in_one_variabl
     assert address.endswith(":2222")
 
 
+async def test_a_job_rests_and_goes_on_by_what_stands_beside_its_list(stage: Stage) -> None:
+    scene, mxjobs = stage.scene, LISTED["MXJob"]
+    await stage.submit("MXJob", "train", *(replica(kind, FOREVER) for kind in ("scheduler", "server", "worker")))
+    await stage.until_phase("MXJob", "train", "Running")
+    await scene.client.patch(mxjobs, scene.namespace, "train", {"runPolicy": {"suspend": True}})
+    await stage.until_phase("MXJob", "train", "Suspended")
+    await scene.until(lambda: not scene.pods, "no pods")
+    await scene.client.patch(mxjobs, scene.namespace, "train", {"runPolicy": {"suspend": False}})
+    await stage.until_phase("MXJob", "train", "Running")
+    await scene.client.patch(mxjobs, scene.namespace, "train", {"runPolicy": {"activeDeadlineSeconds": 0}})
+    status = await stage.until_phase("MXJob", "train", "Timeout")
+    assert replicas_of(status)["worker-train-0"]["phase"] == "Stopped"
+
+
 async def test_what_only_the_operator_can_know_is_told_in_the_status(stage: Stage) -> None:
     await stage.submit("MXJob", "train", replica("server", FOREVER), replica("worker", FOREVER))
     async with asyncio.timeout(PATIENCE):

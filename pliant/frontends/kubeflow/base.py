@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
@@ -17,6 +17,7 @@ from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
 from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, read
+from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged, fingerprint, template_facts
 from pliant.model.actions import JobStatus
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Naming, Port, RestartRule, RestartScope
@@ -27,7 +28,6 @@ GROUP, VERSION = "kubeflow.org", "v1"
 PREFIX = "training.kubeflow.org"
 OURS = "kubeflow.org/training-operator"
 """What `managedBy` says of jobs that are not handed over to anybody."""
-CENTURY = 100 * 365 * 24 * 3600
 RETRYABLE = frozenset(range(128, 256))
 """Exit codes that ExitCode restarts on: signals, and what programs choose up there."""
 
@@ -165,9 +165,9 @@ class KubeflowJob(Frontend):
             is_deleting=metadata.deletion_timestamp is not None,
             elastic=next((each.name for each in groups if each.is_elastic), ""),
             is_suspended=run.suspend,
-            time_limit=_span(run.active_deadline_seconds),
+            time_limit=span(run.active_deadline_seconds),
             is_limited_from_start=True,
-            time_to_live=_span(run.ttl_seconds_after_finished),
+            time_to_live=span(run.ttl_seconds_after_finished),
             order=order_in(metadata.annotations),
             managed_by="" if run.managed_by == OURS else run.managed_by,
             state=state or inherited(status, metadata.creation_timestamp),
@@ -281,8 +281,3 @@ def _naming(dialect: Dialect) -> Naming:
 
 def _snake(camel: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
-
-
-def _span(seconds: int | None) -> timedelta | None:
-    """A span of time; whoever writes the largest number there is means that there is no end."""
-    return None if seconds is None else timedelta(seconds=min(seconds, CENTURY))
