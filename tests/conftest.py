@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "fast", max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    "fast", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 settings.register_profile("quick", parent=settings.get_profile("fast"), max_examples=10)
 settings.register_profile("thorough", parent=settings.get_profile("fast"), max_examples=1000)
