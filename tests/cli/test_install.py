@@ -6,13 +6,13 @@ from argparse import Namespace
 from typing import Any
 
 import pytest
-import yaml
 
 from pliant.cli.main import Parser, main
 from pliant.cli.operator import configure
 from pliant.cli.operator_options import LEASE
 from pliant.controllers.rights import Where, needed_rights
 from pliant.frontends import FRONTENDS
+from tests.quickyaml import documents
 
 Object = dict[str, Any]
 Rule = tuple[str, str, str, str]
@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Any:
             main(words)
         said = capsys.readouterr()
         assert (exit_.value.code, said.err) == (0, "")
-        return list(yaml.safe_load_all(said.out))
+        return documents(said.out)
 
     return objects
 

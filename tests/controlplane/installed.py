@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from tests.controlplane.programs import find_programs
+from tests.quickyaml import without_definitions
 
 KUBECTL = "kubectl"
 HOME = "pliant-system"
@@ -67,7 +68,7 @@ def wait_served(kubeconfig: Path, resource: str) -> None:
 def operator_account(kubeconfig: Path, path: Path, home: str = HOME, watched: Sequence[str] = ()) -> Path:
     """Install the rights of an operator that runs elsewhere, and nothing else; lets its account in."""
     options = [f"--watch-namespace={name}" for name in watched]
-    objects = yaml.safe_load_all(printed("install", "--namespace", home, *options))
+    objects = without_definitions(printed("install", "--namespace", home, *options))
     rights = [each for each in objects if each["kind"] not in ELSEWHERE]
     kubectl(kubeconfig, "apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
     return account_kubeconfig(kubeconfig, path, home)

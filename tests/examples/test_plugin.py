@@ -16,6 +16,7 @@ import yaml
 
 from tests.cli.conftest import user
 from tests.cli.ordinary_user import ROOT, OrdinaryUser
+from tests.quickyaml import documents
 
 __all__ = ["user"]
 
@@ -68,7 +69,7 @@ def test_its_job_runs(author: OrdinaryUser) -> None:
 def test_its_kind_is_defined_and_its_operator_has_the_rights(author: OrdinaryUser) -> None:
     [crd] = yaml.safe_load_all(author.run("crds", "--kind", "RingJob").out)
     assert crd["metadata"]["name"] == "ringjobs.example.com"
-    objects = list(yaml.safe_load_all(author.run("install").out))
+    objects = documents(author.run("install").out)
     assert "ringjobs.example.com" in {each["metadata"]["name"] for each in objects}
     [role] = [each for each in objects if each["kind"] == "ClusterRole"]
     ours = [rule for rule in role["rules"] if rule["apiGroups"] == ["example.com"]]

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from pliant.cli.main import main
 from tests.golden.files import ROOT, check_golden, yaml_text
+from tests.quickyaml import documents
 
 HEADER = """\
 # Made by scripts/golden; with deploy/crds it is what `pliant install` prints:
@@ -15,6 +15,6 @@ HEADER = """\
 def test_the_operator_checked_in_is_the_one_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["install"])
-    objects = list(yaml.safe_load_all(capsys.readouterr().out))
+    objects = documents(capsys.readouterr().out)
     text = "".join(f"---\n{yaml_text(each)}" for each in objects if each["kind"] != "CustomResourceDefinition")
     check_golden(ROOT / "deploy" / "operator.yaml", HEADER + text)

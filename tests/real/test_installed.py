@@ -32,6 +32,7 @@ from tests.controlplane.installed import (
     printed,
     wait_served,
 )
+from tests.quickyaml import without_definitions
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import JOBS, PATIENCE, Scene, a_scene
 
@@ -96,7 +97,7 @@ class Running:
 @contextmanager
 def running(plane: ControlPlane, folder: Path, *options: str, home: str = HOME) -> Iterator[Running]:
     """The operator that the Deployment would start, as its account; on ports that are free here."""
-    objects = yaml.safe_load_all(printed("install", "--namespace", home, *options))
+    objects = without_definitions(printed("install", "--namespace", home, *options))
     [deployment] = [each for each in objects if each["kind"] == "Deployment"]
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     words = [f"{word.partition('=')[0]}=0" if "bind-address" in word else word for word in container["args"]]
@@ -138,7 +139,7 @@ def test_applied_again_it_changes_nothing(plane: ControlPlane) -> None:
 
 
 def test_its_pods_are_admitted_where_only_restricted_ones_are(plane: ControlPlane) -> None:
-    [deployment] = [each for each in yaml.safe_load_all(printed("install")) if each["kind"] == "Deployment"]
+    [deployment] = [each for each in without_definitions(printed("install")) if each["kind"] == "Deployment"]
     pod: Object = {"apiVersion": "v1", "kind": "Pod", **deployment["spec"]["template"]}
     pod["metadata"] = {**pod["metadata"], "name": "tried", "namespace": HOME}
     words = ("create", "--dry-run=server", "-f", "-")
