@@ -20,7 +20,6 @@ END_ALL = signal.SIGRTMAX
 NOT_STARTED = 128
 """The exit code of a program that could not be started."""
 _STARTED = b'{"started": true}\n'
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
 _MOST_FILES = 1 << 16
 
@@ -133,8 +132,10 @@ def _become(program: Program, telling: int, *, has_terminal: bool) -> NoReturn:
         if has_terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         _enter_folder(program["folder"])
-        for number in _IGNORED_BY_PYTHON:
-            signal.signal(number, signal.SIG_DFL)
+        for number in BLOCKED:
+            # Some are ignored by Python, others by whoever started the cluster: `nohup pliant up`.
+            if signal.getsignal(number) is signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_NOFILE, _OPEN_FILES)
         syscalls.give_up_privileges()
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
