@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    # Whoever runs the tests in the background may have them ignored, and so would all that they start.
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 settings.register_profile(
     "fast", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
