@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -20,17 +21,24 @@ _LOCK = "lock"
 def scratch_folder(*, keep: bool = False) -> Iterator[Path]:
     """A fresh private folder, locked for as long as the context lasts; removed afterwards unless kept."""
     root = _root()
-    with _locked(root / _LOCK):
-        _sweep(root)
-        folder = Path(tempfile.mkdtemp(prefix="kept-" if keep else "run-", dir=root))
-        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    made: list[Path] = []
+    locks: list[int] = []
+    # An interrupt in the midst of this would leave a folder that nobody knows of.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
-        yield folder
+        with _locked(root / _LOCK):
+            _sweep(root)
+            made.append(Path(tempfile.mkdtemp(prefix="kept-" if keep else "run-", dir=root)))
+            locks.append(os.open(made[0] / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            fcntl.flock(locks[0], fcntl.LOCK_EX)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield made[0]
     finally:
-        if not keep:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for folder in made if not keep else ():
             shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        for lock in locks:
+            os.close(lock)
 
 
 def folders_in_use() -> list[Path]:
