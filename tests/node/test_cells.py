@@ -45,7 +45,7 @@ def _wait_until_gone() -> None:
     end = time.monotonic() + 15
     while _folders():
         assert time.monotonic() < end, f"left: {_folders()}"
-        time.sleep(0.05)
+        time.sleep(0.05)  # until the cleaner has come to it
 
 
 @needed

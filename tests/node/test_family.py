@@ -41,7 +41,7 @@ def test_a_signal_reaches_all_of_them(tree: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + 5
     while {_state(each) for each in found} != {"T"}:  # the kernel stops them when it comes to it
         assert time.monotonic() < deadline
-        time.sleep(0.01)
+        time.sleep(0.01)  # nothing tells
     family.kill_below(tree.pid)
     assert family.below(tree.pid) == []
 

@@ -167,7 +167,7 @@ def _leave_cleaner(folder: str) -> None:
     os.read(waiting, 1)
     end = time.monotonic() + _PATIENCE
     while not _remove(folder) and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells when the last process of a group is reaped
     os._exit(0)
 
 
