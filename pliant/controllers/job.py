@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from pliant.controllers.nodes import NodeWatch
 from pliant.controllers.observe import Members, observe
 from pliant.controllers.orphans import Orphans
 from pliant.controllers.reports import ReportDesk, kept
+from pliant.controllers.wishes import Wishes
 from pliant.engine.decide import decide, soonest
 from pliant.errors import InvalidSpec, NotYet
 from pliant.frameworks.joined import Joined
@@ -50,6 +51,8 @@ class Cluster:
     rules: Rules
     reports: ReportDesk | None = None
     """Where members report, if anybody listens."""
+    wishes: Wishes = field(default_factory=Wishes)
+    """What the autoscaler wants."""
 
 
 class JobReconciler:
@@ -91,9 +94,8 @@ class JobReconciler:
         if job.managed_by not in ("", MANAGER):
             return None
         cluster, key, uid = self._cluster, job.key, job.owner.uid
-        members = Members(
-            cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid), self._refusals.get(key, {})
-        )
+        pods, services = cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid)
+        members = Members(pods, services, self._refusals.get(key, {}), cluster.wishes.of(uid))
         seen = observe(job, members, cluster.nodes, cluster.rules)
         decision = decide(job, seen, self._contract(job), self._clock.now())
 

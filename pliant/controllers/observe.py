@@ -10,7 +10,7 @@ from pliant.controllers.nodes import NodeWatch
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
 from pliant.model import labels
 from pliant.model.job import Job
-from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck
+from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck, Wish
 from pliant.model.rules import Rules
 
 LONGEST_MESSAGE = 300
@@ -47,6 +47,7 @@ class Members:
     pods: Iterable[Pod] = ()
     services: Iterable[Service] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
+    wishes: Mapping[str, Wish] = field(default_factory=dict)
 
 
 def observe(job: Job, members: Members, nodes: NodeWatch | None = None, rules: Rules | None = None) -> Seen:
@@ -56,6 +57,7 @@ def observe(job: Job, members: Members, nodes: NodeWatch | None = None, rules: R
         pods=tuple(_pod(pod, counted, nodes.fault_under(pod) if nodes else None) for pod in members.pods),
         services={service.metadata.name: _service(service) for service in members.services},
         refusals=members.refusals,
+        wishes=members.wishes,
         rules=rules or Rules(),
     )
 

@@ -38,7 +38,7 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     """Say what to do next. Reads only its arguments: same input, same answer."""
     if job.is_deleting:
         return Decision()  # owner references clean up
-    state = abreast(job, seen, with_requests(job, job.state or _first_memory(now), now))
+    state = abreast(job, seen, with_requests(job, seen.wishes, job.state or _first_memory(now), now))
     if state.phase.is_final:
         return _afterlife(job, seen, state, now)
     if state.verdict is not None:

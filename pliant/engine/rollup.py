@@ -11,6 +11,7 @@ from pliant.engine.case import Case
 from pliant.engine.departure import lingering
 from pliant.engine.failures import endings, witnessed
 from pliant.engine.roster import Place, Roster, Standing
+from pliant.engine.sizing import RESIZED
 from pliant.engine.timeline import noted
 from pliant.engine.wording import counted, failure_of, listing, troubles
 from pliant.model.job import Group, Job
@@ -105,7 +106,7 @@ def _message(case: Case, phase: Phase) -> str:
 
 def _why_restarting(state: EngineState) -> str:
     """What led to the restart, also when the message has told of other troubles meanwhile."""
-    reasons = (moment.why for moment in reversed(state.timeline) if moment.what == Phase.RESTARTING)
+    reasons = (moment.why for moment in reversed(state.timeline) if moment.what in (Phase.RESTARTING, RESIZED))
     return next(reasons, state.message)
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace as altered
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from pliant.engine.case import Case, Turn, turned
-from pliant.model.job import Group, Job
-from pliant.model.state import EngineState, GroupState, Request, Requester
+from pliant.model.job import Group, Job, Resize
+from pliant.model.observed import Wish
+from pliant.model.state import Advice, EngineState, GroupState, Phase, Request, Requester
 
-_ORDER = list(Requester)
+RESIZED = "Resized"
+"""What a resize is called in a job's story."""
 
 
-def with_requests(job: Job, state: EngineState, now: datetime) -> EngineState:
+def with_requests(job: Job, wishes: Mapping[str, Wish], state: EngineState, now: datetime) -> EngineState:
     """The memory with the sizes that are asked for at present; one asked for anew is asked for now."""
-    groups = {group.name: _noted(group, state.group(group.name), now) for group in job.groups}
+    groups = {
+        group.name: _noted(group, wishes.get(group.name), state.group(group.name), now) for group in job.groups
+    }
     return replace(state, groups={**state.groups, **groups})
 
 
@@ -33,40 +38,82 @@ def sized(job: Job, state: EngineState) -> Job:
 
 def resized(case: Case) -> Turn | None:
     """Take on the sizes that are wanted by now; whoever has to leave is forgotten, not counted as failed."""
-    changes = [
-        (group, memory, wanted)
-        for group in case.asked.groups
-        if (memory := case.state.group(group.name)).size != (wanted := wanted_size(group, memory))
-    ]
-    if not changes:
-        return None
-    said = ", ".join(f"{group.name} from {memory.size} to {wanted}" for group, memory, wanted in changes)
-    askers = sorted({_latest(memory.requests) or "default" for _, memory, _ in changes})
-    message = f"resizing {said} ({' and '.join(_ASKED_BY[asker] for asker in askers)})"
-    groups = {group.name: _moved(memory, wanted) for group, memory, wanted in changes}
+    wanted = {group.name: wanted_size(group, case.state.group(group.name)) for group in case.asked.groups}
+    changed = [group for group in case.asked.groups if case.state.group(group.name).size != wanted[group.name]]
+    moving = [group for group in changed if group.resize is not Resize.HOLD]
+    if not moving:
+        return _refused(case, changed, wanted)
+    memories = {group.name: case.state.group(group.name) for group in moving}
+    said = ", ".join(f"{name} from {memory.size} to {wanted[name]}" for name, memory in memories.items())
+    why = " and ".join(sorted({_asked_by(memory) for memory in memories.values()}))
+    message = f"resizing {said} ({why})"
+    groups = {name: _moved(memory, wanted[name]) for name, memory in memories.items()}
     state = replace(case.state, groups={**case.state.groups, **groups})
-    return turned(state, case.now, "Resized", message, is_warning=False)
+    if any(group.resize is Resize.RESTART for group in moving):
+        message = f"{message}; all members start again, to be told of it"
+        state = _all_anew(case.job, state, message)
+    return turned(state, case.now, RESIZED, message, is_warning=False)
 
 
 def wanted_size(group: Group, memory: GroupState) -> int:
     """The size asked for last, kept within the bounds."""
-    latest = _latest(memory.requests)
+    latest = memory.latest
     size = group.size if latest is None else memory.requests[latest].size
     return max(group.least, size if group.most is None else min(size, group.most))
 
 
-_ASKED_BY = {Requester.SPEC: "replicas was edited", Requester.SCALE: "scaled", "default": "bounds were edited"}
+_ASKED_BY = {Requester.SPEC: "replicas was edited", Requester.SCALE: "scaled", None: "bounds were edited"}
 
 
-def _latest(requests: dict[Requester, Request]) -> Requester | None:
-    return max(requests, key=lambda who: (requests[who].at, _ORDER.index(who)), default=None)
+def _asked_by(memory: GroupState) -> str:
+    latest = memory.latest
+    if latest is Requester.AUTOSCALER:
+        return f"autoscaler: {memory.requests[latest].why}"
+    return _ASKED_BY[latest]
 
 
-def _noted(group: Group, memory: GroupState, now: datetime) -> GroupState:
+def _refused(case: Case, held: list[Group], wanted: Mapping[str, int]) -> Turn | None:
+    """Tell once of a size that cannot be taken on."""
+    memories = {group.name: case.state.group(group.name) for group in held}
+    news = [group for group in held if memories[group.name].refused != wanted[group.name]]
+    if not news:
+        return None
+    said = [
+        f"{each.name} stays at {memories[each.name].size}, not {wanted[each.name]}: {each.hold}" for each in news
+    ]
+    groups = {each.name: replace(memories[each.name], refused=wanted[each.name]) for each in news}
+    return turned(
+        replace(case.state, groups={**case.state.groups, **groups}), case.now, "SizeHeld", "; ".join(said)
+    )
+
+
+def _noted(group: Group, wish: Wish | None, memory: GroupState, now: datetime) -> GroupState:
     requests = {who: _since(memory.requests.get(who), size, now) for who, size in group.requests.items()}
-    after = replace(memory, requests=requests, template=memory.template or group.fingerprint)
+    if group.is_automatic and (order := _ordered(wish, memory)) is not None:
+        requests[Requester.AUTOSCALER] = order
+    advice = _advised(wish, memory) if group.is_automatic else None
+    after = replace(memory, requests=requests, advice=advice, template=memory.template or group.fingerprint)
     # Nobody has to be told of the first size: it is simply what the job is.
     return after if memory.size is not None else replace(after, size=wanted_size(group, after))
+
+
+def _ordered(wish: Wish | None, memory: GroupState) -> Request | None:
+    """The autoscaler's request: what it asks for now, or asked for last; it is silent while an operator starts."""
+    before = memory.requests.get(Requester.AUTOSCALER)
+    if wish is None or not wish.is_order:
+        return before
+    advice = wish.advice
+    is_old = advice.size == memory.size or (before is not None and advice.at <= before.at)
+    return before if is_old else Request(size=advice.size, at=advice.at, why=advice.why)
+
+
+def _advised(wish: Wish | None, memory: GroupState) -> Advice | None:
+    """The autoscaler's word; one that differs in nothing but its text is no news."""
+    before = memory.advice
+    if wish is None:
+        return before
+    is_news = before is None or (before.size, before.code) != (wish.advice.size, wish.advice.code)
+    return wish.advice if is_news else before
 
 
 def _since(before: Request | None, size: int, now: datetime) -> Request:
@@ -77,6 +124,19 @@ def _moved(memory: GroupState, size: int) -> GroupState:
     return replace(
         memory,
         size=size,
+        refused=None,
         index_floors={index: floor for index, floor in memory.index_floors.items() if index < size},
         finished={index: outcome for index, outcome in memory.finished.items() if index < size},
     )
+
+
+def _all_anew(job: Job, state: EngineState, message: str) -> EngineState:
+    """Start every member again: no failure, so nobody's budget is charged and nobody has to wait."""
+    groups = {group.name: _floored(state.group(group.name)) for group in job.groups}
+    phase = Phase.RESTARTING if state.phase is Phase.RUNNING else state.phase
+    return replace(state, phase=phase, message=message, groups={**state.groups, **groups})
+
+
+def _floored(memory: GroupState) -> GroupState:
+    attempt = memory.attempt + 1
+    return replace(memory, attempt=attempt, job_floor=attempt, index_floors={}, finished={})

@@ -29,6 +29,7 @@ from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
 from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, quoted, read
+from pliant.frontends.scaling import autoscaling_in, scaled_by
 from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged, fingerprint, template_facts
 from pliant.model.actions import JobStatus
@@ -78,7 +79,7 @@ class AITrainingJob:
         metadata = read_metadata(raw)
         spec = _checked(read(AITrainingJobSpec, raw.get("spec"), "spec"))
         elastic = _elastic_group(spec)
-        groups = tuple(_groups(spec, elastic))
+        groups = scaled_by(tuple(_groups(spec, elastic)), metadata.annotations)
         _check_number(groups)
         status = status_in(raw)
         state = remembered(status)
@@ -103,6 +104,7 @@ class AITrainingJob:
             elastic=elastic,
             is_fault_tolerant=spec.fault_tolerant,
             is_suspended=spec.suspend,
+            autoscaling=autoscaling_in(metadata.annotations),
             time_limit=span(spec.time_limit),
             start_limit=span(spec.start_limit),
             time_to_live=span(spec.ttl_seconds_after_finished),
@@ -154,6 +156,7 @@ def _groups(spec: AITrainingJobSpec, elastic: str) -> Iterator[Group]:
             least=replica.min_replicas or 0,
             most=replica.max_replicas,
             is_elastic=replica.min_replicas is not None or replica.max_replicas is not None,
+            is_automatic=replica.edl_policy is EdlPolicy.AUTO,
             requests=_requests(replica, asked if name == elastic else None),
             template=replica.template,
             fingerprint=fingerprint(replica.template),

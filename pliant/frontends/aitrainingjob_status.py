@@ -13,6 +13,7 @@ from pliant.frontends.aitrainingjob_types import AITrainingJobStatus, ReplicaSta
 from pliant.frontends.conditions import Condition, history_in, moved_to
 from pliant.frontends.memory import blob_of, plain
 from pliant.frontends.results import durations_in, failure_words, restart_causes
+from pliant.frontends.scaling import scaling_in
 from pliant.model.actions import JobStatus
 from pliant.model.job import Job
 from pliant.model.labels import JOB, REPLICA
@@ -46,6 +47,7 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
         first_cause=failure_words(state.first_cause) if state.first_cause else None,
         failures=tuple(map(failure_words, state.failures)),
         durations=durations_in(state),
+        scaling=scaling_in(job, state),
         start_time=_seconds(state.started_at),
         start_running_time=_seconds(state.running_at),
         end_time=_seconds(state.ended_at),

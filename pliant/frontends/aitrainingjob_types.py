@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 from pliant.frontends.conditions import Condition
 from pliant.frontends.crd import TEMPLATE, Rule, told
 from pliant.frontends.results import Durations, MemberFailure, Progress
+from pliant.frontends.scaling import GroupScaling
 from pliant.model.job import CleanPolicy, EndPolicy, RestartPolicy, RestartScope
 from pliant.model.state import Time
 
@@ -49,7 +50,7 @@ class ReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     edl_policy: Annotated[
         EdlPolicy | None,
         told("""Who may change the size between the bounds: the autoscaler as well (Auto), only people (Manual),
-        nobody (Never, which makes `kubectl scale` an error). No autoscaler reads it yet."""),
+        nobody (Never, which makes `kubectl scale` an error)."""),
     ] = None
     restart_policy: Annotated[
         RestartPolicy | None,
@@ -259,6 +260,9 @@ class AITrainingJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omi
     failures: Annotated[tuple[MemberFailure, ...], told("The latest members that ended badly.")] = ()
     progress: Annotated[Progress | None, told("How far the training has come, as its members report.")] = None
     durations: Annotated[Durations | None, told("Where the time went, in seconds.")] = None
+    scaling: Annotated[
+        tuple[GroupScaling, ...], told("Sizes that may change, and why they are what they are.")
+    ] = ()
     start_time: Annotated[Time | None, told("When the job was accepted.")] = None
     start_running_time: Annotated[Time | None, told("When all members first ran.")] = None
     end_time: Annotated[Time | None, told("When the job ended.")] = None

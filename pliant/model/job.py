@@ -59,6 +59,17 @@ class CleanPolicy(StrEnum):
     NONE = "None"
 
 
+class Resize(StrEnum):
+    """How members learn that their group has another size."""
+
+    JOIN = "join"
+    """Newcomers come and others leave while the rest work on."""
+    RESTART = "restart"
+    """All members of the job start again, each told the new numbers, from what they have saved."""
+    HOLD = "hold"
+    """They cannot: the size stays what it was at first."""
+
+
 class Port(NamedTuple):
     """A port that members of a group listen on."""
 
@@ -112,6 +123,11 @@ class Group:
     most: int | None = None
     is_elastic: bool = False
     """Whether its author gave it bounds to move between."""
+    is_automatic: bool = False
+    """Whether the autoscaler may set its size, between the bounds."""
+    resize: Resize = Resize.JOIN
+    hold: str = ""
+    """Why it cannot be resized, where it cannot."""
     requests: Mapping[Requester, int] = field(default_factory=dict)
     """The sizes asked for at present, by who asks."""
     template: Mapping[str, Any]
@@ -143,6 +159,18 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Autoscaling:
+    """What a job says about the autoscaler; what it leaves open, the operator decides."""
+
+    is_wanted: bool | None = None
+    """False: leave it alone. True: set its size, though its kind would not ask for it."""
+    policy: str = ""
+    """The policy by which it is planned."""
+    only_advice: bool | None = None
+    """Whether to tell what would be done, and not do it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A training job, whatever dialect it was written in."""
 
@@ -161,6 +189,8 @@ class Job:
     is_fault_tolerant: bool = False
     """Whether an elastic group may lose members, its first one apart, down to its least size."""
     is_suspended: bool = False
+    autoscaling: Autoscaling = field(default_factory=Autoscaling)
+    """What the job itself says about the autoscaler."""
     time_limit: timedelta | None = None
     """How long it may run, from when all its members first ran."""
     is_limited_from_start: bool = False

@@ -9,6 +9,7 @@ from enum import StrEnum
 from signal import Signals
 
 from pliant.model.rules import Rules
+from pliant.model.state import Advice
 
 
 class PodPhase(StrEnum):
@@ -100,6 +101,15 @@ class ObservedService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the autoscaler wants of a group."""
+
+    advice: Advice
+    is_order: bool = True
+    """Whether the size is to be taken on, or only told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """Everything a decision about one job may look at besides the job."""
 
@@ -108,3 +118,5 @@ class Seen:
     refusals: Mapping[str, str] = field(default_factory=dict)
     """Names the API server would not let us create, and its words for why."""
     rules: Rules = field(default_factory=Rules)
+    wishes: Mapping[str, Wish] = field(default_factory=dict)
+    """What the autoscaler wants, by group; without a word from it its last one stands."""

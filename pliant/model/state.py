@@ -68,14 +68,27 @@ class Cause(StrEnum):
 class Requester(StrEnum):
     """Who may ask for a size; the later request wins, and of several at once the last in this order."""
 
+    AUTOSCALER = "autoscaler"
     SPEC = "spec"
     SCALE = "scale"
 
 
-class Request(Struct, frozen=True, kw_only=True, rename="camel"):
+class Request(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """A size somebody asked for, and since when."""
 
     size: int
+    at: Time
+    why: str = ""
+    """In the words of whoever asked; people need give no reason."""
+
+
+class Advice(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the autoscaler thinks of a group's size, whether or not it may act on it."""
+
+    size: int
+    code: str
+    """The kind of reason, one word: an advice that differs in nothing but its text is no news."""
+    why: str
     at: Time
 
 
@@ -151,6 +164,10 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     size: int | None = None
     """The size acted upon; None until the first pass."""
     requests: dict[Requester, Request] = {}
+    advice: Advice | None = None
+    """The autoscaler's latest word."""
+    refused: int | None = None
+    """A size that was asked for while the group must keep the one it has; told once."""
     template: str = ""
     """The fingerprint of the template its pods are made from."""
     restarts: dict[Cause, int] = {}
@@ -165,6 +182,13 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     def wanted_attempt(self, index: int) -> int:
         """The attempt the member at this index must have reached."""
         return max(self.job_floor, self.group_floor, self.index_floors.get(index, 0))
+
+    @property
+    def latest(self) -> Requester | None:
+        """Whose request counts; None if nobody has asked for a size."""
+        order = list(Requester)
+        asked = self.requests
+        return max(asked, key=lambda who: (asked[who].at, order.index(who)), default=None)
 
     @property
     def spent(self) -> int:

@@ -75,7 +75,9 @@ def what_is_suspended_makes_nothing(world: World, decision: Decision) -> None:
 
 def sizes_stay_within_bounds(world: World, decision: Decision) -> None:
     """Nobody is made beyond the size acted upon, which is the one wanted last and within its bounds."""
-    memories = with_requests(world.job, world.job.state or EngineState(phase=Phase.PENDING, started_at=NOON), NOON)
+    memories = with_requests(
+        world.job, {}, world.job.state or EngineState(phase=Phase.PENDING, started_at=NOON), NOON
+    )
     for name, index in _places(decision):
         group, size = world.group(name), memories.group(name).size
         assert size is not None
@@ -276,7 +278,7 @@ def _check_places(world: World, state: EngineState) -> None:
     wanted: set[str] = set()
     for group in world.job.groups:
         memory = state.group(group.name)
-        assert memory.size == wanted_size(group, with_requests(world.job, state, world.now).group(group.name))
+        assert memory.size == wanted_size(group, with_requests(world.job, {}, state, world.now).group(group.name))
         for index in range(memory.size):
             name = member_name(world.job, group.name, index)
             wanted.add(name)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as copied
 from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace as replace_memory
 
 from pliant.model.actions import CreatePod, DeletePod, DeleteService
-from pliant.model.job import Group
-from pliant.model.observed import PodPhase
-from pliant.model.state import Cause, EngineState, GroupState, Outcome, Phase, Request, Requester, Verdict
+from pliant.model.job import Group, Resize
+from pliant.model.observed import PodPhase, Wish
+from pliant.model.state import Advice, Cause, EngineState, GroupState, Outcome, Phase, Request, Requester, Verdict
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
 from tests.engine.rulings import (
     RUNNING,
@@ -177,3 +178,93 @@ def test_completion_beats_a_resize() -> None:
     done = seeing(make_pod(0, PodPhase.SUCCEEDED), make_pod(1, PodPhase.SUCCEEDED))
     state = intent_of(decided(make_job(asking(3), state=of_workers(size=2)), done))
     assert (state.phase, state.group("worker").size) == (Phase.TERMINATING, 2)
+
+
+def advised(size: int, *, second: int = 1, is_order: bool = True, code: str = "Grows") -> dict[str, Wish]:
+    """What the autoscaler wants of the workers."""
+    at = NOON + timedelta(seconds=second)
+    return {"worker": Wish(advice=Advice(size=size, code=code, why="2 more fit", at=at), is_order=is_order)}
+
+
+def automatic(
+    spec: int = 2, *, least: int = 2, most: int = 6, resize: Resize = Resize.JOIN, hold: str = ""
+) -> Group:
+    """Workers whose size the autoscaler may set."""
+    return copied(asking(spec, least=least, most=most), is_automatic=True, resize=resize, hold=hold)
+
+
+def after_wishes(*passes: tuple[Group, dict[str, Wish]]) -> EngineState:
+    """The memory of a job with two workers after some passes, ten seconds apart, each with what is wanted then."""
+    state = of_workers(size=2, requests={Requester.SPEC: Request(size=2, at=NOON)})
+    for number, (group, wishes) in enumerate(passes, 1):
+        seen = copied(seeing(make_pod(0), make_pod(1)), wishes=wishes)
+        decision = decided(make_job(group, state=state), seen, NOON + timedelta(seconds=10 * number))
+        if decision.intent or decision.statuses:
+            state = intent_of(decision) if decision.intent else status_of(decision)
+    return state
+
+
+def test_the_autoscaler_sets_the_size_of_groups_that_allow_it_and_says_why() -> None:
+    state = after_wishes((automatic(), advised(4)))
+    assert state.group("worker").size == 4
+    assert state.timeline[-1].why == "resizing worker from 2 to 4 (autoscaler: 2 more fit)"
+    assert after_wishes((asking(2, least=2, most=6), advised(4))).group("worker").size == 2
+
+
+def test_what_the_autoscaler_asked_for_stands_while_it_is_silent() -> None:
+    state = after_wishes((automatic(), advised(4)), (automatic(), {}), (automatic(), {}))
+    assert state.group("worker").size == 4
+
+
+def test_a_later_edit_wins_over_the_autoscaler_until_it_decides_anew() -> None:
+    orders = (automatic(), advised(5, second=5))
+    edited = (automatic(3), advised(5, second=5))
+    assert after_wishes(orders, edited).group("worker").size == 3
+    assert after_wishes(orders, edited, (automatic(3), advised(5, second=25))).group("worker").size == 5
+
+
+def test_the_author_s_size_counts_again_once_the_autoscaler_is_kept_out() -> None:
+    state = after_wishes((automatic(), advised(5)), (copied(automatic(), is_automatic=False), advised(5)))
+    assert state.group("worker").size == 2
+    assert state.group("worker").advice is None
+
+
+def test_an_advice_is_remembered_and_not_acted_upon() -> None:
+    memory = after_wishes((automatic(), advised(4, is_order=False))).group("worker")
+    assert memory.size == 2
+    assert memory.advice is not None
+    assert memory.advice.size == 4
+
+
+def test_an_advice_that_differs_in_its_text_alone_is_no_news() -> None:
+    state = after_wishes((automatic(), advised(2, code="NoRoom")))
+    again = replace_memory(advised(2, second=9, code="NoRoom")["worker"].advice, why="still none")
+    seen = copied(seeing(make_pod(0), make_pod(1)), wishes={"worker": Wish(advice=again)})
+    decision = decided(make_job(automatic(), state=state), seen, NOON + timedelta(seconds=60))
+    assert not decision.intent
+    assert all(status.state.group("worker").advice != again for status in decision.statuses.values())
+
+
+def test_the_autoscaler_keeps_to_the_bounds() -> None:
+    assert after_wishes((automatic(), advised(40))).group("worker").size == 6
+    assert after_wishes((automatic(), advised(0))).group("worker").size == 2
+
+
+def test_members_who_must_be_told_start_again_together_at_no_charge() -> None:
+    state = after_wishes((automatic(resize=Resize.RESTART), advised(4)))
+    memory = state.group("worker")
+    assert (memory.size, memory.job_floor, memory.restarts, state.restarts) == (4, 1, {}, 0)
+    assert state.phase is Phase.RESTARTING
+    assert state.message == (
+        "resizing worker from 2 to 4 (autoscaler: 2 more fit); all members start again, to be told of it"
+    )
+
+
+def test_a_group_that_cannot_be_resized_keeps_its_size_and_says_so_once() -> None:
+    held = automatic(4, resize=Resize.HOLD, hold="servers count their trainers")
+    state = after_wishes((held, {}))
+    assert state.group("worker").size == 2
+    assert state.timeline[-1].what == "SizeHeld"
+    assert state.timeline[-1].why == "worker stays at 2, not 4: servers count their trainers"
+    again = after_wishes((held, {}), (held, {}))
+    assert [moment.what for moment in again.timeline].count("SizeHeld") == 1

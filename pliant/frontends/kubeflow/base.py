@@ -17,6 +17,7 @@ from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
 from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, read
+from pliant.frontends.scaling import autoscaling_in, scaled_by
 from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged, fingerprint, template_facts
 from pliant.model.actions import JobStatus
@@ -134,7 +135,7 @@ class KubeflowJob(Frontend):
         metadata, dialect = read_metadata(raw), self.dialect
         spec = read(dialect.kind.spec, raw.get("spec"), "spec")
         run: RunPolicy = spec.policy
-        groups = self._groups(spec)
+        groups = scaled_by(self._groups(spec), metadata.annotations)
         path = f"spec.{dialect.replica_specs}"
         status = status_in(raw)
         state = remembered(status)
@@ -165,6 +166,7 @@ class KubeflowJob(Frontend):
             is_deleting=metadata.deletion_timestamp is not None,
             elastic=next((each.name for each in groups if each.is_elastic), ""),
             is_suspended=run.suspend,
+            autoscaling=autoscaling_in(metadata.annotations),
             time_limit=span(run.active_deadline_seconds),
             is_limited_from_start=True,
             time_to_live=span(run.ttl_seconds_after_finished),
@@ -253,7 +255,7 @@ def _bounded(group: Group, bounds: Bounds | None) -> Group:
     most = max(group.size, least) if bounds.most is None else bounds.most
     if most < least:
         raise InvalidSpec("spec.elasticPolicy.minReplicas", f"must be at most maxReplicas ({most}), got {least}")
-    return replace(group, least=least, most=most, is_elastic=True)
+    return replace(group, least=least, most=most, is_elastic=True, is_automatic=True)
 
 
 def _check_sizes(groups: tuple[Group, ...], path: str) -> None:

@@ -13,6 +13,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.kubeflow.types import JobCondition, ReplicaStatus
 from pliant.frontends.kubeflow.types import JobStatus as Words
 from pliant.frontends.memory import blob_of, plain
+from pliant.frontends.scaling import scaling_in
 from pliant.model.actions import JobStatus
 from pliant.model.job import Job
 from pliant.model.labels import member_group
@@ -55,6 +56,7 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
         start_time=_seconds(state.waiting_from or state.started_at),
         completion_time=_seconds(ended) if ended else None,
         last_reconcile_time=at,
+        scaling=scaling_in(job, state),
         pliant=blob_of(state),
     )
     return cast("dict[str, Any]", plain(words))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pliant.errors import InvalidSpec
 from pliant.frontends.crd import TEMPLATE, told
 from pliant.frontends.results import Progress
+from pliant.frontends.scaling import GroupScaling
 from pliant.model.job import CleanPolicy
 from pliant.model.state import Time
 
@@ -136,4 +137,7 @@ class JobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults
     completion_time: Annotated[Time | None, told("When its end was decided.")] = None
     last_reconcile_time: Annotated[Time | None, told("When this status was last written.")] = None
     progress: Annotated[Progress | None, told("How far the training has come, as its members report.")] = None
+    scaling: Annotated[
+        tuple[GroupScaling, ...], told("Sizes that may change, and why they are what they are.")
+    ] = ()
     pliant: Annotated[dict[str, Any], told("What the operator must not forget; not for reading.")] = {}
