@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import msgspec
-
-from pliant.embedded.amounts import amount
-from pliant.embedded.room import needs
-from pliant.embedded.views import FINISHED, PodView
+from pliant.embedded.views import PodView
+from pliant.kube.amounts import amount
 from pliant.kube.objects import Node
+from pliant.kube.placing import FINISHED, needs_of, spec_in
 from pliant.model.job import Group
 
 BYTES = ("memory", "ephemeral-storage")
@@ -59,7 +57,7 @@ def lacks_for_now(
     for pod in tenants:
         left = free.get(pod.spec.node_name)
         if left is not None and pod.status.phase not in FINISHED:
-            for resource, taken in needs(pod).items():
+            for resource, taken in needs_of(pod.spec).items():
                 left[resource] = left.get(resource, Fraction(0)) - taken
     return _lacks(_needs(template), list(free.values()), is_taken=True)
 
@@ -113,5 +111,4 @@ def shortage(groups: Iterable[Group], nodes: Iterable[Node]) -> str:
 
 
 def _needs(template: Mapping[str, Any]) -> dict[str, Fraction]:
-    pod = msgspec.convert({"metadata": {}, "spec": template.get("spec") or {}}, PodView)
-    return dict(needs(pod))
+    return needs_of(spec_in(template))

@@ -161,7 +161,7 @@ def _age(since: str) -> str:
 def _nodes(nodes: list[dict[str, Any]]) -> str:
     """How many there are, how many are ready, and what the first one offers."""
     from pliant.cli.room import amount_text
-    from pliant.embedded.amounts import amount
+    from pliant.kube.amounts import amount
 
     ready = sum(node["ready"] for node in nodes)
     offers = nodes[0]["allocatable"] if nodes else {}

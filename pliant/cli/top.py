@@ -90,7 +90,7 @@ async def _rows(target: Target, one: Found, used: dict[tuple[str, str], dict[str
 
 def amounts(usage: dict[str, Any]) -> tuple[str, str]:
     """The CPU and the memory of all containers of a pod: `250m`, `128Mi`."""
-    from pliant.embedded.amounts import amount
+    from pliant.kube.amounts import amount
 
     parts = [container.get("usage") or {} for container in usage.get("containers") or ()]
     cpu = sum(amount(part.get("cpu", "0")) for part in parts)

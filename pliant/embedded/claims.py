@@ -9,15 +9,16 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.amounts import Amount
 from pliant.embedded.node.furnishing import Furnishing
 from pliant.embedded.patience import patiently
 from pliant.embedded.server.claimrules import PROTECTION
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.embedded.views import FINISHED, PodView
+from pliant.embedded.views import PodView
 from pliant.errors import ApiError, Conflict, Invalid, NotFound
+from pliant.kube.amounts import Amount
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
+from pliant.kube.placing import FINISHED
 from pliant.kube.resources import CLAIMS, EVENTS, PODS
 from pliant.runtime.clock import Clock
 

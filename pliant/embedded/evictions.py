@@ -10,12 +10,12 @@ from functools import partial
 
 from pliant.embedded.patience import patiently
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.embedded.taints import FOR_EVER, seconds_tolerated
 from pliant.embedded.views import PodMeta, PodView
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Taint
 from pliant.kube.resources import PODS
+from pliant.kube.taints import FOR_EVER, seconds_tolerated
 from pliant.kube.transport import STRATEGIC_PATCH
 from pliant.runtime.clock import Clock
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.embedded.amounts import amount
+from pliant.kube.amounts import amount
 
 GPU = "nvidia.com/gpu"
 _NONE_VISIBLE = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}

@@ -9,11 +9,11 @@ from typing import Any
 
 from pliant.embedded.patience import patiently
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.embedded.taints import derived, is_derived
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Taint
 from pliant.kube.resources import NODES
+from pliant.kube.taints import derived, is_derived
 from pliant.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pliant.embedded.room import Room, Tenant, needs, refusal
+from pliant.embedded.room import Room, Tenant
 from pliant.embedded.views import PodView
+from pliant.kube.placing import needs_of, refusal
 
 NEVER = "Never"
 
@@ -42,8 +43,8 @@ def is_being_made(pod: PodView, room: Room) -> bool:
 
 
 def _way_on(name: str, pod: PodView, room: Room) -> Way | None:
-    node, needed = room.nodes[name], needs(pod)
-    if refusal(pod, node):
+    node, needed = room.nodes[name], needs_of(pod.spec)
+    if refusal(pod.spec, node):
         return None
     lesser = [
         each for each in room.tenants.values() if each.node == name and each.pod.spec.priority < pod.spec.priority

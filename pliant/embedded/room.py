@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pliant.embedded.affinity import is_wanted, liking
-from pliant.embedded.amounts import amount
-from pliant.embedded.taints import CORDONED, DISCOURAGES, KEEPS_OUT, untolerated
-from pliant.embedded.views import ContainerView, PodView
+from pliant.embedded.views import PodView
+from pliant.kube.affinity import liking
+from pliant.kube.amounts import amount
 from pliant.kube.objects import Node
+from pliant.kube.placing import needs_of, refusal
+from pliant.kube.taints import DISCOURAGES, untolerated
 
 Amounts = Mapping[str, Fraction]
 
@@ -46,7 +47,7 @@ class Room:
         uid = pod.metadata.uid
         self.promised.pop(uid, None)
         known = self.tenants.get(uid)
-        tenant = Tenant(pod, node, known.needs if known else needs(pod))
+        tenant = Tenant(pod, node, known.needs if known else needs_of(pod.spec))
         self.tenants[uid] = tenant
         if known is None:
             self._used[node].update(tenant.needs)
@@ -64,9 +65,9 @@ class Room:
         """The best node for a pod, or why there is none; `packed` prefers the fullest one that has room."""
         problems: Counter[str] = Counter()
         fitting: list[tuple[int, int, Fraction, str]] = []
-        needed, direction = needs(pod), -1 if packed else 1
+        needed, direction = needs_of(pod.spec), -1 if packed else 1
         for name, node in self.nodes.items():
-            lacks = refusal(pod, node) or self.lacks(pod, needed, node)
+            lacks = refusal(pod.spec, node) or self.lacks(pod, needed, node)
             problems.update(lacks)
             if not lacks:
                 discouraged = len(untolerated(node.spec.taints, pod.spec.tolerations, DISCOURAGES))
@@ -109,42 +110,3 @@ class Room:
             if (total := amount(has))
         )
         return max(shares, default=Fraction(0))
-
-
-def refusal(pod: PodView, node: Node) -> list[str]:
-    """Why a node does not take a pod, or the pod not the node: the first reason, as kube-scheduler tells it."""
-    if node.spec.unschedulable and untolerated([CORDONED], pod.spec.tolerations, KEEPS_OUT):
-        return ["node(s) were unschedulable"]
-    if shunned := untolerated(node.spec.taints, pod.spec.tolerations, KEEPS_OUT):
-        return [f"node(s) had untolerated taint {{{shunned[0].key}: {shunned[0].value}}}"]
-    if not any(each.type == "Ready" and each.status == "True" for each in node.status.conditions):
-        return ["node(s) were not ready"]
-    if not is_wanted(pod.spec, node.metadata):
-        return ["node(s) didn't match Pod's node affinity/selector"]
-    return []
-
-
-def needs(pod: PodView) -> dict[str, Fraction]:
-    """What a pod takes up: the sum of its containers and sidecars, or of a hungrier moment before they all run."""
-    result: dict[str, Fraction] = {"pods": Fraction(1)}
-    beside: Counter[str] = Counter()
-    for container in pod.spec.init_containers:
-        moment = beside.copy()
-        moment.update(_requests(container))
-        if container.restart_policy == "Always":
-            beside = moment
-        _raise(result, moment)
-    for container in pod.spec.containers:
-        beside.update(_requests(container))
-    _raise(result, beside)
-    return result
-
-
-def _raise(result: dict[str, Fraction], moment: Mapping[str, int | Fraction]) -> None:
-    for resource, value in moment.items():
-        result[resource] = max(result.get(resource, Fraction(0)), Fraction(value))
-
-
-def _requests(container: ContainerView) -> dict[str, Fraction]:
-    asked = {**container.resources.limits, **container.resources.requests}
-    return {resource: amount(value) for resource, value in asked.items()}

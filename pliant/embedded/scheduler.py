@@ -14,12 +14,13 @@ from pliant.embedded.gangs import SCHEDULERS, GangKey, Gangs, gang_of
 from pliant.embedded.node.podevents import PodEvents
 from pliant.embedded.patience import patiently
 from pliant.embedded.preemption import Way, is_being_made, way_for
-from pliant.embedded.room import Room, Tenant, needs
+from pliant.embedded.room import Room, Tenant
 from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import PodMeta, PodView
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
+from pliant.kube.placing import needs_of
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import Clock
 
@@ -114,7 +115,7 @@ class Scheduler:
         if not is_being_made(pod, self._room):
             way = way_for(pod, self._room)
             if way is not None:
-                self._room.promised[pod.metadata.uid] = Tenant(pod, way.node, needs(pod))
+                self._room.promised[pod.metadata.uid] = Tenant(pod, way.node, needs_of(pod.spec))
                 return self._clear(pod, way, problem)
         return self._refuse(pod, problem)
 
@@ -139,7 +140,7 @@ class Scheduler:
 
     def _seats(self, pods: list[PodView], wanted: int) -> tuple[dict[str, str], str]:
         """A node for each pod that fits beside the others, and why one has none: spread out, else packed."""
-        hungriest = sorted(pods, key=lambda pod: -sum(needs(pod).values()))
+        hungriest = sorted(pods, key=lambda pod: -sum(needs_of(pod.spec).values()))
         seats, problem = self._tried(pods, packed=False)
         if len(seats) < wanted:
             closer, other = self._tried(hungriest, packed=True)

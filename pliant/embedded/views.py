@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pliant.embedded.amounts import Amount
 from pliant.kube.objects import Condition, ObjectMeta
-
-FINISHED = frozenset({"Succeeded", "Failed"})
+from pliant.kube.placing import FINISHED
+from pliant.kube.wanting import AskingContainer, AskingSpec
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
@@ -22,13 +21,6 @@ class PodMeta(ObjectMeta, frozen=True):
     deletion_grace_period_seconds: int | None = None
 
 
-class Needs(_Part, frozen=True):
-    """What a container asks of its node."""
-
-    requests: dict[str, Amount] = {}
-    limits: dict[str, Amount] = {}
-
-
 class ContainerPort(_Part, frozen=True):
     """A port that a container says it listens on."""
 
@@ -36,87 +28,21 @@ class ContainerPort(_Part, frozen=True):
     container_port: int = 0
 
 
-class ContainerView(_Part, frozen=True):
+class ContainerView(AskingContainer, frozen=True):
     """A container as far as schedulers and services look."""
 
-    resources: Needs = Needs()
     ports: tuple[ContainerPort, ...] = ()
-    restart_policy: str = ""
-    """Always: an init container that goes on running beside the others."""
 
 
-class Toleration(_Part, frozen=True):
-    """A taint that a pod puts up with."""
+class PodSpecView(AskingSpec, frozen=True):
+    """Where a pod may run, what it needs there, and what it is called."""
 
-    key: str = ""
-    operator: str = "Equal"
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
-
-
-class Requirement(_Part, frozen=True):
-    """What must be true of one label, or of the name."""
-
-    key: str
-    operator: str = ""
-    values: tuple[str, ...] = ()
-
-
-class NodeTerm(_Part, frozen=True):
-    """What must be true of a node, all of it."""
-
-    match_expressions: tuple[Requirement, ...] = ()
-    match_fields: tuple[Requirement, ...] = ()
-
-
-class NodeTerms(_Part, frozen=True):
-    """Terms of which one is enough."""
-
-    node_selector_terms: tuple[NodeTerm, ...] = ()
-
-
-class Preference(_Part, frozen=True):
-    """What makes a node better than others, and by how much."""
-
-    preference: NodeTerm = NodeTerm()
-    weight: int = 0
-
-
-class NodeAffinity(_Part, frozen=True):
-    """Which nodes a pod insists on, and which it prefers."""
-
-    required: NodeTerms | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[Preference, ...] = msgspec.field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class Affinity(_Part, frozen=True):
-    """What a pod wants to be near to; of it only nodes are looked at."""
-
-    node_affinity: NodeAffinity = NodeAffinity()
-
-
-class PodSpecView(_Part, frozen=True):
-    """Where a pod may run and what it needs there."""
-
-    node_name: str = ""
     scheduler_name: str = "default-scheduler"
     hostname: str = ""
     subdomain: str = ""
-    priority: int = 0
     preemption_policy: str = "PreemptLowerPriority"
-    node_selector: dict[str, str] = {}
-    affinity: Affinity = Affinity()
-    tolerations: tuple[Toleration, ...] = ()
     containers: tuple[ContainerView, ...] = ()
     init_containers: tuple[ContainerView, ...] = ()
-
-    @property
-    def node_affinity(self) -> NodeAffinity:
-        """Which nodes it insists on, and which it prefers."""
-        return self.affinity.node_affinity
 
 
 class PodStatusView(_Part, frozen=True):

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.embedded.amounts import Amount, amount
 from pliant.embedded.node.environment import (
     Missing,
     PodFacts,
@@ -19,6 +18,7 @@ from pliant.embedded.node.environment import (
     expand,
     references,
 )
+from pliant.kube.amounts import Amount, amount
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.catalog.tables import table
-from pliant.embedded.room import needs
 from pliant.embedded.views import PodView
+from pliant.kube.placing import needs_of
 from pliant.kube.resources import PODS
 from tests.node.running import Pod, Running, is_running, running, state
 
@@ -128,7 +128,7 @@ def test_sidecars_take_room_beside_the_others_and_beside_init_containers_after_t
 
     def cpus(inits: list[dict[str, Any]], mains: list[dict[str, Any]]) -> float:
         body = {"metadata": {"name": "a"}, "spec": {"initContainers": inits, "containers": mains}}
-        return float(needs(msgspec.convert(body, PodView))["cpu"])
+        return float(needs_of(msgspec.convert(body, PodView).spec)["cpu"])
 
     beside = asking("1", is_sidecar=True)
     assert cpus([beside], [asking("2")]) == 3

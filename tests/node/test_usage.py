@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.amounts import amount
 from pliant.errors import NotFound
+from pliant.kube.amounts import amount
 from tests.node.running import Running, running
 
 pytestmark = pytest.mark.usefixtures("network")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pliant.embedded.amounts import amount
 from pliant.embedded.node.checks import Target, require_ways
 from pliant.embedded.node.environment import Missing, Unusable, command_line, environment
 from pliant.embedded.node.health import Health
@@ -17,6 +16,7 @@ from pliant.embedded.node.leaving import Manners
 from pliant.embedded.node.link import Command, Ending, StartFailed
 from pliant.embedded.node.podscope import PodScope
 from pliant.embedded.node.podstatus import ContainerRecord
+from pliant.kube.amounts import amount
 
 _NOT_STARTED = Ending(128)
 _FIRST_PAUSE = 10.0

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pliant.embedded.amounts import amount
 from pliant.errors import NotYet, UserError
+from pliant.kube.amounts import amount
 
 CONFIG_MAP = "ConfigMap"
 CLAIM = "PersistentVolumeClaim"

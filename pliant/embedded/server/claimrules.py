@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pliant.embedded.amounts import amount
 from pliant.embedded.schema import Problem, Reason
 from pliant.embedded.storage.records import Object
+from pliant.kube.amounts import amount
 
 CLAIMS = "/persistentvolumeclaims"
 PROTECTION = "kubernetes.io/pvc-protection"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.embedded.amounts import amount
 from pliant.embedded.schema import Problem, Reason, copied
 from pliant.embedded.server.affinityrules import affinity_problems
 from pliant.embedded.server.checkrules import check_problems
 from pliant.embedded.storage.records import Object
+from pliant.kube.amounts import amount
 
 _UNITS = ("cpu", "memory")
 _PATIENCE = 300

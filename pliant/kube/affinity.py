@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.embedded.views import NodeTerm, PodSpecView, Requirement
 from pliant.kube.objects import ObjectMeta
+from pliant.kube.wanting import AskingSpec, NodeTerm, Requirement
 
 
-def is_wanted(spec: PodSpecView, node: ObjectMeta) -> bool:
+def is_wanted(spec: AskingSpec, node: ObjectMeta) -> bool:
     """Whether a node has what a pod insists on: all labels of its selector, one term of its affinity."""
     if not spec.node_selector.items() <= node.labels.items():
         return False
@@ -16,7 +16,7 @@ def is_wanted(spec: PodSpecView, node: ObjectMeta) -> bool:
     return required is None or any(_fits(term, node) for term in required.node_selector_terms)
 
 
-def liking(spec: PodSpecView, node: ObjectMeta) -> int:
+def liking(spec: AskingSpec, node: ObjectMeta) -> int:
     """How much a pod would like a node: the weights of all it prefers and finds there."""
     return sum(each.weight for each in spec.node_affinity.preferred if _fits(each.preference, node))
 

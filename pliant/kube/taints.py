@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pliant.embedded.views import Toleration
 from pliant.kube.objects import Node, Taint
+from pliant.kube.wanting import Toleration
 
 KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
 DRIVES_OUT = frozenset({"NoExecute"})
