@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pliant.frameworks.casting import Cast
 from pliant.model.framework import Framework, Rank, Role
-from pliant.model.job import EndPolicy, Group, Job, Port
+from pliant.model.job import EndPolicy, Group, Job, Port, Resize
 
 MASTER, PSERVER, HETER, TRAINER = "master", "pserver", "heter", "worker"
 TRAINING_ROLES = {PSERVER: "PSERVER", HETER: "HETER", TRAINER: "TRAINER"}
@@ -52,7 +52,7 @@ class Paddle(Framework):
             return found
         if cast.size(PSERVER):
             return {**found, **_directory(cast), **_servers(cast)}
-        elastic = next((group for group in cast.groups(TRAINER) if group.is_elastic), None)
+        elastic = next((group for group in cast.groups(TRAINER) if _comes_and_goes(group)), None)
         return {**found, **(_elastic(cast, elastic) if elastic else _directory(cast))}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
@@ -70,11 +70,16 @@ class Paddle(Framework):
             "TRAINING_ROLE": TRAINING_ROLES[role],
             "PADDLE_TRAINING_ROLE": TRAINING_ROLES[role],
         }
-        if not cast.size(PSERVER) and any(group.is_elastic for group in cast.groups(TRAINER)):
+        if not cast.size(PSERVER) and any(map(_comes_and_goes, cast.groups(TRAINER))):
             return found
         found["PADDLE_TRAINER_ID"] = str(cast.number(rank, role))
         found["PADDLE_CURRENT_ENDPOINT"] = f"{host}:{port}"
         return found
+
+
+def _comes_and_goes(group: Group) -> bool:
+    """Whether members are told bounds; those who start again at each size are told numbers and names."""
+    return group.is_elastic and group.resize is Resize.JOIN
 
 
 def _directory(cast: Cast) -> dict[str, str]:

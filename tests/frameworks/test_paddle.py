@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.model.job import Port
+from pliant.model.job import Port, Resize
 from tests.builders import make_group
 from tests.frameworks.contracts import told, written_for
 
@@ -97,3 +97,11 @@ def test_ports_of_the_template_are_used() -> None:
     found = told(written_for("paddle", workers), "worker")
     assert found["PADDLE_CURRENT_ENDPOINT"] == "bert-worker-0.team:7164"
     assert found["PADDLE_MASTER"] == "bert-worker-0.team:40000"
+
+
+@pytest.mark.parametrize("way", [Resize.RESTART, Resize.HOLD])
+def test_trainers_that_cannot_come_and_go_are_told_their_number_within_bounds_too(way: Resize) -> None:
+    trainers = make_group("worker", 2, least=1, most=4, is_elastic=True, resize=way)
+    found = told(written_for("paddle", trainers), "worker", 1)
+    assert (found["PADDLE_NNODES"], found["PADDLE_TRAINERS_NUM"], found["PADDLE_TRAINER_ID"]) == ("2", "2", "1")
+    assert not any(name.startswith("PADDLE_ELASTIC") for name in found)
