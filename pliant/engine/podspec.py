@@ -87,6 +87,10 @@ def _pod_spec(outfit: Outfit, rank: Rank) -> dict[str, Any]:
     if rank.group.restart.policy is not None or not spec.get("restartPolicy"):
         # The engine restarts members itself, as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"
+    if job.naming.subdomain:
+        name = member_name(job, rank.group.name, rank.index)
+        spec.setdefault("hostname", name)
+        spec.setdefault("subdomain", job.naming.subdomain.format(pod=name))
     if job.scheduler:
         spec.setdefault("schedulerName", job.scheduler)
     if job.priority:

@@ -98,6 +98,8 @@ class Naming:
     pods: Mapping[str, str] = field(default_factory=dict)
     """Names of pods that are made in another way, by group in lower case."""
     service: str = "{pod}"
+    subdomain: str = ""
+    """The subdomain of a pod, `{pod}`: where a service has that name, the pod knows its whole name by itself."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of members beside those that every job's members have; values may hold the same words and `{pod}`."""
 

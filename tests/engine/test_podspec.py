@@ -141,3 +141,12 @@ def test_a_kind_may_name_pods_services_and_labels_in_its_own_way() -> None:
         >= {"pod_name": "worker-demo-1", "nr": "1", "TrainingJobReplicaIndex": "1"}.items()
     )
     assert [pod["labels"].get("role") for pod in pods] == ["master", None]
+
+
+def test_a_pod_knows_its_whole_name_where_its_kind_wants_that_and_its_author_does_not_say_otherwise() -> None:
+    naming = Naming(subdomain="{pod}")
+    spec = pod_of(one_container(), naming=naming)["spec"]
+    assert (spec["hostname"], spec["subdomain"]) == ("demo-worker-1", "demo-worker-1")
+    own = pod_of({"spec": {"subdomain": "mine", "containers": [{"name": "main"}]}}, naming=naming)["spec"]
+    assert own["subdomain"] == "mine"
+    assert "hostname" not in pod_of(one_container())["spec"]
