@@ -1,7 +1,7 @@
 """The autoscaler of PaddlePaddle EDL as it was published, mistakes included, to compare others with.
 
 It is not offered to users. What is wrong with it is kept, because its published results came about that way: the
-order of jobs is that of their present sizes and not of the planned ones; a node is given what a plan takes from it;
+order of jobs is that of their present sizes and not of the planned ones; a plan adds to nodes what it takes;
 the limit on load holds for shrinking but not for memory and devices when growing; nodes that are closed count.
 Two things differ. Where the original takes nodes and equal jobs in no particular order, here they come by name.
 Where it would go round in circles for ever, growing a job and shrinking it again, the plan stops.
