@@ -31,10 +31,16 @@ async def test_an_idle_pod_costs_little_memory(data: Path, network: Network) -> 
             command = node.command("sh", "-c", "echo up; exec sleep 600")
             await agent.start(f"pod-{number}", "main", command)
             await eventually(partial(_has_content, Path(command["log"])), what="the first line", within=30)
+        # A shell that has said its line may not have become the sleeper yet.
+        await eventually(partial(_all_sleep, agent), what="the last sleeper", within=30)
         below = descendants(agent.process)
         ours = [each for each in below if _name(each) != "sleep"][1 if network == "private" else 0 :]
         assert len(ours) >= AT_REST
         assert sum(map(_private, ours)) / AT_REST <= MOST_KILOBYTES
+
+
+def _all_sleep(agent: NodeAgent) -> bool:
+    return sum(_name(each) == "sleep" for each in descendants(agent.process)) == AT_REST
 
 
 @pytest.mark.timeout(300)
