@@ -17,8 +17,8 @@ from tests.node.running import Running, eventually, running
 from tests.scenarios.host import descendants
 
 AT_REST = 20
-MOST_KILOBYTES = 1200
-"""Private memory of ours per idle pod: some 900 were seen, and 1,600 where a first process did all by itself."""
+MOST_KILOBYTES = {"private": 1200, "host": 1400}
+"""Private memory of ours per idle pod: 900 and 1,200 were seen, and 1,600 where a first process did all by itself."""
 PATIENCE = 180
 """Seconds: some four are enough for 200 pods when nobody else is there."""
 
@@ -36,7 +36,7 @@ async def test_an_idle_pod_costs_little_memory(data: Path, network: Network) -> 
         below = descendants(agent.process)
         ours = [each for each in below if _name(each) != "sleep"][1 if network == "private" else 0 :]
         assert len(ours) >= AT_REST
-        assert sum(map(_private, ours)) / AT_REST <= MOST_KILOBYTES
+        assert sum(map(_private, ours)) / AT_REST <= MOST_KILOBYTES[network]
 
 
 def _all_sleep(agent: NodeAgent) -> bool:
