@@ -18,7 +18,7 @@ from tests.scenarios.host import descendants
 
 AT_REST = 20
 MOST_KILOBYTES = {"private": 1200, "host": 1400}
-"""Private memory of ours per idle pod: 900 and 1,200 were seen, and 1,600 where a first process did all by itself."""
+"""Private memory of ours per idle pod: 900 and 1,200 were seen; 1,600 where a first process did it all."""
 PATIENCE = 180
 """Seconds: some four are enough for 200 pods when nobody else is there."""
 
