@@ -1,8 +1,8 @@
 """Who grows first and who gives first: the one question in which policies differ.
 
-A level tells how well off a group is with so many members, as its policy sees it; it rises with every member. Whoever
-has the lowest level grows first. One that is at `level(m)` gives a place to one at `level(n)` only if it is still
-better off without it: `level(n) < level(m - 1)`. So no place ever goes back: that would take `level(m - 1) < level(n)`.
+A level tells how well off a group is with so many members, as its policy sees it; it rises with every member.
+Whoever has the lowest level grows first. One that is at `level(m)` gives a place to one at `level(n)` only if it
+is still better off without it: `level(n) < level(m - 1)`. So no place ever goes back: that takes the opposite.
 """
 
 from __future__ import annotations
