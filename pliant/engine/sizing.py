@@ -92,7 +92,14 @@ def _noted(group: Group, wish: Wish | None, memory: GroupState, now: datetime) -
     if group.is_automatic and (order := _ordered(wish, memory)) is not None:
         requests[Requester.AUTOSCALER] = order
     advice = _advised(wish, memory) if group.is_automatic else None
-    after = replace(memory, requests=requests, advice=advice, template=memory.template or group.fingerprint)
+    speeds = dict(wish.speeds) if wish is not None and wish.speeds else memory.speeds
+    after = replace(
+        memory,
+        requests=requests,
+        advice=advice,
+        speeds=speeds,
+        template=memory.template or group.fingerprint,
+    )
     # Nobody has to be told of the first size: it is simply what the job is.
     return after if memory.size is not None else replace(after, size=wanted_size(group, after))
 

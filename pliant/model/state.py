@@ -166,6 +166,8 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     requests: dict[Requester, Request] = {}
     advice: Advice | None = None
     """The autoscaler's latest word."""
+    speeds: dict[int, float] = {}
+    """How fast the job was with so many members, in units of its own; where the autoscaler goes by that."""
     refused: int | None = None
     """A size that was asked for while the group must keep the one it has; told once."""
     template: str = ""

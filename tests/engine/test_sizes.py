@@ -268,3 +268,10 @@ def test_a_group_that_cannot_be_resized_keeps_its_size_and_says_so_once() -> Non
     assert state.timeline[-1].why == "worker stays at 2, not 4: servers count their trainers"
     again = after_wishes((held, {}), (held, {}))
     assert [moment.what for moment in again.timeline].count("SizeHeld") == 1
+
+
+def test_measured_speeds_are_remembered_until_there_are_newer_ones() -> None:
+    fast = {"worker": copied(advised(2)["worker"], speeds={2: 10.0})}
+    faster = {"worker": copied(advised(2)["worker"], speeds={2: 10.0, 4: 18.0})}
+    assert after_wishes((automatic(), fast), (automatic(), advised(2))).group("worker").speeds == {2: 10.0}
+    assert after_wishes((automatic(), fast), (automatic(), faster)).group("worker").speeds == {2: 10.0, 4: 18.0}
