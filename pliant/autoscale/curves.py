@@ -48,11 +48,6 @@ class Curve:
         base = max(least, 1)
         return (self.speed(size + 1) - self.speed(size)) * base / self.speed(base)
 
-    @property
-    def reach(self) -> int | None:
-        """The largest size that may be tried; None for any."""
-        return 2 * self.known if self.known else None
-
 
 @lru_cache(maxsize=65536)
 def fitted(points: tuple[tuple[int, float], ...]) -> Curve:

@@ -8,9 +8,9 @@ is still better off without it: `level(n) < level(m - 1)`. So no place ever goes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from pliant.autoscale.model import Elastic
+from pliant.autoscale.model import Cluster, Elastic, Verdict
 
 Level = Callable[[int], float]
 
@@ -21,25 +21,26 @@ class Rank(NamedTuple):
     level: Level
     tie: tuple[int, ...] = ()
     """The lower first among those on one level; the older first among those that are equal even there."""
+    sheds: bool = False
+    """Whether it shrinks where more is given away than may be, although nobody waits."""
 
 
 Order = Callable[[Elastic], Rank]
-"""How a policy ranks groups. The same group always has the same rank, whatever others there are."""
+"""How groups are ranked. The same group always has the same rank, whatever others there are."""
 
 
-def by_size(elastic: Elastic) -> Rank:
-    """The smallest group comes first."""
-    return Rank(float)
+class Manner(Protocol):
+    """What a policy thinks of each of the groups that chose it."""
 
+    @property
+    def name(self) -> str:
+        """The word users write to choose it."""
 
-def by_fulfilment(elastic: Elastic) -> Rank:
-    """The group that has least of what it may have beyond its least size comes first, then who asks for less."""
-    least, span = elastic.least, elastic.most - elastic.least
-    needs = dict(elastic.shape.needs)
-    devices = sum(amount for name, amount in needs.items() if "/" in name)
-    tie = (devices, needs.get("cpu", 0), needs.get("memory", 0))
-    return Rank((lambda size: (size - least) / span) if span else _full, tie)
+    def bounded(self, elastic: Elastic) -> Elastic:
+        """The group with the most members that are good for it."""
 
+    def order(self, cluster: Cluster) -> Order:
+        """How its groups are ranked, at levels about as high as they have members: so they compare with others."""
 
-def _full(size: int) -> float:
-    return 1.0
+    def explained(self, elastic: Elastic, verdict: Verdict) -> Verdict:
+        """A verdict on the group as it was before it was bounded, in words of this policy."""
