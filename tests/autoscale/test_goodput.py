@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pliant.autoscale.curves import Curve
+from pliant.autoscale.goodput import Goodput
+from pliant.autoscale.model import Cluster, Code, Elastic, GroupKey, Node, Shape, Verdict
+
+FLATTENS = Curve(shared=1.0, alone=0.2)
+"""The seventh member adds a fifth of what the first does, the twelfth a tenth."""
+
+
+def a_group(
+    name: str = "a", size: int = 4, *, most: int = 32, speeds: tuple[tuple[int, float], ...] = ()
+) -> Elastic:
+    return Elastic(
+        key=GroupKey("default", "PyTorchJob.kubeflow.org", name, "worker"),
+        least=1,
+        most=most,
+        size=size,
+        shape=Shape.of({"cpu": 1000}),
+        places=("n",) * size,
+        speeds=speeds,
+    )
+
+
+def measured(curve: Curve, *sizes: int) -> tuple[tuple[int, float], ...]:
+    return tuple((size, 100 * curve.speed(size)) for size in sizes)
+
+
+def test_a_group_that_was_never_measured_may_have_all_it_asks_for() -> None:
+    assert Goodput().bounded(a_group()) == a_group()
+
+
+def test_a_group_is_tried_out_at_no_more_than_twice_the_largest_size_measured() -> None:
+    group = a_group(speeds=((1, 10.0), (4, 40.0)))
+    assert Goodput().bounded(group).most == 8
+    told = Goodput().explained(group, Verdict(8, Code.MOST, "8 is the most"))
+    assert told == (8, Code.SETTLING, "how fast 8 members are is to be measured before more are tried")
+
+
+def test_a_group_that_is_larger_than_was_measured_need_not_shrink_for_that() -> None:
+    assert Goodput().bounded(a_group(size=12, speeds=((1, 10.0), (2, 20.0)))).most == 12
+
+
+def test_members_that_add_too_little_are_not_taken_on() -> None:
+    group = a_group(speeds=measured(FLATTENS, 1, 2, 4))
+    bounded = Goodput().bounded(group)
+    assert bounded.most == 7
+    told = Goodput().explained(group, Verdict(7, Code.MOST, "7 is the most"))
+    assert told == (7, Code.SLOWS, "one more than 7 would add 5 % to its speed")
+
+
+@pytest.mark.parametrize(("size", "most"), [(6, 7), (7, 7), (10, 10), (12, 12), (14, 7)])
+def test_members_that_are_there_stay_until_they_add_still_less(size: int, most: int) -> None:
+    group = a_group(size=size, speeds=measured(FLATTENS, 1, 4, 8, 14))
+    assert Goodput().bounded(group).most == most
+
+
+def test_a_group_that_may_not_shrink_does_not() -> None:
+    group = replace(a_group(size=20, speeds=measured(FLATTENS, 1, 4, 20)), may_shrink=False)
+    assert Goodput().bounded(group).most == 20
+
+
+def test_a_group_that_slows_down_is_told_so() -> None:
+    group = a_group(speeds=((1, 10.0), (2, 9.0), (4, 6.0)))
+    assert Goodput().bounded(group).most == 1
+    told = Goodput().explained(group, Verdict(1, Code.MOST, "1 is the most"))
+    assert told.why == "one more than 1 would not make it faster"
+
+
+def cluster_of(*elastics: Elastic) -> Cluster:
+    return Cluster(nodes=(Node(name="n", room={"cpu": 64_000}),), elastics=elastics)
+
+
+def levels(cluster: Cluster, index: int, *sizes: int) -> list[float]:
+    rank = Goodput().order(cluster)(cluster.elastics[index])
+    return [rank.level(size) for size in sizes]
+
+
+def test_groups_that_were_not_measured_are_on_levels_like_their_sizes() -> None:
+    cluster = cluster_of(a_group(), replace(a_group("b"), shape=Shape.of({"cpu": 3000})))
+    assert levels(cluster, 0, 0, 1, 10) == pytest.approx([0, 0.75, 5.25], rel=0.1)
+    assert levels(cluster, 1, 0, 1, 10) == pytest.approx([0, 2.25, 15.75], rel=0.1)  # takes three times the room
+
+
+def test_a_group_that_flattens_is_as_well_off_as_a_larger_one_that_does_not() -> None:
+    cluster = cluster_of(a_group(speeds=measured(FLATTENS, 1, 2, 4)), a_group("b"))
+    assert levels(cluster, 0, 4)[0] > levels(cluster, 1, 6)[0]
+
+
+def test_a_group_that_slows_down_gives_to_anybody() -> None:
+    cluster = cluster_of(a_group(speeds=((1, 10.0), (2, 9.0), (4, 6.0))))
+    assert levels(cluster, 0, 1, 3) == [float("inf")] * 2
