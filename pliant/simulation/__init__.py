@@ -1,0 +1,1 @@
+"""A cluster that is only reckoned with: what becomes of jobs under each policy, in seconds and without a pod."""
