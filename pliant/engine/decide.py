@@ -27,6 +27,7 @@ from pliant.engine.roster import abreast, call_the_roll
 from pliant.engine.sizing import resized, sized, with_requests
 from pliant.engine.suspending import evacuation, resumed, suspended
 from pliant.engine.timeline import accounted, noted
+from pliant.engine.warning import warned
 from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatus
 from pliant.model.framework import Framework
 from pliant.model.job import Job
@@ -60,7 +61,7 @@ def _turn(case: Case) -> Turn | None:
         return turn
     if case.state.phase is Phase.SUSPENDED:
         return None  # nothing that happens to those who leave counts
-    return restarted(case) or failed(case) or timed_out(case)
+    return restarted(case) or failed(case) or timed_out(case) or warned(case)
 
 
 def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -> Decision:

@@ -211,6 +211,8 @@ class Job:
     priority: str | None = None
     created_at: datetime
     is_deleting: bool = False
+    warnings: tuple[str, ...] = ()
+    """What its author should know though the job runs: told once."""
     elastic: str = ""
     """The group whose size one number can set, as `kubectl scale` does; empty if there is no such group."""
     state: EngineState | None = None

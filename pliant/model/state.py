@@ -223,6 +223,8 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """Restarts decided so far; a wide one counts once, however many groups pay for it."""
     restarted_group: str = ""
     """The group whose member called for the latest restart."""
+    warned: tuple[str, ...] = ()
+    """What its author has been warned of."""
     first_cause: Failure | None = None
     """The earliest failure behind the end or, until then, behind the latest restart."""
     failures: tuple[Failure, ...] = ()

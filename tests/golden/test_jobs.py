@@ -47,6 +47,8 @@ def understood(job: Job) -> dict[str, Any]:
     facts = {
         name: value for name, value in fields.items() if name not in ("groups", "owner", "created_at", "state")
     }
+    if not job.warnings:
+        del facts["warnings"]
     return {
         **{name: _plain(value) for name, value in facts.items()},
         "groups": [_group(job, group) for group in job.groups],

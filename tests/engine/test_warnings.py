@@ -1,0 +1,32 @@
+"""What an author should know though the job runs."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pliant.model.actions import CreatePod
+from tests.builders import make_job, make_pod, seeing
+from tests.engine.rulings import RUNNING, decided, event_of, intent_of, names
+
+ODD = "max is below min"
+
+
+def test_a_warning_is_told_before_anybody_starts() -> None:
+    decision = decided(make_job(warnings=(ODD,)), seeing())
+    event = event_of(decision)
+    assert (event.reason, event.message, event.is_warning) == ("Warning", ODD, True)
+    assert intent_of(decision).warned == (ODD,)
+    assert intent_of(decision).timeline[-1].why == ODD
+
+
+def test_a_warning_that_was_told_changes_nothing() -> None:
+    state = replace(RUNNING, warned=(ODD,))
+    told = decided(make_job(warnings=(ODD,), state=state), seeing(make_pod(0)))
+    assert told.intent is None
+    assert names(told, CreatePod) == ["demo-worker-1"]
+
+
+def test_only_what_is_new_is_told() -> None:
+    state = replace(RUNNING, warned=(ODD,))
+    decision = decided(make_job(warnings=(ODD, "also this"), state=state), seeing(make_pod(0), make_pod(1)))
+    assert event_of(decision).message == "also this"
