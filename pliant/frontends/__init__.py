@@ -13,6 +13,7 @@ from pliant.frontends.kubeflow.tensorflow import TFJob
 from pliant.frontends.kubeflow.xgboost import XGBoostJob
 from pliant.frontends.mpba import MXJob as ListedMXJob
 from pliant.frontends.mpba import TFJob as ListedTFJob
+from pliant.frontends.paddle_batch.job import PaddleJob as BatchPaddleJob
 
 _KNOWN: tuple[Frontend, ...] = (
     AITrainingJob(),
@@ -25,6 +26,7 @@ _KNOWN: tuple[Frontend, ...] = (
     MPIJob(),
     ListedMXJob(),
     ListedTFJob(),
+    BatchPaddleJob(),
 )
 
 FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _KNOWN}

@@ -1,0 +1,181 @@
+"""What the status of a PaddleJob of batch.paddlepaddle.org tells, and whatever it may hold."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pliant.engine.decide import decide
+from pliant.errors import InvalidSpec
+from pliant.frontends.paddle_batch.status import MOST_TOLD
+from pliant.model.actions import JobStatus
+from pliant.model.observed import ObservedPod, PodPhase, Seen
+from pliant.model.state import EngineState, GroupCounts, GroupState, Phase, Verdict
+from pliant.plugins.known import contract_of
+from tests.builders import NOON
+from tests.frontends.paddle_batch import PDJ, parsed, raw_pdj, role
+from tests.frontends.test_nonsense import ANYTHING
+
+LATER = NOON + timedelta(seconds=90)
+PROPERTIES = PDJ.crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+
+
+def pods(group: str, number: int) -> tuple[ObservedPod, ...]:
+    return tuple(
+        ObservedPod(
+            name=f"demo-{group}-{index}",
+            uid=f"{group}-{index}",
+            group=group,
+            index=index,
+            attempt=0,
+            phase=PodPhase.RUNNING,
+        )
+        for index in range(number)
+    )
+
+
+def told(counts: dict[str, GroupCounts], previous: dict[str, Any] | None = None, **memory: Any) -> dict[str, Any]:
+    state = EngineState(**{"phase": Phase.RUNNING, "started_at": NOON, "written_at": LATER, **memory})
+    job = parsed(**{name: role(each.size) for name, each in counts.items()})
+    seen = tuple(pod for name, each in counts.items() for pod in pods(name, each.size))
+    return PDJ.status(JobStatus(state=state, counts=counts, pods=seen), previous or {}, job)
+
+
+@pytest.mark.parametrize(
+    ("phase", "word"),
+    [
+        (Phase.PENDING, "Pending"),
+        (Phase.CREATING, "Starting"),
+        (Phase.RUNNING, "Running"),
+        (Phase.RESTARTING, "Restarting"),
+        (Phase.SUSPENDED, "Suspended"),
+        (Phase.SUCCEED, "Completed"),
+        (Phase.FAILED, "Failed"),
+        (Phase.NODE_FAIL, "Failed"),
+        (Phase.PREEMPTED, "Failed"),
+    ],
+)
+def test_phases_are_told_in_the_words_of_the_kind(phase: Phase, word: str) -> None:
+    status = told({"worker": GroupCounts(size=1)}, phase=phase, message="why")
+    assert (status["phase"], status["message"], status["conditions"][-1]["type"]) == (word, "why", word)
+
+
+def test_an_end_is_told_when_it_is_decided() -> None:
+    verdict = Verdict(phase=Phase.SUCCEED, message="training completed", at=LATER)
+    status = told({"worker": GroupCounts(size=1)}, phase=Phase.TERMINATING, verdict=verdict, running_at=NOON)
+    assert (status["phase"], status["startTime"], status["completionTime"]) == (
+        "Completed",
+        "2026-01-01T12:00:00Z",
+        "2026-01-01T12:01:30Z",
+    )
+
+
+def test_members_are_counted_and_named_by_role() -> None:
+    ps = GroupCounts(size=2, active=2)
+    worker = GroupCounts(size=3, pending=1, scheduled=1, succeeded=1)
+    status = told({"ps": ps, "worker": worker})
+    assert (status["mode"], "heter" in status) == ("PS", False)
+    assert status["ps"]["running"] == 2
+    counted = {name: status["worker"].get(name, 0) for name in ("pending", "starting", "running", "succeeded")}
+    assert counted == {"pending": 1, "starting": 1, "running": 0, "succeeded": 1}
+    assert status["worker"]["replicas"] == 2
+    assert status["worker"]["refs"][2] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "team",
+        "name": "demo-worker-2",
+        "uid": "worker-2",
+    }
+    assert status["worker"]["selector"] == "TrainingJobName=demo,TrainingJobReplicaName=worker"
+
+
+def test_pods_are_named_as_far_as_there_is_room_and_stay_named_while_nobody_looks() -> None:
+    many = {"worker": GroupCounts(size=MOST_TOLD + 50)}
+    status = told(many)
+    assert len(status["worker"]["refs"]) == MOST_TOLD
+    job = parsed(worker=role(MOST_TOLD + 50))
+    state = EngineState(phase=Phase.RUNNING, started_at=NOON)
+    again = PDJ.status(JobStatus(state=state, counts=many), status, job)
+    assert again["worker"]["refs"] == status["worker"]["refs"]
+    assert "refs" not in PDJ.status(JobStatus(state=state, counts=many), {"worker": 3}, job)["worker"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "size", "mode"),
+    [
+        ({"worker": role(1)}, None, "Single"),
+        ({"worker": role(2)}, None, "Collective"),
+        ({"elastic": 1, "worker": role(1)}, 3, "Collective"),
+        ({"worker": role(1, limits=4)}, None, "Collective"),
+        ({"worker": role(1), "ps": role(1)}, None, "PS"),
+        ({"heter": role(1)}, None, "Single"),
+    ],
+)
+def test_the_mode_is_told(spec: dict[str, Any], size: int | None, mode: str) -> None:
+    state = EngineState(phase=Phase.RUNNING, started_at=NOON, groups={"worker": GroupState(size=size)})
+    assert PDJ.status(JobStatus(state=state), {}, parsed(**spec))["mode"] == mode
+
+
+@pytest.mark.parametrize(
+    ("status", "phase"),
+    [
+        ({"phase": "Completed", "completionTime": "2026-01-01T12:00:00Z"}, Phase.SUCCEED),
+        ({"phase": "Failed"}, Phase.FAILED),
+        ({"phase": "Running", "startTime": "2026-01-01T12:00:00Z"}, Phase.PENDING),
+        ({"phase": "Pending"}, None),
+        ({"phase": 3}, None),
+    ],
+)
+def test_what_another_operator_left_is_taken_over(status: dict[str, Any], phase: Phase | None) -> None:
+    state = parsed(worker=role(), status=status).state
+    assert (state.phase if state else None) == phase
+
+
+def judged(raw: dict[str, Any]) -> None:
+    """Parse an object, unless it is refused by the name of a field, and decide and tell about it."""
+    try:
+        job = PDJ.parse(raw)
+    except InvalidSpec:
+        return
+    decision = decide(job, Seen(), contract_of(job), NOON + timedelta(seconds=5))
+    for status in decision.statuses.values():
+        PDJ.status(status, raw.get("status") or {}, job)
+
+
+FIELDS = sorted(PROPERTIES["spec"]["properties"])
+ROLE_FIELDS = sorted(PROPERTIES["spec"]["properties"]["worker"]["properties"])
+
+
+@given(st.sampled_from(FIELDS), ANYTHING)
+def test_any_field_of_a_spec_is_read_or_refused(field: str, nonsense: Any) -> None:
+    judged(raw_pdj(**{"worker": role(1), "intranet": "Host", field: nonsense}))
+
+
+@given(st.sampled_from(ROLE_FIELDS), ANYTHING)
+def test_any_field_of_a_role_is_read_or_refused(field: str, nonsense: Any) -> None:
+    judged(raw_pdj(worker={**role(1), field: nonsense}))
+
+
+@given(st.sampled_from(["command", "env", "ports", "name"]), ANYTHING | st.lists(ANYTHING, max_size=2))
+def test_any_container_is_read_or_refused(field: str, nonsense: Any) -> None:
+    judged(raw_pdj(intranet="Host", worker=role(1, pod={"containers": [{"name": "main", field: nonsense}]})))
+
+
+@given(ANYTHING)
+def test_any_spec_is_read_or_refused(spec: Any) -> None:
+    judged({**raw_pdj(), "spec": spec})
+
+
+@given(
+    ANYTHING | st.dictionaries(st.sampled_from(sorted(PROPERTIES["status"]["properties"])), ANYTHING, max_size=3)
+)
+def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> None:
+    judged({**raw_pdj(worker=role(1)), "status": status} if isinstance(status, dict) else raw_pdj())
+    previous = status if isinstance(status, dict) else {}
+    told = PDJ.rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    assert told["conditions"][-1]["message"] == "spec: is nonsense"
+    assert PDJ.is_rejected(told)
