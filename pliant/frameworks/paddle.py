@@ -21,7 +21,8 @@ class Paddle(Framework):
 
     Hosts are names with a dot: Paddle takes those, and only those, for an address of its own.
     Options: `elastic_server` (host:port of an etcd), `max_restarts`, `with_gloo`, and `fluid`, with which
-    PADDLE_TRAINERS and PADDLE_PSERVERS are numbers, as they were at first.
+    PADDLE_TRAINERS and PADDLE_PSERVERS are numbers, as they were at first, and what programs and images of that
+    time read is there as well.
     """
 
     name = "paddle"
@@ -37,18 +38,24 @@ class Paddle(Framework):
     def shared(self, job: Job) -> Mapping[str, str]:
         """Where the others are, and how many."""
         cast = Cast(job, self)
-        first = cast.first()
+        is_fluid = bool(job.options.get("fluid"))
+        ranks = (PSERVER, HETER, TRAINER) if is_fluid else ()
+        first = cast.first(*ranks)
         if first is None:
             return {}
+        # In a job of that time the first port of a member is that of its parameters.
+        port = self.port.number if is_fluid else cast.port(first)
         meeting = job.options.get("elastic_server")
         found = {
             "PADDLE_JOB_ID": job.key.name,
-            "PADDLE_MASTER": f"etcd://{meeting}" if meeting else f"{_host(cast, first, 0)}:{cast.port(first)}",
-            "PADDLE_NNODES": str(cast.size()),
+            "PADDLE_MASTER": f"etcd://{meeting}" if meeting else f"{_host(cast, first, 0)}:{port}",
+            "PADDLE_NNODES": str(cast.size(*ranks)),
             "TRAINER_PORTS_NUM": PORTS,
             "PYTHONUNBUFFERED": "1",
         }
-        if cast.size(MASTER):
+        if is_fluid:
+            found |= _fluid(cast)
+        elif cast.size(MASTER):
             return found
         if cast.size(PSERVER):
             return {**found, **_directory(cast), **_servers(cast)}
@@ -60,7 +67,10 @@ class Paddle(Framework):
         cast = Cast(job, self)
         role = cast.role(rank.group)
         host, port = _host(cast, rank.group, rank.index), _base(rank.group)
-        if cast.size(MASTER):
+        is_fluid = bool(job.options.get("fluid"))
+        if is_fluid and role == MASTER:
+            return {"POD_IP": host}
+        if cast.size(MASTER) and not is_fluid:
             # Servers are called masters where the launch module is to find out everything else by itself.
             return {"POD_IP": host, "PADDLE_SERVER_NUM" if role == MASTER else "PADDLE_TRAINER_NUM": "1"}
         found = {
@@ -80,6 +90,23 @@ class Paddle(Framework):
 def _comes_and_goes(group: Group) -> bool:
     """Whether members are told bounds; those who start again at each size are told numbers and names."""
     return group.is_elastic and group.resize is Resize.JOIN
+
+
+def _fluid(cast: Cast) -> dict[str, str]:
+    """Numbers and names as they were at first; the number of trainers is what the job has at least."""
+    trainers = cast.group(TRAINER)
+    least = str((trainers.least if trainers.is_elastic else trainers.size) if trainers else 0)
+    found = {
+        "TRAINERS": least,
+        "PSERVERS": str(cast.size(PSERVER)),
+        "PADDLE_INIT_NUM_GRADIENT_SERVERS": least,
+        "PADDLE_INIT_PSERVERS": ",".join(_hosts(cast, PSERVER)),
+        "PADDLE_TRAINERS": str(cast.size(TRAINER)),
+        "PADDLE_PSERVERS": str(cast.size(PSERVER)),
+    }
+    if (master := cast.group(MASTER)) is not None:
+        found |= dict.fromkeys(("MASTER_IP", "ETCD_IP"), _host(cast, master, 0))
+    return found
 
 
 def _directory(cast: Cast) -> dict[str, str]:
