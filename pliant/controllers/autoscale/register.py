@@ -1,0 +1,107 @@
+"""The jobs whose sizes the autoscaler may set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pliant.autoscale.model import GroupKey
+from pliant.model.job import Group, Job, JobKey, Resize
+from pliant.model.state import Phase
+
+_AT_WORK = frozenset({Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.RESTARTING})
+
+Name = tuple[str, JobKey]
+"""A kind with its group, and the job's own name."""
+
+
+class Register:
+    """Jobs with groups that are resized automatically, by uid, as their own passes last saw them."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._facts: dict[str, Any] = {}
+        self._uids: dict[Name, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs.values())
+
+    def get(self, uid: str) -> Job | None:
+        """The job of that uid, if its size may be set."""
+        return self._jobs.get(uid)
+
+    def note(self, job: Job) -> set[str]:
+        """Take in a job as it is now; the uids of those that have to be looked at on that account."""
+        name, uid = (kind_of(job), job.key), job.owner.uid
+        others = self._drop(name) if self._uids.get(name, uid) != uid else set()
+        if not is_at_work(job) or not any(map(may_move, job.groups)):
+            return others | self._drop(name)
+        facts = _facts(job)
+        self._jobs[uid], self._uids[name] = job, uid
+        if self._facts.get(uid) == facts:
+            return others
+        self._facts[uid] = facts
+        return others | {uid}
+
+    def forget(self, kind: str, key: JobKey) -> set[str]:
+        """Take in that a job is gone."""
+        return self._drop((kind, key))
+
+    def _drop(self, name: Name) -> set[str]:
+        uid = self._uids.pop(name, None)
+        if uid is None:
+            return set()
+        del self._jobs[uid], self._facts[uid]
+        return {uid}
+
+
+def kind_of(job: Job) -> str:
+    """A kind with its API group, as several groups have a kind of the same name."""
+    group, slash, _ = job.owner.api_version.partition("/")
+    return f"{job.owner.kind}.{group}" if slash else job.owner.kind
+
+
+def key_of(job: Job, group: Group) -> GroupKey:
+    """The name of a group in plans."""
+    return GroupKey(job.key.namespace, kind_of(job), job.key.name, group.name)
+
+
+def is_at_work(job: Job) -> bool:
+    """Whether a job has members, or is about to: it has neither ended nor been suspended."""
+    state = job.state
+    if state is None or state.verdict is not None or state.phase not in _AT_WORK:
+        return False
+    return not (job.is_suspended or job.is_deleting or job.order)
+
+
+def may_move(group: Group) -> bool:
+    """Whether the autoscaler may set the size of a group, as far as its author and its kind are concerned."""
+    return group.is_elastic and group.is_automatic and group.resize is not Resize.HOLD
+
+
+def bounds(group: Group) -> tuple[int, int]:
+    """Between which sizes it may be moved: never to none, and without a limit not beyond what was asked for."""
+    least = max(group.least, 1)
+    return least, max(least, group.size if group.most is None else group.most)
+
+
+def _facts(job: Job) -> Mapping[str, Any]:
+    """All of a job that plans depend on, apart from its pods."""
+    memories = job.state.groups if job.state else {}
+    return {
+        "autoscaling": job.autoscaling,
+        **{
+            group.name: (
+                may_move(group),
+                bounds(group),
+                group.resize,
+                group.fingerprint,
+                (memory.size, memory.requests, memory.finished) if (memory := memories.get(group.name)) else None,
+            )
+            for group in job.groups
+            if group.is_elastic
+        },
+    }
