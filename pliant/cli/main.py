@@ -20,6 +20,7 @@ SECTIONS = {
         "down": "stop that cluster",
         "status": "tell whether it is up, since when, and what is on it",
         "node": "let a node of it fail, and have it back",
+        "simulate": "tell what would become of jobs on a cluster of any size",
     },
     "about jobs, on any cluster": {
         "submit": "give jobs to a cluster that is up",

@@ -44,9 +44,10 @@ class Pods:
     def __init__(self, machines: Machines, agenda: Agenda, delays: Delays, onlooker: Onlooker) -> None:
         self.machines = machines
         self.waiting = 0
-        self.counts_leaving = False
-        self.apart = [[0] * len(machines.resources) for _ in machines.names]
-        """What elastic members take up on each node, and those who leave unless they count."""
+        self.elastic = [[0] * len(machines.resources) for _ in machines.names]
+        """What members of elastic groups take up on each node."""
+        self.lingering: dict[int, list[int]] = {}
+        """What pods that leave still take up, on nodes that have some."""
         self.touched: set[int] = set()
         """Nodes on which something has changed since somebody emptied this."""
         self._agenda = agenda
@@ -95,15 +96,14 @@ class Pods:
         self.machines.take(node, pod.crew.needs)
         pod.node, pod.state = node, State.STARTING
         if pod.crew.is_elastic:
-            self._set_apart(pod, 1)
+            self._count(self.elastic[node], pod, 1)
         pod.crew.waiting -= 1
         self.waiting -= 1
         self.touched.add(node)
 
-    def _set_apart(self, pod: Pod, sign: int) -> None:
-        apart = self.apart[pod.node]
+    def _count(self, account: list[int], pod: Pod, sign: int) -> None:
         for position, amount in pod.crew.needs or ():
-            apart[position] += sign * amount
+            account[position] += sign * amount
         self.touched.add(pod.node)
 
     def _begin(self, placed: Sequence[Pod]) -> None:
@@ -134,10 +134,9 @@ class Pods:
             else:
                 crew.running -= pod.state is State.RUNNING
                 pod.state = State.LEAVING
-                if self.counts_leaving and crew.is_elastic:
-                    self._set_apart(pod, -1)
-                elif not self.counts_leaving and not crew.is_elastic:
-                    self._set_apart(pod, 1)
+                if crew.is_elastic:
+                    self._count(self.elastic[pod.node], pod, -1)
+                self._count(self.lingering.setdefault(pod.node, [0] * len(self.machines.resources)), pod, 1)
         if leaving:
             self._agenda.at(self._agenda.now + self._delays.leave, self._free, leaving)
         self._onlooker.crew_changed(crew)
@@ -148,9 +147,9 @@ class Pods:
             self.machines.give(pod.node, pod.crew.needs)
             pod.state = State.GONE
             used += pod.crew.cpu * pod.is_counted
-            self.touched.add(pod.node)
-            if not self.counts_leaving:
-                self._set_apart(pod, -1)
+            self._count(self.lingering[pod.node], pod, -1)
+            if not any(self.lingering[pod.node]):
+                del self.lingering[pod.node]
             if self._lines:
                 self._freed[pod.node] = None
         self._onlooker.used_changed(-used)

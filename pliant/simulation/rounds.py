@@ -29,7 +29,7 @@ class Rhythm:
     pace: Pace | None = field(default_factory=Pace)
     """How often one group may change; None for whenever the policy says so."""
     counts_leaving: bool = False
-    """Whether pods that leave count as taking up room until they are gone, which is a round or two later."""
+    """Whether pods that leave count as taking up room, also when others wait for it."""
     load: float = 0.97
 
 
@@ -111,12 +111,17 @@ class Rounds:
 
     def _fresh_nodes(self) -> tuple[Node, ...]:
         machines, pods = self._world.machines, self._world.pods
+        # Who is leaving makes room for those who wait: nobody else has to go on their account.
+        lingering = pods.lingering if pods.waiting and not self._rhythm.counts_leaving else {}
+        nothing = [0] * len(machines.resources)
         for node in sorted(pods.touched):
-            amounts = zip(machines.resources, machines.free[node], pods.apart[node], strict=True)
+            free, elastic, spared = machines.free[node], pods.elastic[node], lingering.get(node, nothing)
             room = machines.rooms[node]
-            taken = {name: there for name, free, apart in amounts if (there := room.get(name, 0) - free - apart)}
+            left = zip(machines.resources, free, elastic, spared, strict=True)
+            taken = {name: there for name, *parts in left if (there := room.get(name, 0) - sum(parts))}
             self._nodes[node] = Node(name=machines.names[node], room=room, taken=taken)
         pods.touched.clear()
+        pods.touched.update(pods.lingering)  # somebody may come to wait while nothing changes on them
         return tuple(self._nodes)
 
     def _elastic(self, job: JobRun) -> Elastic:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pliant.autoscale.model import Policy
+from pliant.autoscale.published import PublishedEdl
 from pliant.simulation.delays import Delays
 from pliant.simulation.measures import Figures, Series, figures
 from pliant.simulation.rounds import Rhythm, Rounds
@@ -53,7 +54,6 @@ def simulate(
 ) -> Outcome:
     """Run it; without a policy sizes stay as they are. `tell` hears of the time and of jobs that have ended."""
     world = World(trace, settings.delays, is_packed=settings.is_packed, is_scaled=policy is not None)
-    world.pods.counts_leaving = settings.rhythm.counts_leaving
     rounds = Rounds(world, policy, settings.rhythm, stopwatch) if policy else None
     series = Series()
     look = settings.look or look_for(trace)
@@ -76,6 +76,14 @@ def simulate(
         reasons=dict(sorted(rounds.resizes.items())) if rounds else {},
         planning=rounds.seconds if rounds else 0.0,
     )
+
+
+def settings_for(policy: str, trace: Trace, settings: Settings) -> Settings:
+    """How a policy is run: what was published has neither pace nor haste, and counts pods until they are gone."""
+    rhythm = replace(settings.rhythm, period=trace.period, gap=trace.gap)
+    if policy == PublishedEdl().name:
+        rhythm = replace(rhythm, gap=trace.period, pace=None, counts_leaving=True)
+    return replace(settings, rhythm=rhythm)
 
 
 def look_for(trace: Trace) -> float:

@@ -1,0 +1,185 @@
+"""`pliant simulate`: what would become of jobs on a cluster under each policy, in seconds and without one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pliant.cli.output import add_output_option
+from pliant.errors import UserError
+
+if TYPE_CHECKING:
+    from pliant.simulation.run import Outcome, Settings
+    from pliant.simulation.trace import Trace
+
+EPILOG = """\
+Policies are edl, fair and goodput, the very code of the operator; edl-published, the autoscaler of PaddlePaddle
+EDL as it was published; and none, under which every job has its `fixed` size. Several are compared side by side.
+Experiments are edl-1 and edl-2, the two that were published for EDL, and large: 100,000 jobs on 10,000 nodes.
+The same input always gives the same answer. Files, figures and what is left out: docs/simulator.md.
+
+examples:
+  pliant simulate --experiment edl-1                            nobody scales, or `fair` does
+  pliant simulate --experiment edl-2 --policy edl-published,fair --delays published
+  pliant simulate --experiment edl-1 --policy fair --plot fair.svg
+  pliant simulate nodes.csv jobs.csv services.csv -o json       traces of your own
+  pliant simulate trace.yaml --policy fair,goodput --until 2h
+"""
+PATIENCE = 2.0
+"""Seconds after which a run begins to tell how far it is, and from then on between two words."""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Declare the options."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="traces: nodes, jobs and services, as CSV or YAML"
+    )
+    parser.add_argument("--experiment", metavar="NAME", help="edl-1, edl-2 or large, in place of files")
+    parser.add_argument("--jobs", type=_count, metavar="N", help="how many jobs an experiment has")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="what chance follows from, for `large` (1)"
+    )
+    parser.add_argument(
+        "--policy", default="none,fair", metavar="NAME[,NAME…]", help="whom to compare (none,fair)"
+    )
+    parser.add_argument(
+        "--delays",
+        default="",
+        metavar="WHAT",
+        help="seconds, as place=0.1,start=3,leave=2,retry=1 (these), or `published`: a cluster of 2017",
+    )
+    parser.add_argument("--period", metavar="TIME", help="from one round of the autoscaler to the next (5s)")
+    parser.add_argument(
+        "--max-load", type=float, default=0.97, metavar="PART", help="how much may be given away (0.97)"
+    )
+    parser.add_argument(
+        "--scheduler",
+        choices=("spread", "packed"),
+        default="spread",
+        metavar="HOW",
+        help="spread or packed (spread)",
+    )
+    parser.add_argument("--until", metavar="TIME", help="stop then (when the last job has ended)")
+    parser.add_argument(
+        "--plot", metavar="PATH", help="draw it: FILE.svg, FILE.png, or a folder for a file per policy"
+    )
+    add_output_option(parser, ("table", "json", "csv"))
+
+
+def execute(args: Namespace) -> int:
+    """Run the trace under each policy and compare."""
+    from pliant.cli.comparison import text_of
+    from pliant.cli.plots import check_plot, draw
+
+    if args.plot:
+        check_plot(args.plot)
+    policies, settings = _policies(args.policy), _settings(args)
+    trace = _trace(args)
+    title = args.experiment or ", ".join(args.files)
+    outcomes = [_run(trace, name, settings) for name in policies]
+    sys.stdout.write(text_of(args.output, outcomes, sys.stdout))
+    if args.plot:
+        draw(args.plot, outcomes, title)
+    return 0
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def _policies(text: str) -> list[str]:
+    from pliant.autoscale.policies import ALL_POLICIES
+    from pliant.simulation.run import NOBODY
+
+    known = (*ALL_POLICIES, NOBODY)
+    chosen = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    for name in chosen:
+        if name not in known:
+            raise UserError(f"--policy: there is no policy `{name}`; there are {', '.join(sorted(known))}")
+    if not chosen:
+        raise UserError("--policy: name at least one, as fair")
+    return chosen
+
+
+def _trace(args: Namespace) -> Trace:
+    from dataclasses import replace
+    from random import Random
+
+    from pliant.cli.traces import read_trace
+    from pliant.simulation.experiments import EXPERIMENTS
+
+    if bool(args.files) == bool(args.experiment):
+        raise UserError("name either files or an --experiment: " + ", ".join(EXPERIMENTS))
+    if args.experiment:
+        if args.experiment not in EXPERIMENTS:
+            raise UserError(f"--experiment: there is no `{args.experiment}`; there are {', '.join(EXPERIMENTS)}")
+        trace = EXPERIMENTS[args.experiment](Random(args.seed), args.jobs)
+    elif args.jobs:
+        raise UserError("--jobs: only experiments can have another number of jobs; files name their own")
+    else:
+        trace = read_trace(args.files)
+    if args.until:
+        trace = replace(trace, until=_span("--until", args.until))
+    if args.period:
+        period = _span("--period", args.period)
+        trace = replace(trace, period=period, gap=min(trace.gap, period))
+    return trace
+
+
+def _span(option: str, text: str) -> float:
+    from pliant.simulation.times import seconds
+
+    try:
+        found = seconds(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from None
+    if not found:
+        raise UserError(f"{option}: must be above 0")
+    return found
+
+
+def _settings(args: Namespace) -> Settings:
+    from pliant.simulation.delays import read_delays
+    from pliant.simulation.rounds import Rhythm
+    from pliant.simulation.run import Settings
+
+    if not 0 < args.max_load <= 1:
+        raise UserError(f"--max-load: must be above 0 and at most 1, not {args.max_load:g}")
+    try:
+        delays = read_delays(args.delays)
+    except ValueError as error:
+        raise UserError(f"--delays: {error}") from None
+    return Settings(delays=delays, rhythm=Rhythm(load=args.max_load), is_packed=args.scheduler == "packed")
+
+
+def _run(trace: Trace, name: str, settings: Settings) -> Outcome:
+    from pliant.autoscale.policies import ALL_POLICIES
+    from pliant.simulation.run import settings_for, simulate
+
+    return simulate(
+        trace,
+        ALL_POLICIES.get(name),
+        settings_for(name, trace, settings),
+        stopwatch=time.process_time,
+        tell=_teller(name, len(trace.jobs)),
+    )
+
+
+def _teller(name: str, jobs: int) -> Callable[[float, int], None]:
+    """Tells on the standard error how far a long run is."""
+    last = time.monotonic()
+
+    def tell(now: float, ended: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= PATIENCE:
+            last = time.monotonic()
+            sys.stderr.write(f"{name}: {ended:,} of {jobs:,} jobs have ended, {now:,.0f} seconds simulated\n")
+
+    return tell
