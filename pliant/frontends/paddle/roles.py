@@ -164,7 +164,7 @@ def _limit(written: Any, path: str, size: int) -> int | None:
         return None
     if isinstance(written, str) and (share := _SHARE.fullmatch(written.strip())):
         return -(-int(share[1]) * size // 100)
-    return number_in(written, path, "a number of restarts, or a share of the members such as 50%")
+    return number_in(written, path, "a number of restarts, or a share such as 50%")
 
 
 def largest(groups: tuple[Group, ...]) -> Mapping[str, int]:
