@@ -10,6 +10,7 @@ takes both out of the account. Where pods end up is up to the scheduler; what co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 
 from pliant.autoscale.model import Cluster, Node, Shape
 from pliant.autoscale.vectors import Lanes
@@ -61,10 +62,14 @@ class Floor:
         self.is_open.append(False)
         self.slack = _slack(cluster, self.free, self.is_open, self.lanes)
         """How much more may be given away of all that is limited."""
-        self.free.append(self.lanes.nothing)
-        self._footprints: dict[Shape, Footprint] = {}
         self._domains: dict[frozenset[str] | None, bytearray] = {None: self.is_open}
-        self._bounds = [self._bound(block) for block in range(0, len(self.free), _BLOCK)]
+        self._open([*self.free, self.lanes.nothing])
+
+    def _open(self, free: list[int]) -> None:
+        """Begin to search from the first node."""
+        self.free = free
+        self._footprints: dict[Shape, Footprint] = {}
+        self._bounds = [self._bound(block) for block in range(0, len(free), _BLOCK)]
         self._disappointments = [0] * len(self._bounds)
         self._news: list[int] = []
 
@@ -120,15 +125,24 @@ class Floor:
         self.give(leaver, node)
         self.take(newcomer, node)
 
-    def candidates(self, foot: Footprint) -> Iterator[int]:
-        """Every node that has room for a newcomer, in order."""
-        need, signs, open_to = foot.need, foot.signs, foot.open_to
-        for block, bound in enumerate(self._bounds):
-            if bound - need & signs == signs:
-                start = block * _BLOCK
-                for node, room in enumerate(self.free[start : start + _BLOCK], start):
-                    if room - need & signs == signs and open_to[node]:
-                        yield node
+    def candidates(self, foot: Footprint, start: int, number: int) -> Iterator[int]:
+        """The first nodes from a position on that have room for a newcomer, not more than this many."""
+        need, signs, open_to, free = foot.need, foot.signs, foot.open_to, self.free
+        node, end = start, self.nowhere
+        while node < end and number:
+            if node % _BLOCK == 0 and self._bounds[node // _BLOCK] - need & signs != signs:
+                node += _BLOCK
+                continue
+            if free[node] - need & signs == signs and open_to[node]:
+                number -= 1
+                yield node
+            node += 1
+
+    def widened(self, free: list[int]) -> Floor:
+        """The same nodes with other room, to ask what could be there."""
+        other = copy(self)
+        other._open(free)  # noqa: SLF001 - it is one of our own
+        return other
 
     def _search(self, foot: Footprint) -> int | None:
         need, signs, open_to, free = foot.need, foot.signs, foot.open_to, self.free

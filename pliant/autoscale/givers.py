@@ -1,0 +1,78 @@
+"""Who would give a place away: the least important first, then the best off, then the youngest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heapify, heappop, heappush
+from typing import TypeVar
+
+from pliant.autoscale.crews import Crew
+
+Entry = tuple[int, float, int, int, Crew]
+Answer = TypeVar("Answer")
+
+_TRIES = 32
+"""How many of a family are asked in vain. With thousands of groups the next would hardly answer otherwise."""
+
+
+class Givers:
+    """Crews above their least size, in families that ask for the same resources on the same nodes.
+
+    A place that one member of a family gives is mostly as good as that of another, and of no use to somebody who
+    needs something else: so everybody asks a few of every family.
+    """
+
+    def __init__(self, crews: Iterable[Crew]) -> None:
+        self._heaps: dict[tuple[int, int], list[Entry]] = {}
+        for crew in crews:
+            if len(crew.seats) > crew.least and not crew.is_fixed:
+                self._heaps.setdefault(_family(crew), []).append(_entry(crew))
+        for heap in self._heaps.values():
+            heapify(heap)
+
+    def put(self, crew: Crew) -> None:
+        """Add one that has a member to give again."""
+        heappush(self._heaps[_family(crew)], _entry(crew))
+
+    def first(
+        self, priority: int, suits: Callable[[Crew], Answer | None], below: float | None = None
+    ) -> Answer | None:
+        """What the first says that suits, of those that are no more important.
+
+        `below` is the level of one as important as they are: they must be better off still when they have given.
+        """
+        for heap in sorted((heap for heap in self._heaps.values() if heap), key=lambda heap: heap[0][:3]):
+            answer = _first(heap, priority, suits, below)
+            if answer is not None:
+                return answer
+        return None
+
+
+def _first(
+    heap: list[Entry], priority: int, suits: Callable[[Crew], Answer | None], below: float | None
+) -> Answer | None:
+    asked: list[Crew] = []
+    answer = None
+    while heap and answer is None and len(asked) < _TRIES:
+        importance, level, _, size, crew = heap[0]
+        if importance > priority or (below is not None and importance == priority and -level <= below):
+            break
+        heappop(heap)
+        if size == len(crew.seats):
+            asked.append(crew)
+            answer = suits(crew)
+        elif len(crew.seats) > crew.least:
+            heappush(heap, _entry(crew))
+    for crew in asked:
+        if len(crew.seats) > crew.least:
+            heappush(heap, _entry(crew))
+    return answer
+
+
+def _family(crew: Crew) -> tuple[int, int]:
+    return crew.foot.signs, id(crew.foot.open_to)
+
+
+def _entry(crew: Crew) -> Entry:
+    size = len(crew.seats)
+    return crew.priority, -crew.level(size - 1), -crew.number, size, crew
