@@ -1,0 +1,194 @@
+"""`pliant simulate`: files in, figures and pictures out, mistakes told with their place."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from pliant.cli.main import main
+
+NODES = "name,count,cpu,memory,gpu\nsmall,2,4,16Gi,\nlarge,1,8,64Gi,2\n"
+JOBS = "name,submit,least,most,cpu,memory,work,speed\na,0,1,4,1,1Gi,60,linear\nb,5s,2,8,500m,512Mi,2m,1=1 4=3\n"
+SERVICES = "time,name,number,cpu,memory\n0,web,2,1,1Gi\n1m,web,4,,\n"
+TRACE = """\
+until: 5m
+nodes:
+  - {name: n, count: 2, cpu: 8, memory: 32Gi, example.org/chip: 4}
+jobs:
+  - name: paddle
+    count: 3
+    every: 10
+    least: 1
+    most: 6
+    cpu: 1
+    memory: 1Gi
+    work: 200
+    staff: [{name: pserver, number: 2, cpu: 500m, memory: 1Gi}]
+services:
+  - {name: web, cpu: 1, steps: 0=2 60=6 120=1}
+windows:
+  - {name: noon, start: 60, end: 120}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, text in (
+        ("nodes.csv", NODES),
+        ("jobs.csv", JOBS),
+        ("services.csv", SERVICES),
+        ("trace.yaml", TRACE),
+    ):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def ended(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", *words])
+    said = capsys.readouterr()
+    return int(end.value.code or 0), said.out, said.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_tables_in_csv_make_one_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = ended(capsys, "nodes.csv", "jobs.csv", "services.csv", "--policy", "none", "-o", "json")
+    [figures] = json.loads(out)
+    assert code == 0
+    assert (figures["policy"], figures["jobs"], figures["ended"], figures["stuck"]) == ("none", 2, 2, 0)
+    # 60 seconds of one member's work by four, 120 of them at three times the speed of one; 3.1 s to come up.
+    assert figures["completion_mean"] == pytest.approx((60 / 4 + 3.1 + 120 / 3 + 3.1) / 2)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_trace_in_yaml_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = ended(capsys, "trace.yaml", "--policy", "none,edl-published", "-o", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert code == 0
+    assert [row["policy"] for row in rows] == ["none", "edl-published"]
+    assert {row["jobs"] for row in rows} == {"3"}
+    assert {row["seconds"] for row in rows} == {"300.0"}
+    assert 0 < float(rows[0]["used_noon"]) <= 1
+
+
+@pytest.mark.usefixtures("folder")
+def test_policies_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    first = ended(capsys, "trace.yaml", "--policy", "none,edl-published")
+    assert first[1].splitlines()[0].split() == ["none", "edl-published"]
+    assert "pods of services waited, mean" in first[1]
+    assert ended(capsys, "trace.yaml", "--policy", "none,edl-published") == first
+
+
+def test_pictures_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = ended(capsys, "trace.yaml", "--policy", "none,edl-published", "--plot", "all.svg")
+    assert (code, err) == (0, "wrote all.svg\n")
+    drawn = ElementTree.parse(folder / "all.svg")
+    words = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"pods that wait for room", "members that run, by job, under edl-published", "paddle-0"} <= words
+    ended(capsys, "trace.yaml", "--policy", "none,edl-published", "--plot", "pictures")
+    assert sorted(path.name for path in (folder / "pictures").iterdir()) == ["edl-published.svg", "none.svg"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_png_is_drawn_or_the_way_to_get_one_told(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = ended(capsys, "trace.yaml", "--policy", "none", "--plot", "all.png")
+    if code:
+        assert "FILE.svg" in err
+    else:
+        assert Path("all.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name either files or an --experiment: edl-1, edl-2, large"),
+        (["trace.yaml", "--experiment", "edl-1"], "name either files or an --experiment"),
+        (["--experiment", "edl-9"], "--experiment: there is no `edl-9`; there are edl-1, edl-2, large"),
+        (["trace.yaml", "--policy", "fare"], "--policy: there is no policy `fare`; there are "),
+        (["trace.yaml", "--policy", ","], "--policy: name at least one, as fair"),
+        (["trace.yaml", "--jobs", "5"], "--jobs: only experiments can have another number of jobs"),
+        (
+            ["trace.yaml", "--delays", "stop=3"],
+            "--delays: there is no delay `stop`; there are leave, place, retry",
+        ),
+        (["trace.yaml", "--delays", "start=soon"], "--delays: `soon` is not a time in seconds"),
+        (["trace.yaml", "--until", "later"], "--until: `later` is not a time in seconds"),
+        (["trace.yaml", "--max-load", "1.5"], "--max-load: must be above 0 and at most 1, not 1.5"),
+        (["trace.yaml", "--plot", "all.gif"], "--plot: `all.gif` is neither FILE.svg nor FILE.png nor a folder"),
+        (["trace.yaml", "--plot", "no/all.svg"], "--plot: there is no folder `no`; make it first"),
+        (["missing.csv"], "missing.csv: No such file or directory; name CSV or YAML files, or an --experiment"),
+        (["jobs.csv"], "jobs.csv: there are no nodes; add a table of them: name, count, cpu, memory"),
+        (["nodes.csv"], "nodes.csv: there are neither jobs nor services, so nothing would happen"),
+        (
+            ["nodes.csv", "jobs.csv", "jobs.csv"],
+            "jobs.csv:2: name: `a` is the name of another job, too (jobs.csv:2)",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_wrong_usage_is_told(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = [] if "--policy" in words else ["--policy", "none"]
+    code, out, err = ended(capsys, *words, *policy)
+    assert code == 2
+    assert out == ""
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "x.csv: is empty; its first line names the columns"),
+        ("name,cpu\na,1\n", "x.csv:1: nobody can tell what table this is; it needs a column `count` for nodes"),
+        ("name,submit,submit\n", "x.csv:1: column `submit` is there twice"),
+        ("name,submit,leest\na,0,1\n", "x.csv:2: leest: jobs have no such field; did you mean `least`?"),
+        ("name,submit\na,0\n,1\n", "x.csv:3: name: is missing"),
+        ("name,submit,most\na,0,many\n", "x.csv:2: most: `many` is not a whole number"),
+        ("name,submit,least,most\na,0,4,2\n", "x.csv:2: most: must not be below `least`, which is 4; it is 2"),
+        ("name,submit,cpu\na,0,two\n", "x.csv:2: cpu: 'two' is not an amount such as 500m or 8Gi"),
+        ("name,submit,cpu\na,0,-1\n", "x.csv:2: cpu: must not be below 0"),
+        ("name,submit,speed\na,0,fast\n", "x.csv:2: speed: `fast` is no speed; write `linear`"),
+        ("name,submit,speed\na,0,0=1\n", "x.csv:2: speed: `0=1`: sizes must be 1 or more"),
+        ("name,submit,work\na,0,0\n", "x.csv:2: work: must be above 0"),
+        ("name,submit,start,most\na,0,9,4\n", "x.csv:2: start: must lie within 1 and 4, not 9"),
+        ("name,submit\na,0,3,4\n", "x.csv:2: has 4 cells, and there are only 2 columns"),
+        ('name,submit\n"a,0\n', "x.csv:2: not valid CSV"),
+        ("name,number,time\nweb,-1,0\n", "x.csv:2: number: must be 0 or more, not -1"),
+        ("name,steps\nweb,0:400\n", "x.csv:2: steps: `0:400` is not a list of steps such as `0=400 90=300`"),
+        ("name,start,end\nnoon,5,4\n", "x.csv:2: end: must come after `start`, which is 5"),
+        ("name,count,memory\nn,1,1Gi\n", "x.csv:2: cpu: is missing; say how many cores such a node has"),
+    ],
+)
+def test_mistakes_in_tables_are_told_with_line_and_field(
+    folder: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "x.csv").write_text(text)
+    code, _, err = ended(capsys, "nodes.csv", "x.csv", "--policy", "none")
+    assert code == 2
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("jobs: 3\n", "x.yaml:1:1: jobs: must be a list of mappings"),
+        ("jobz: []\n", "x.yaml:1:1: jobz: there is no such part of a trace; there are nodes, jobs"),
+        ("jobs:\n  - name: a\n    most: x\n", "x.yaml:3:5: most: `x` is not a whole number"),
+        ("jobs:\n  - {name: a, staff: 3}\n", "x.yaml:2:15: staff: is a list of groups"),
+        ("until: soon\n", "x.yaml:1:1: until: `soon` is not a time"),
+        ("- a\n", "x.yaml:1:1: must hold nodes, jobs, services, windows, not list"),
+        ("jobs: [\n", "x.yaml"),
+    ],
+)
+def test_mistakes_in_yaml_are_told_with_line_and_column(
+    folder: Path, text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "x.yaml").write_text(text)
+    code, _, err = ended(capsys, "nodes.csv", "x.yaml", "--policy", "none")
+    assert code == 2
+    assert said in err

@@ -1,0 +1,136 @@
+"""Traces so small that anybody can work out what must come of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pliant.autoscale.model import Cluster, Code, Plan, Verdict
+from pliant.simulation.delays import Delays
+from pliant.simulation.rounds import Rhythm
+from pliant.simulation.run import Outcome, Settings, simulate
+from pliant.simulation.speed import Speed, read_speed
+from pliant.simulation.trace import JobSpec, ServiceSpec, Trace
+from tests.simulation.traces import cores, job, nodes
+
+AT_ONCE = Delays(place=0.0, start=0.0, leave=0.0, retry=0.0)
+
+
+class Most:
+    """Gives everybody the most it may have, whether it fits or not."""
+
+    name = "most"
+
+    def plan(self, cluster: Cluster) -> Plan:
+        return {each.key: Verdict(each.most, Code.GROWS, "told so") for each in cluster.elastics}
+
+
+def run(*jobs: JobSpec, cores: int = 4, delays: Delays = AT_ONCE, until: float = float("inf")) -> Outcome:
+    trace = Trace(nodes=(nodes(1, cores),), jobs=jobs, until=until)
+    return simulate(trace, None, Settings(delays=delays, look=1.0))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "completion", "used"),
+    [
+        pytest.param([job("a", 4, work=40)], 10, 1.0, id="four members do forty seconds of work in ten"),
+        pytest.param([job("a", 2, work=40)], 20, 0.5, id="two of them in twenty"),
+        pytest.param([job("a", 4, work=40), job("b", 4, work=40)], 15, 1.0, id="the second waits for the first"),
+        pytest.param([job("a", 2, work=20), job("b", 2, work=20)], 10, 1.0, id="two that fit run side by side"),
+        pytest.param([job("a", 2, work=20, servers=2)], 10, 1.0, id="servers take room and do no work"),
+        pytest.param(
+            [job("a", 4, work=16, speed=Speed(points=((1, 1.0), (4, 2.0))))], 8, 1.0, id="a curve says how fast"
+        ),
+    ],
+)
+def test_work_takes_its_time(jobs: list[JobSpec], completion: float, used: float) -> None:
+    figures = run(*jobs).figures
+    assert figures.completion_mean == pytest.approx(completion)
+    assert figures.ended == len(jobs)
+    assert figures.used_mean == pytest.approx(used)
+
+
+def test_delays_add_up() -> None:
+    figures = run(job("a", 4, work=40), delays=Delays(place=1.0, start=2.0, leave=5.0)).figures
+    assert figures.pending_mean == 3.0
+    assert figures.completion_mean == 13.0
+
+
+def test_room_is_free_only_when_those_who_leave_are_gone() -> None:
+    delays = Delays(place=0.0, start=0.0, leave=5.0, retry=2.0)
+    figures = run(job("a", 4, work=40), job("b", 4, work=40), delays=delays).figures
+    assert figures.pending_max == 10.0 + 5.0 + 2.0
+
+
+def test_who_never_runs_is_stuck_and_waits_to_the_end() -> None:
+    figures = run(job("a", 4), job("b", 4, submit=10.0), until=100.0).figures
+    assert (figures.stuck, figures.pending_max, figures.ended) == (1, 90.0, 0)
+
+
+def test_a_job_stands_still_without_its_servers() -> None:
+    # Four cores: three servers sit first, then one member of three.
+    figures = run(job("a", 3, work=10, servers=3), until=60.0).figures
+    assert figures.ended == 0
+
+
+def test_of_those_who_wait_the_important_go_first_then_the_older() -> None:
+    jobs = [
+        job("first", 4, work=40),
+        job("plain", 4, work=40, submit=1.0),
+        job("vip", 4, work=40, submit=2.0, priority=5),
+    ]
+    series = run(*jobs).series
+    begins = {name: series.begins[name] + counts.index(4) for name, counts in series.counts.items()}
+    assert begins["first"] < begins["vip"] < begins["plain"]
+
+
+def test_a_policy_is_carried_out_and_newcomers_have_the_highest_index() -> None:
+    trace = Trace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80),))
+    outcome = simulate(trace, Most(), Settings(delays=AT_ONCE, look=1.0, rhythm=Rhythm(pace=None)))
+    # One second with two members, then eight of them.
+    assert outcome.figures.completion_mean == pytest.approx(1 + 78 / 8)
+    assert outcome.figures.resizes == 1
+    assert outcome.reasons == {"Grows": 1}
+
+
+def test_who_starts_anew_loses_time_with_each_resize() -> None:
+    trace = Trace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80, pause=5.0),))
+    outcome = simulate(trace, Most(), Settings(delays=AT_ONCE, look=1.0, rhythm=Rhythm(pace=None)))
+    assert outcome.figures.completion_mean == pytest.approx(1 + 5 + 78 / 8)
+
+
+def test_without_a_policy_jobs_have_their_fixed_size() -> None:
+    assert run(job("a", 1, 4, work=40)).figures.completion_mean == 10.0
+    assert run(job("a", 1, 4, work=40, fixed=2)).figures.completion_mean == 20.0
+
+
+def test_services_come_and_go_by_the_clock() -> None:
+    service = ServiceSpec(name="web", shape=cores(1), steps=((0.0, 4), (10.0, 1), (20.0, 6)))
+    trace = Trace(nodes=(nodes(1, 4),), services=(service,), until=30.0)
+    outcome = simulate(trace, None, Settings(delays=AT_ONCE, look=1.0))
+    assert [outcome.series.used[at] for at in (5, 15, 25)] == [1.0, 0.25, 1.0]
+    assert outcome.figures.services_waiting == 2
+
+
+def test_pods_spread_or_pack() -> None:
+    trace = Trace(
+        nodes=(nodes(2, 4),), jobs=(job("small", 2), job("big", 1, shape=cores(4), submit=1.0)), until=10.0
+    )
+    spread = simulate(trace, None, Settings(look=1.0))
+    packed = simulate(trace, None, Settings(look=1.0, is_packed=True))
+    assert (spread.figures.stuck, packed.figures.stuck) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "members", "speed"),
+    [
+        ("linear", 7, 7.0),
+        ("cost 0.5 0.5 0", 1, 1.0),
+        ("cost 0.5 0.5 0", 1_000_000, 2.0),
+        ("1=1 3=2", 2, 1.5),
+        ("1=1 3=2", 9, 2.0),
+        ("2=4", 1, 2.0),
+        ("linear", 0, 0.0),
+    ],
+)
+def test_speeds_are_read(text: str, members: int, speed: float) -> None:
+    assert read_speed(text).at(members) == pytest.approx(speed, rel=1e-4)
