@@ -80,9 +80,12 @@ class Paddle(Framework):
             "TRAINING_ROLE": TRAINING_ROLES[role],
             "PADDLE_TRAINING_ROLE": TRAINING_ROLES[role],
         }
+        number = str(cast.number(rank, role))
+        if is_fluid:
+            found |= {"PADDLE_TRAINER_ID": number, "PADDLE_INIT_TRAINER_ID": number}
         if not cast.size(PSERVER) and any(map(_comes_and_goes, cast.groups(TRAINER))):
             return found
-        found["PADDLE_TRAINER_ID"] = str(cast.number(rank, role))
+        found["PADDLE_TRAINER_ID"] = number
         found["PADDLE_CURRENT_ENDPOINT"] = f"{host}:{port}"
         return found
 
@@ -93,9 +96,9 @@ def _comes_and_goes(group: Group) -> bool:
 
 
 def _fluid(cast: Cast) -> dict[str, str]:
-    """Numbers and names as they were at first; the number of trainers is what the job has at least."""
+    """Numbers and names as they were at first; of trainers that come and go the fewest there may be."""
     trainers = cast.group(TRAINER)
-    least = str((trainers.least if trainers.is_elastic else trainers.size) if trainers else 0)
+    least = str((trainers.least if _comes_and_goes(trainers) else trainers.size) if trainers else 0)
     found = {
         "TRAINERS": least,
         "PSERVERS": str(cast.size(PSERVER)),

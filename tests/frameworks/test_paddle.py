@@ -105,3 +105,37 @@ def test_trainers_that_cannot_come_and_go_are_told_their_number_within_bounds_to
     found = told(written_for("paddle", trainers), "worker", 1)
     assert (found["PADDLE_NNODES"], found["PADDLE_TRAINERS_NUM"], found["PADDLE_TRAINER_ID"]) == ("2", "2", "1")
     assert not any(name.startswith("PADDLE_ELASTIC") for name in found)
+
+
+def test_programs_of_old_find_numbers_and_names() -> None:
+    trainers = make_group("trainer", 3, least=2, most=6, is_elastic=True)
+    job = written_for("paddle", trainers, pserver=2, options={"fluid": True})
+    assert (
+        told(job, "trainer", 2).items()
+        >= {
+            "TRAINERS": "2",
+            "PSERVERS": "2",
+            "PADDLE_TRAINERS": "3",
+            "PADDLE_TRAINERS_NUM": "3",
+            "PADDLE_INIT_NUM_GRADIENT_SERVERS": "2",
+            "PADDLE_INIT_PSERVERS": "bert-pserver-0.team,bert-pserver-1.team",
+            "PADDLE_INIT_TRAINER_ID": "2",
+            "PADDLE_TRAINER_ID": "2",
+        }.items()
+    )
+
+
+def test_a_master_of_old_serves_tasks_and_is_no_meeting_place() -> None:
+    job = written_for("paddle", make_group("master", 1), pserver=1, trainer=2, options={"fluid": True})
+    found = told(job, "trainer", 1)
+    assert (found["MASTER_IP"], found["ETCD_IP"]) == ("bert-master-0.team", "bert-master-0.team")
+    assert (found["PADDLE_MASTER"], found["PADDLE_NNODES"]) == ("bert-pserver-0.team:36543", "3")
+    assert told(job, "master")["POD_IP"] == "bert-master-0.team"
+    assert "TRAINING_ROLE" not in told(job, "master")
+
+
+def test_trainers_of_old_without_servers_keep_numbers_when_they_come_and_go() -> None:
+    trainers = make_group("trainer", 2, least=1, most=4, is_elastic=True)
+    found = told(written_for("paddle", trainers, options={"fluid": True}), "trainer", 1)
+    assert (found["PADDLE_TRAINER_ID"], found["PADDLE_TRAINERS"], found["TRAINERS"]) == ("1", "2", "1")
+    assert (found["PADDLE_NNODES"], found["PADDLE_PSERVERS"]) == ("1:4", "0")
