@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pliant.autoscale.filling import planned
-from pliant.autoscale.model import Cluster, Elastic, Plan
-from pliant.autoscale.order import Rank
+from pliant.autoscale.model import Cluster, Elastic, Plan, Verdict
+from pliant.autoscale.order import Order, Rank
 
 
 class Fair:
-    """The policy `fair`: no group could have more without another having less that has no more than it."""
+    """The policy `fair`: nobody could have more unless somebody had less who has no more than that."""
 
     @property
     def name(self) -> str:
@@ -17,8 +17,21 @@ class Fair:
 
     def plan(self, cluster: Cluster) -> Plan:
         """The size of every group."""
-        return planned(cluster, _by_size)
+        return planned(cluster, by_size)
+
+    def bounded(self, elastic: Elastic) -> Elastic:
+        """The group as it is: it has use for every member it may have."""
+        return elastic
+
+    def order(self, cluster: Cluster) -> Order:
+        """The smallest first, whatever cluster it is."""
+        return by_size
+
+    def explained(self, elastic: Elastic, verdict: Verdict) -> Verdict:
+        """The verdict as it is."""
+        return verdict
 
 
-def _by_size(elastic: Elastic) -> Rank:
+def by_size(elastic: Elastic) -> Rank:
+    """A group is as well off as it has members."""
     return Rank(float)
