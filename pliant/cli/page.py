@@ -9,6 +9,7 @@ from pliant.cli.durations import age_text, duration_text
 from pliant.cli.events import event_rows
 from pliant.cli.jobs import Found
 from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
+from pliant.cli.sizes import ASKERS, opinion
 from pliant.cli.style import Style
 from pliant.cli.surroundings import Surroundings
 from pliant.cli.table import PHASE_COLOURS, Table
@@ -17,10 +18,9 @@ from pliant.engine.sizing import sized
 from pliant.engine.wording import manner_of
 from pliant.model.job import Group, Job
 from pliant.model.observed import ObservedPod
-from pliant.model.state import Cause, EngineState, GroupState, Requester
+from pliant.model.state import Cause, EngineState, GroupState
 
 MOST_EVENTS = 12
-_ASKERS = {Requester.SPEC: "replicas", Requester.SCALE: "scale"}
 
 
 def page_text(one: Found, around: Surroundings, now: datetime, style: Style, width: int) -> str:
@@ -89,7 +89,9 @@ class _Page:
             for asked, acted in zip(job.groups, (sized(job, state) if state else job).groups, strict=True)
         ]
         titles = ("GROUP", "SIZE", "BOUNDS", "ASKED BY", "RESTART", "SPENT", "BY CAUSE")
-        return [*self.section("Groups"), *self.table(titles, rows)]
+        thoughts = [(asked.name, opinion(asked, state.group(asked.name))) for asked in job.groups] if state else []
+        said = [f"  {name}: {thought}" for name, thought in thoughts if thought]
+        return [*self.section("Groups"), *self.table(titles, rows), *said]
 
     def members(self, job: Job, around: Surroundings) -> list[str]:
         """Who is where."""
@@ -130,7 +132,7 @@ def _rules(job: Job) -> Iterator[tuple[str, str]]:
 def _group_row(asked: Group, acted: Group, memory: GroupState) -> list[str]:
     rule = asked.restart
     bounds = f"{asked.least}–{'' if asked.most is None else asked.most}" if asked.is_elastic else "fixed"
-    wishes = ", ".join(f"{_ASKERS[who]} {request.size}" for who, request in memory.requests.items())
+    wishes = ", ".join(f"{ASKERS[who]} {request.size}" for who, request in memory.requests.items())
     limit = "no limit" if rule.limit is None else f"{memory.spent} of {rule.limit}"
     return [
         asked.name,

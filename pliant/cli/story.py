@@ -13,15 +13,15 @@ from pliant.cli.page import causes_text
 from pliant.cli.remedies import UNSCHEDULABLE, remedies
 from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
 from pliant.cli.room import lacks_for_now, lacks_of
+from pliant.cli.sizes import size_sentences
 from pliant.cli.surroundings import Surroundings
 from pliant.engine.restarting import wait_left
 from pliant.engine.roster import Place, Standing
-from pliant.engine.sizing import sized
 from pliant.engine.wording import counted, listing, manner_of
 from pliant.model.job import Job
 from pliant.model.labels import MANAGER
 from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.state import EngineState, Failure, Phase, Requester
+from pliant.model.state import EngineState, Failure, Phase
 
 UNSEEN = timedelta(seconds=5)
 """A job that no operator has looked at for so long is not looked after."""
@@ -39,7 +39,6 @@ _WORDS = {
     Phase.SUSPENDED: "rests",
     Phase.TERMINATING: "is ending",
 }
-_ASKED = {Requester.SPEC: "an edit of replicas", Requester.SCALE: "scaling"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +96,7 @@ def story(seen: Evidence) -> Story:
         headline=_headline(seen),
         why=why,
         history=_history(seen),
-        accounts=[*_so_far(seen), *_budgets(job), *_sizes(seen, job)] if job else (),
+        accounts=[*_so_far(seen), *_budgets(job), *size_sentences(job, seen.ago)] if job else (),
         remedies=list(dict.fromkeys(remedies(one, _places(seen), seen.around))),
     )
 
@@ -267,21 +266,3 @@ def _budgets(job: Job) -> Iterator[str]:
         spent = counted(memory.spent, "restart") if limit is None else f"{memory.spent} of {limit} restarts"
         left = "" if limit is None else f", {limit - memory.spent} left" if limit > memory.spent else ", none left"
         yield f"{group.name} has spent {spent} ({causes_text(memory)}){left}."
-
-
-def _sizes(seen: Evidence, job: Job) -> Iterator[str]:
-    """Who asked for which size, where more than one size was ever asked for or bounds hold it back."""
-    if job.state is None:
-        return
-    for group in sized(job, job.state).groups:
-        requests = job.state.group(group.name).requests
-        if len(requests) < 2 and all(each.size == group.size for each in requests.values()):
-            continue
-        latest = max(requests, key=lambda who: requests[who].at)
-        asked = f"{_ASKED[latest]} asked for {requests[latest].size} {seen.ago(requests[latest].at)}"
-        others = [f"{_ASKED[who]} for {each.size}" for who, each in requests.items() if who is not latest]
-        bounds = (
-            f", within {group.least}–{'any' if group.most is None else group.most}" if group.is_elastic else ""
-        )
-        before = f"; before that {' and '.join(others)}" if others else ""
-        yield f"{group.name} has size {group.size}: {asked}{before}{bounds}."

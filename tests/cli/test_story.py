@@ -20,7 +20,7 @@ from pliant.frontends import FRONTENDS
 from pliant.kube.objects import Condition, Node, NodeStatus, ObjectMeta, Pod
 from pliant.model.job import Job
 from pliant.model.observed import Exit
-from pliant.model.state import Cause, EngineState, Failure, GroupState, Moment, Phase, Request, Requester
+from pliant.model.state import Advice, Cause, EngineState, Failure, GroupState, Moment, Phase, Request, Requester
 from tests.builders import NOON, make_group, make_job, restarting
 from tests.cli.test_board import pod
 
@@ -130,6 +130,28 @@ def test_sizes_say_who_asked_and_what_held_them_back() -> None:
     assert told.accounts == [
         "worker has size 4: scaling asked for 9 4m ago; before that an edit of replicas for 2, within 1–4."
     ]
+
+
+def test_sizes_say_what_the_autoscaler_asked_for_and_thinks() -> None:
+    requests = {
+        Requester.SPEC: Request(size=2, at=NOON),
+        Requester.AUTOSCALER: Request(size=4, at=NOON + timedelta(minutes=1), why="2 more fit"),
+    }
+    advice = Advice(size=4, code="NoRoom", why="no node has 5 CPU free", at=NOON)
+    group = make_group(size=2, least=2, most=6, is_elastic=True, is_automatic=True)
+    memory = GroupState(size=4, requests=requests, advice=advice)
+    told = told_of(make_job(group, state=state(Phase.RUNNING, "fine", groups={"worker": memory})))
+    assert told.accounts == [
+        "worker has size 4: the autoscaler asked for 4 4m ago (2 more fit); before that an edit of replicas for 2, "
+        "within 2–6.",
+        "worker: the autoscaler thinks that right: no node has 5 CPU free (NoRoom).",
+    ]
+
+
+def test_a_size_that_nobody_can_change_says_why() -> None:
+    group = make_group(size=2, least=2, most=6, is_elastic=True, hold="servers count their trainers")
+    told = told_of(make_job(group, state=state(Phase.RUNNING, "fine", groups={"worker": GroupState(size=2)})))
+    assert told.accounts == ["worker: its size stays: servers count their trainers."]
 
 
 def test_history_runs_backwards_and_holds_warnings_about_pods() -> None:
