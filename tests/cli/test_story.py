@@ -141,9 +141,9 @@ def test_sizes_say_what_the_autoscaler_asked_for_and_thinks() -> None:
     group = make_group(size=2, least=2, most=6, is_elastic=True, is_automatic=True)
     memory = GroupState(size=4, requests=requests, advice=advice)
     told = told_of(make_job(group, state=state(Phase.RUNNING, "fine", groups={"worker": memory})))
+    asked = "the autoscaler asked for 4 4m ago (2 more fit)"
     assert told.accounts == [
-        "worker has size 4: the autoscaler asked for 4 4m ago (2 more fit); before that an edit of replicas for 2, "
-        "within 2–6.",
+        f"worker has size 4: {asked}; before that an edit of replicas for 2, within 2–6.",
         "worker: the autoscaler thinks that right: no node has 5 CPU free (NoRoom).",
     ]
 
