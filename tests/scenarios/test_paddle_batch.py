@@ -19,10 +19,10 @@ _FRONTEND = FRONTENDS["batch.paddlepaddle.org", "PaddleJob"]
 PADDLEJOBS = Resource(_FRONTEND.group, _FRONTEND.version, _FRONTEND.plural, _FRONTEND.kind)
 SEES_ALL = (
     'for each in $(echo "$PADDLE_TRAINER_ENDPOINTS" | tr , " "); do'
-    ' getent hosts "${each%:*}" >/dev/null && echo "$each"; done;'
+    ' until getent hosts "${each%:*}" >/dev/null; do sleep 0.1; done; echo "$each"; done;'
     ' echo "$PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM $TRAINING_ROLE $POD_IP:$PADDLE_PORT"; sleep 1.2'
 )
-"""Says who is there by the lists, and who oneself is."""
+"""Waits for everybody on the list, as Paddle does, says who is there, and who oneself is."""
 
 
 class PaddleScene(Scene):
