@@ -9,7 +9,7 @@ for them.
 from __future__ import annotations
 
 from pliant.autoscale.model import Cluster, Elastic, Verdict
-from pliant.autoscale.order import Order, Rank
+from pliant.autoscale.order import Level, Order, Rank
 
 
 class Edl:
@@ -25,19 +25,21 @@ class Edl:
         return elastic
 
     def order(self, cluster: Cluster) -> Order:
-        """The least fulfilled comes first; one that has all it may is at the level of an average group's most."""
-        spans = [elastic.most - elastic.least for elastic in cluster.elastics if elastic.least < elastic.most]
-        scale = sum(spans) / len(spans) if spans else 1.0
-        return lambda elastic: _rank(elastic, scale)
+        """The least fulfilled comes first; its level is what a group of average bounds would have then."""
+        groups = [each for each in cluster.elastics if each.least < each.most]
+        number = max(len(groups), 1)
+        least, most = sum(each.least for each in groups) / number, sum(each.most for each in groups) / number
+        return lambda elastic: _rank(elastic, least, most)
 
     def explained(self, elastic: Elastic, verdict: Verdict) -> Verdict:
         """As it is."""
         return verdict
 
 
-def _rank(elastic: Elastic, scale: float) -> Rank:
-    least, span = elastic.least, elastic.most - elastic.least
+def _rank(elastic: Elastic, lowest: float, highest: float) -> Rank:
+    least, span, height = elastic.least, elastic.most - elastic.least, highest - lowest
     needs = dict(elastic.shape.needs)
     devices = sum(amount for name, amount in needs.items() if "/" in name)
     tie = (devices, needs.get("cpu", 0), needs.get("memory", 0))
-    return Rank((lambda size: (size - least) / span * scale) if span else (lambda size: scale), tie, sheds=True)
+    level: Level = (lambda size: lowest + (size - least) / span * height) if span else (lambda size: highest)
+    return Rank(level, tie, sheds=True)

@@ -108,4 +108,5 @@ def _level(curve: Curve, part: float, present: int, margin: float, size: int) ->
     zeal = curve.zeal(size)
     if zeal <= 0:
         return inf
-    return part / zeal / (margin if size < present else 1.0)
+    # Half a member less, and it is their number where work is shared alike.
+    return part * (1 / zeal - 0.5) / (margin if size < present else 1.0)

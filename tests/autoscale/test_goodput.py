@@ -82,8 +82,8 @@ def levels(cluster: Cluster, index: int, *sizes: int) -> list[float]:
 
 def test_groups_that_were_not_measured_are_on_levels_like_their_sizes() -> None:
     cluster = cluster_of(a_group(), replace(a_group("b"), shape=Shape.of({"cpu": 3000})))
-    assert levels(cluster, 0, 0, 1, 10) == pytest.approx([0, 0.75, 5.25], rel=0.1)
-    assert levels(cluster, 1, 0, 1, 10) == pytest.approx([0, 2.25, 15.75], rel=0.1)  # takes three times the room
+    assert levels(cluster, 0, 0, 1, 10) == pytest.approx([0, 0.5, 5], rel=0.1)
+    assert levels(cluster, 1, 0, 1, 10) == pytest.approx([0, 1.5, 15], rel=0.1)  # takes three times the room
 
 
 def test_a_group_that_flattens_is_as_well_off_as_a_larger_one_that_does_not() -> None:

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pliant.autoscale.mixing import planned
+from pliant.autoscale.model import Cluster, Elastic, GroupKey, Node, Shape
+from pliant.autoscale.policies import ALL_POLICIES, POLICIES
+from pliant.frontends import scaling
+
+
+def a_group(name: str, size: int = 2, *, most: int = 60, speeds: tuple[tuple[int, float], ...] = ()) -> Elastic:
+    return Elastic(
+        key=GroupKey("default", "PyTorchJob.kubeflow.org", name, "worker"),
+        least=2,
+        most=most,
+        size=size,
+        shape=Shape.of({"cpu": 1000}),
+        places=("n",) * size,
+        speeds=speeds,
+    )
+
+
+def cluster_of(*groups: Elastic, cores: int = 60) -> Cluster:
+    return Cluster(nodes=(Node(name="n", room={"cpu": cores * 1000}),), elastics=groups, load=1.0)
+
+
+def sizes(cluster: Cluster, **chosen: str) -> dict[str, int]:
+    keys = {each.key.job: each.key for each in cluster.elastics}
+    plan = planned(cluster, {keys[job]: name for job, name in chosen.items()}, "fair")
+    return {key.job: plan[key].size for key in plan}
+
+
+def test_users_may_choose_the_policies_there_are() -> None:
+    assert tuple(sorted(POLICIES)) == scaling.POLICIES
+    assert all(policy.name == name for name, policy in ALL_POLICIES.items())
+    assert set(ALL_POLICIES) - set(POLICIES) == {"edl-published"}
+
+
+def test_where_all_chose_one_policy_it_plans_alone() -> None:
+    cluster = cluster_of(a_group("a", 10), a_group("b", 2, most=20))
+    for name, policy in POLICIES.items():
+        keys = [each.key for each in cluster.elastics]
+        assert planned(cluster, dict.fromkeys(keys, name), "fair") == policy.plan(cluster)
+        assert planned(cluster, {}, name) == policy.plan(cluster)
+
+
+def test_like_groups_have_the_same_whatever_they_chose() -> None:
+    cluster = cluster_of(a_group("a"), a_group("b"), a_group("c"))
+    assert sizes(cluster, a="edl", b="goodput") == {"a": 20, "b": 20, "c": 20}
+
+
+def test_a_group_that_more_members_do_not_help_leaves_them_to_others_whatever_those_chose() -> None:
+    flat = ((1, 10.0), (2, 15.0), (4, 20.0), (8, 24.0))
+    cluster = cluster_of(a_group("a", speeds=flat), a_group("b", speeds=flat), a_group("c"))
+    assert sizes(cluster, a="goodput") == {"a": 4, "b": 28, "c": 28}
+
+
+def test_a_newcomer_is_let_in_by_groups_of_other_policies() -> None:
+    full = a_group("a", 30), a_group("b", 30)
+    newcomer = Elastic(
+        key=GroupKey("default", "PyTorchJob.kubeflow.org", "c", "worker"),
+        least=2,
+        most=60,
+        size=2,
+        shape=Shape.of({"cpu": 1000}),
+        places=("", ""),
+    )
+    cluster = cluster_of(*full)
+    cluster = Cluster(nodes=cluster.nodes, elastics=(*full, newcomer), load=1.0)
+    assert sizes(cluster, a="edl", c="goodput") == {"a": 20, "b": 20, "c": 20}
