@@ -1,0 +1,83 @@
+"""A line fitted by servers that hold the weights and trainers that come and go: nothing but Python is needed.
+
+Both roles run this file, as programs for Paddle do; PADDLE_TRAINING_ROLE parts them.
+"""
+
+import json
+import os
+import random
+import socket
+import socketserver
+import time
+
+TRUTH = [1.0, -2.0, 0.5, 3.0]
+RATE = 0.05
+PASSES = int(os.environ.get("PADDLE_INIT_NUM_PASSES", "1"))
+STEPS = 50 * PASSES
+PAUSE = float(os.environ.get("STEP_SECONDS", "0.01"))
+
+
+class Server(socketserver.StreamRequestHandler):
+    """Holds the weights at every nth place; what is done in all is counted by the first server."""
+
+    weights = [0.0] * len(TRUTH)
+    done = 0
+
+    def handle(self):
+        for line in self.rfile:
+            for place, slope in json.loads(line).items():
+                Server.weights[int(place)] -= RATE * slope
+            Server.done += line != b"{}\n"
+            self.wfile.write(json.dumps([Server.weights, Server.done]).encode() + b"\n")
+
+
+class Peer:
+    """A server as a trainer sees it: asked again until it answers."""
+
+    def __init__(self, address):
+        host, _, port = address.rpartition(":")
+        self.address = (host, int(port))
+        self.file = None
+
+    def ask(self, slopes):
+        while True:
+            try:
+                self.file = self.file or socket.create_connection(self.address, 5).makefile("rw")
+                self.file.write(json.dumps(slopes) + "\n")
+                self.file.flush()
+                return json.loads(self.file.readline())
+            except (OSError, ValueError):
+                self.file = None
+                time.sleep(0.1)
+
+
+def serve():
+    here = (os.environ["POD_IP"], int(os.environ["PADDLE_PORT"]))
+    socketserver.ThreadingTCPServer.allow_reuse_address = True
+    print(f"serving at {here[0]}:{here[1]}", flush=True)
+    socketserver.ThreadingTCPServer(here, Server).serve_forever()
+
+
+def train():
+    number = int(os.environ["PADDLE_TRAINER_ID"])
+    servers = [Peer(address) for address in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")]
+    chance = random.Random(number)
+    print(f"trainer {number} of {os.environ['PADDLE_TRAINERS']}, {len(servers)} servers", flush=True)
+    while True:
+        answers = [server.ask({}) for server in servers]
+        weights = [answers[place % len(servers)][0][place] for place in range(len(TRUTH))]
+        done, loss = answers[0][1], sum((w - t) ** 2 for w, t in zip(weights, TRUTH, strict=True))
+        if number == 0 and done % 50 == 0:
+            print(f"pliant: step={done} total={STEPS} loss={loss:.2g}", flush=True)
+        if done >= STEPS:
+            print(f"trained to loss {loss:.2g}", flush=True)
+            return
+        x = [chance.gauss(0, 1) for _ in TRUTH]
+        error = sum((w - t) * each for w, t, each in zip(weights, TRUTH, x, strict=True))
+        for first, server in enumerate(servers):
+            server.ask({place: error * x[place] for place in range(first, len(TRUTH), len(servers))})
+        time.sleep(PAUSE)
+
+
+if __name__ == "__main__":
+    serve() if os.environ["PADDLE_TRAINING_ROLE"] == "PSERVER" else train()
