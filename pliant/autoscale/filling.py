@@ -23,7 +23,7 @@ def drafted(cluster: Cluster, order: Order) -> Draft:
     draft = Draft(cluster, order)
     Door(draft).let_in()
     for crew in draft.crews:
-        if crew.keeps_waiting:
+        if crew.keeps_waiting and crew.reason is None:  # who has given way does not wait for what it gave
             _wait_on(crew, draft)
     _shed(draft)
     Shares(draft).share()
