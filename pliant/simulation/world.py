@@ -127,6 +127,7 @@ class World:
     def used_changed(self, cpu: int) -> None:
         """Pods of so much CPU began to run, or are gone."""
         self.tally.use(cpu)
+        self.on_news(False)
 
     def pod_started(self, pod: Pod) -> None:
         """One more runs."""
