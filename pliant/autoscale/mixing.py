@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pliant.autoscale.draft import Draft
 from pliant.autoscale.edl import Edl
 from pliant.autoscale.fair import Fair
-from pliant.autoscale.filling import planned as filled
+from pliant.autoscale.filling import drafted as filled
+from pliant.autoscale.filling import verdict
 from pliant.autoscale.goodput import Goodput
 from pliant.autoscale.model import Cluster, Elastic, GroupKey, Plan
 from pliant.autoscale.order import Manner, Order, Rank
@@ -23,13 +25,20 @@ MANNERS: Mapping[str, Manner] = {manner.name: manner for manner in _MANNERS}
 
 def planned(cluster: Cluster, chosen: Mapping[GroupKey, str], default: str) -> Plan:
     """A plan in which every group is ranked by the policy it chose, the others by default."""
+    verdicts = {crew.elastic.key: verdict(crew) for crew in drafted(cluster, chosen, default).crews}
+    return {
+        each.key: MANNERS[chosen.get(each.key, default)].explained(each, verdicts[each.key])
+        for each in cluster.elastics
+    }
+
+
+def drafted(cluster: Cluster, chosen: Mapping[GroupKey, str], default: str) -> Draft:
+    """Where everybody would sit by such a plan."""
     names = {each.key: chosen.get(each.key, default) for each in cluster.elastics}
-    manners = {key: MANNERS[name] for key, name in names.items()}
-    orders = {name: MANNERS[name].order(cluster) for name in sorted(set(names.values()))}
-    bounded = tuple(manners[each.key].bounded(each) for each in cluster.elastics)
+    orders = {name: MANNERS[name].order(cluster) for name in set(names.values())}
+    bounded = tuple(MANNERS[names[each.key]].bounded(each) for each in cluster.elastics)
     order = next(iter(orders.values())) if len(orders) == 1 else _combined(orders, names)
-    plan = filled(replace(cluster, elastics=bounded), order)
-    return {each.key: manners[each.key].explained(each, plan[each.key]) for each in cluster.elastics}
+    return filled(replace(cluster, elastics=bounded), order)
 
 
 def _combined(orders: Mapping[str, Order], names: Mapping[GroupKey, str]) -> Order:
