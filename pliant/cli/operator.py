@@ -42,11 +42,13 @@ log = logging.getLogger(__name__)
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
     from pliant.cli import operator_options as options
+    from pliant.cli.autoscale_options import add_autoscale_options
 
     parser.epilog = EPILOG
     options.add_cluster_options(parser)
     options.add_work_options(parser)
     options.add_patience_options(parser)
+    add_autoscale_options(parser)
     options.add_log_options(parser)
     options.add_page_options(parser)
     options.add_report_options(parser)
@@ -96,6 +98,7 @@ async def _operate(args: Namespace) -> int:
 async def _serve(args: Namespace, transport: HttpTransport) -> None:
     """Prepare everything, then work: at once, or as soon as the lease is ours."""
     from pliant.cli.apply import install_crds
+    from pliant.cli.autoscale_options import autoscale_of
     from pliant.cli.operator_options import rules_of
     from pliant.cli.reporting import desk_of_operator
     from pliant.controllers.operator import Operator
@@ -120,6 +123,7 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
             workers=args.workers,
             rules=rules_of(args),
             reports=desk,
+            autoscale=autoscale_of(args),
         )
         await telemetry.operator.run()
 

@@ -33,7 +33,7 @@ def add_cluster_options(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--run-in-cluster",
-        **_switch(default=None),
+        **switch(default=None),
         help="true: only as the pod this runs in; false: never so (whichever is there)",
     )
 
@@ -63,7 +63,7 @@ def add_work_options(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--resync-period",
-        type=_span,
+        type=span,
         metavar="TIME",
         help="understood and not needed: every change is watched, and nothing is done periodically",
     )
@@ -82,7 +82,7 @@ def add_patience_options(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--creating-restart-period",
-        type=_span,
+        type=span,
         default=timedelta(hours=1),
         **spans,
         help="for how long pods are made anew on that account, all in all; 0, where other operators start, "
@@ -90,12 +90,12 @@ def add_patience_options(parser: ArgumentParser) -> None:
     )
     group.add_argument(
         "--enable-creating-failed",
-        **_switch(),
+        **switch(),
         help="fail the job when that is over, instead of waiting on (false)",
     )
     group.add_argument(
         "--node-grace-period",
-        type=_span,
+        type=span,
         default=timedelta(seconds=10),
         **spans,
         help="how long a node may be away before its pods count as lost (10s)",
@@ -129,7 +129,7 @@ def add_log_options(parser: ArgumentParser) -> None:
         metavar="N",
         help=f"from {DETAILED} on, say more (0)",
     )
-    group.add_argument("--logtostderr", **_switch(), help="understood and not needed: it always is")
+    group.add_argument("--logtostderr", **switch(), help="understood and not needed: it always is")
 
 
 def add_page_options(parser: ArgumentParser) -> None:
@@ -161,7 +161,7 @@ def add_report_options(parser: ArgumentParser) -> None:
 def add_lease_options(parser: ArgumentParser) -> None:
     """Let several operators agree on one."""
     group = parser.add_argument_group("leader election")
-    group.add_argument("--leader-elect", **_switch(), help="work only while holding a lease (false)")
+    group.add_argument("--leader-elect", **switch(), help="work only while holding a lease (false)")
     spans = {
         "lease-duration": "after this long others take over from a dead leader (15s)",
         "renew-deadline": "after this long a leader that cannot renew its lease stops (2/3 of the duration)",
@@ -204,7 +204,7 @@ def _namespace(text: str) -> str:
     return text
 
 
-def _switch(default: bool | None = False) -> dict[str, Any]:
+def switch(default: bool | None = False) -> dict[str, Any]:
     """An option that is true when it is named, and may say so or the contrary: `--leader-elect=false`."""
     return {"type": _yes_or_no, "nargs": "?", "const": True, "default": default, "metavar": "true"}
 
@@ -216,7 +216,7 @@ def _yes_or_no(text: str) -> bool:
     return text.lower() in ("true", "t", "1")
 
 
-def _span(text: str) -> timedelta:
+def span(text: str) -> timedelta:
     """A span of time that may be none at all."""
     from pliant.cli.durations import parse_duration
     from pliant.errors import UserError

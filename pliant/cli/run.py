@@ -50,6 +50,8 @@ A line `pliant: step=120 total=1000 loss=0.31` that a program writes shows as it
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
+    from pliant.cli.autoscale_options import add_autoscale_options
+
     parser.epilog = EPILOG
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="YAML with jobs and what they need; - reads stdin"
@@ -85,11 +87,13 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--keep", action="store_true", help="do not delete the cluster's data; say where it is")
     add_node_options(parser)
+    add_autoscale_options(parser)
 
 
 def execute(args: Namespace) -> int:
     """Run the files; whatever is wrong with them is told before anything starts."""
     from pliant.cli.apply import served_catalog
+    from pliant.cli.autoscale_options import autoscale_of
     from pliant.cli.checks import check
     from pliant.cli.manifests import load
     from pliant.cli.session import Plan
@@ -105,6 +109,7 @@ def execute(args: Namespace) -> int:
         namespace=args.namespace,
         timeout=args.timeout,
         style=Style.of(sys.stderr),
+        autoscale=autoscale_of(args),
     )
     with _data_folder(args) as folder:
         return asyncio.run(_run(args, plan, folder))

@@ -18,6 +18,7 @@ from pliant.cli.shortfalls import is_full
 from pliant.cli.style import Style
 from pliant.cli.verdict import Verdict, stuck_verdict, timeout_verdict, verdict
 from pliant.cli.view import View
+from pliant.controllers.autoscale.options import Options
 from pliant.controllers.job import resource_of
 from pliant.controllers.operator import Operator
 from pliant.controllers.reports import ReportDesk
@@ -50,6 +51,8 @@ class Plan:
     namespace: str
     timeout: timedelta | None
     style: Style
+    autoscale: Options | None = None
+    """How sizes are planned, if they are."""
 
 
 class Session:
@@ -110,7 +113,13 @@ class Session:
 
     def _followers(self) -> Iterable[Any]:
         """Everything that runs beside the run itself."""
-        yield Operator(self._client, SystemClock(), frontends=self._kinds, reports=self._desk).run()
+        yield Operator(
+            self._client,
+            SystemClock(),
+            frontends=self._kinds,
+            reports=self._desk,
+            autoscale=self._plan.autoscale,
+        ).run()
         yield self._pods.run()
         events: Informer[dict[str, Any]] = Informer(self._client, EVENTS, dict, on_change=self._event_changed)
         yield events.run()

@@ -38,6 +38,7 @@ examples:
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
+    from pliant.cli.autoscale_options import add_autoscale_options
     from pliant.cli.operator_options import add_patience_options
 
     parser.epilog = EPILOG
@@ -58,6 +59,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     add_node_options(parser)
     add_patience_options(parser)
+    add_autoscale_options(parser)
 
 
 def execute(args: Namespace) -> int:
@@ -128,6 +130,7 @@ def _explained(error: OSError, port: int) -> Exception:
 async def _prepare(args: Namespace, cluster: EmbeddedCluster, stack: AsyncExitStack) -> None:
     """Teach the cluster our kinds, and set the operator to work on them."""
     from pliant.cli.apply import install_crds
+    from pliant.cli.autoscale_options import autoscale_of
     from pliant.cli.operator_options import rules_of
     from pliant.cli.reporting import desk_for_pods
     from pliant.controllers.operator import Operator
@@ -138,7 +141,8 @@ async def _prepare(args: Namespace, cluster: EmbeddedCluster, stack: AsyncExitSt
     await install_crds(client)
     if not args.no_operator:
         desk = await stack.enter_async_context(desk_for_pods(cluster, client))
-        operator = Operator(client, SystemClock(), rules=rules_of(args), reports=desk)
+        scaling = autoscale_of(args)
+        operator = Operator(client, SystemClock(), rules=rules_of(args), reports=desk, autoscale=scaling)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         tasks.create_task(operator.run())
         await operator.wait_ready()

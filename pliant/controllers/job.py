@@ -82,6 +82,8 @@ class JobReconciler:
         left_over = await self._orphans.clear(key, uid, self._cluster.nodes, self._cluster.rules)
         if raw is None:
             self._refusals.pop(key, None)
+            if (listener := self._cluster.wishes.listener) is not None:
+                listener.forget(f"{self.resource.kind}.{self.resource.group}", key)
             return left_over
         try:
             return soonest(left_over, await self._advance(self._frontend.parse(raw), raw))
@@ -94,6 +96,8 @@ class JobReconciler:
         if job.managed_by not in ("", MANAGER):
             return None
         cluster, key, uid = self._cluster, job.key, job.owner.uid
+        if cluster.wishes.listener is not None:
+            cluster.wishes.listener.note(job, kept(status_in(raw)).get("progress", {}))
         pods, services = cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid)
         members = Members(pods, services, self._refusals.get(key, {}), cluster.wishes.of(uid))
         seen = observe(job, members, cluster.nodes, cluster.rules)

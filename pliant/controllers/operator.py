@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pliant.controllers.apply import Applier
+from pliant.controllers.autoscale.controller import Autoscaler
+from pliant.controllers.autoscale.options import Options
 from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
 from pliant.controllers.nodes import NodeWatch, ills_of
 from pliant.controllers.orphans import JOB_NAME, job_names
@@ -21,7 +23,7 @@ from pliant.kube.joined import AnyInformer, informer_of
 from pliant.kube.objects import Node, Pod, Service
 from pliant.kube.pacing import Pace
 from pliant.kube.resources import NODES, PODS, SERVICES
-from pliant.model.job import JobKey
+from pliant.model.job import Job, JobKey
 from pliant.model.labels import MANAGED_BY, MANAGER
 from pliant.model.rules import Rules
 from pliant.plugins.known import kinds
@@ -34,6 +36,8 @@ MANAGED = f"{MANAGED_BY}={MANAGER}"
 
 NODE = "node"
 """The index of pods by the node they sit on."""
+
+ONE_OF_SOME = "the operator works in some namespaces only, and others use the same nodes"
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +55,7 @@ class Operator:
         workers: int = 16,
         rules: Rules | None = None,
         reports: ReportDesk | None = None,
+        autoscale: Options | None = None,
     ) -> None:
         self.pace = client.pace or Pace()
         client = client.paced(self.pace)
@@ -68,13 +73,28 @@ class Operator:
         for frontend in kinds().values() if frontends is None else frontends:
             kind = _Kind(frontend, client, clock, cluster, namespaces, workers)
             self._kinds[kind.resource.api_version, kind.resource.kind] = kind
-        self.controllers = {kind.controller.name: kind.controller for kind in self._kinds.values()}
+        self.controllers: dict[str, Controller[Any]] = {
+            kind.controller.name: kind.controller for kind in self._kinds.values()
+        }
         self.informers: dict[str, AnyInformer[Any]] = {
             PODS.full_name: self._pods,
             SERVICES.full_name: self._services,
             **{kind.resource.full_name: kind.jobs for kind in self._kinds.values()},
         }
         """Those of kinds that turn out not to be installed are taken out until they are."""
+        self.autoscaler: Autoscaler | None = None
+        """Sets sizes, if it was asked for."""
+        if autoscale is not None:
+            self.autoscaler = cluster.wishes.listener = Autoscaler(
+                client,
+                clock,
+                self._nodes,
+                cluster.wishes,
+                autoscale,
+                on_wish=self._wished,
+                hindrance=ONE_OF_SOME if namespaces else "",
+            )
+            self.controllers[self.autoscaler.controller.name] = self.autoscaler.controller
         self._members_known = asyncio.Event()
         self._ready = asyncio.Event()
 
@@ -95,6 +115,8 @@ class Operator:
             await asyncio.gather(nodes, self._pods.wait_synced(), self._services.wait_synced())
             # Deciding on half a picture would create what is there already.
             self._members_known.set()
+            if self.autoscaler is not None:
+                tasks.create_task(self.autoscaler.run())
             await asyncio.gather(*(kind.known.wait() for kind in every))
             self._ready.set()
 
@@ -131,10 +153,16 @@ class Operator:
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """A node fell ill or recovered: the jobs with pods on it must be looked at."""
+        if self.autoscaler is not None:
+            self.autoscaler.node_changed(old, new)
         if old is None or new is None or list(ills_of(old)) != list(ills_of(new)):
             names = {node.metadata.name for node in (old, new) if node is not None}
             for pod in (pod for name in names for pod in self._pods.store.by_index(NODE, name)):
                 self._member(None, pod)
+
+    def _wished(self, job: Job) -> None:
+        """The autoscaler wants something of a job: it must be looked at."""
+        self._kinds[job.owner.api_version, job.owner.kind].controller.queue.add(job.key)
 
     def _member(self, old: Pod | Service | None, new: Pod | Service | None) -> None:
         """A pod or a service changed: its job must be looked at."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pliant.controllers.events import EVENTS
 from pliant.frontends.base import Frontend
-from pliant.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, SECRETS, SERVICES, Resource
+from pliant.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS, QUOTAS, SECRETS, SERVICES, Resource
 from pliant.plugins.known import kinds
 
 
@@ -61,6 +61,7 @@ def needed_rights(lease: str, frontends: Iterable[Frontend] | None = None) -> It
         yield _right(kind, ("delete",), "to take away jobs whose time is over")
         yield _right(kind, ("patch",), "to tell how jobs fare", subresource="status")
         yield _right(kind, ("update",), "to own members, where owners are checked", subresource="finalizers")
+    yield replace(_right(QUOTAS, ("list", "watch"), "to keep sizes within quotas"), is_optional=True)
     yield from _cluster_rights()
     yield from _lease_rights(lease)
     yield from _report_rights(lease)
@@ -71,7 +72,7 @@ def _cluster_rights() -> Iterator[Right]:
         group=NODES.group,
         resource=NODES.plural,
         verbs=("list", "watch"),
-        why="to tell a lost node from a failed member",
+        why="to tell a lost node from a failed member, and how much room there is",
         where=Where.CLUSTER,
         is_optional=True,
     )

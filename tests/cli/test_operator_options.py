@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentError, ArgumentParser, Namespace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from pliant.cli import cluster_choice
+from pliant.cli.autoscale_options import autoscale_of
 from pliant.cli.cluster_choice import chosen_endpoint
 from pliant.cli.main import main
 from pliant.cli.operator import configure
 from pliant.cli.operator_options import rules_of
+from pliant.controllers.autoscale.options import Options
 from pliant.errors import NoCluster, NotPossibleHere, UserError
 from pliant.kube import config
 from pliant.kube.http import Endpoint
@@ -218,3 +220,29 @@ def test_only_a_pod_runs_in_a_cluster() -> None:
 def test_a_pod_needs_no_kubeconfig(option: str) -> None:
     with pytest.raises(UserError, match=f"--run-in-cluster and {option} exclude each other"):
         chosen(f"--run-in-cluster {option} x")
+
+
+def test_the_autoscaler_is_fair_unless_told_otherwise() -> None:
+    assert autoscale_of(understood("")) == Options()
+    assert autoscale_of(understood("--autoscale off")) is None
+    told = autoscale_of(understood("--autoscale goodput,recommend --autoscale-period 2s --autoscale-cooldown 0"))
+    assert told is not None
+    assert (told.policy, told.only_advice, told.period) == ("goodput", True, timedelta(seconds=2))
+    assert (told.pace.cooldown, told.pace.freeze) == (0.0, 300.0)
+    advised = autoscale_of(understood("--autoscale-recommend"))
+    assert advised is not None
+    assert (advised.policy, advised.only_advice) == ("fair", True)
+
+
+@pytest.mark.parametrize("line", ["--max-load 0.9", "--max_load_desired=0.9", "-max_load_desired 0.9 -v=4"])
+def test_the_load_is_spelled_as_the_old_autoscaler_did(line: str) -> None:
+    assert understood(line).max_load == 0.9
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [("--autoscale best", "none of fair, edl"), ("--max-load 97", "not a part"), ("--max-load x", "not a part")],
+)
+def test_a_wrong_word_for_the_autoscaler_is_explained(line: str, problem: str) -> None:
+    with pytest.raises(ArgumentError, match=problem):
+        understood(line)

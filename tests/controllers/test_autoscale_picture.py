@@ -284,6 +284,6 @@ def test_only_changes_that_matter_are_news() -> None:
     assert scene.put(pod("x", "a", phase="Pending")) == [News.ROOM]
     assert scene.put(pod("x", "a")) == [News.NONE]
     assert scene.put(pod("w0", "a", of=("demo", 0), phase="Pending")) == [News.ROOM]
-    assert scene.put(pod("w0", "a", of=("demo", 0))) == [News.ROOM]
+    assert scene.put(pod("w0", "a", of=("demo", 0))) == [News.NEED]
     assert scene.put(pod("x", "a", phase="Failed")) == [News.ROOM]
     assert scene.drop("x") is News.NONE

@@ -21,9 +21,9 @@ class News(Enum):
 
     NONE = 0
     ROOM = 1
-    """There is more room, or less; or a member has come up."""
+    """There is more room, or less."""
     NEED = 2
-    """Somebody waits for room."""
+    """Somebody waits for room, or a member has come up: the next one may follow."""
 
 
 class Seat(NamedTuple):
@@ -83,9 +83,10 @@ class Ledger:
         self._file(new)
         if new.waits and (not was_waiting or old is None or _signs(old) != _signs(new)):
             return News.NEED
+        if old is not None and old.status.phase != new.status.phase and _member(new) is not None:
+            return News.NEED
         is_other = old is None or (seat, was_waiting) != (before, new.waits) or old.is_leaving != new.is_leaving
-        is_member_s = _member(new) is not None and old is not None and old.status.phase != new.status.phase
-        return News.ROOM if is_other or is_member_s else News.NONE
+        return News.ROOM if is_other else News.NONE
 
     def _forget(self, pod: AnyPod) -> News:
         uid = pod.metadata.uid

@@ -10,12 +10,12 @@ from pliant.controllers.autoscale.ledger import Ledger, News, owner_of_member
 from pliant.controllers.autoscale.picture import Picture
 from pliant.controllers.autoscale.register import Register
 from pliant.controllers.autoscale.shapes import Shapes, marks
-from pliant.controllers.autoscale.views import QUOTAS, AnyPod, Quota
-from pliant.errors import ApiError, Forbidden
+from pliant.controllers.autoscale.views import AnyPod, Quota
+from pliant.errors import ApiError, Forbidden, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Node
-from pliant.kube.resources import NODES, PODS, Resource
+from pliant.kube.resources import NODES, PODS, QUOTAS, Resource
 
 TRY_AGAIN = 1.0
 """Seconds until a server that did not answer is asked again."""
@@ -50,7 +50,7 @@ class Sources:
                 return f"the operator may not see {problem}"
         self._sees_quotas = await self._may_see(QUOTAS)
         if not self._sees_quotas:
-            log.warning("quotas may not be seen, so sizes are planned without them")
+            log.info("quotas are not seen, so sizes are planned without them")
         return ""
 
     async def follow(self, tasks: asyncio.TaskGroup) -> None:
@@ -71,7 +71,7 @@ class Sources:
         while True:
             try:
                 await self._client.raw(f"{resource.path(None)}?limit=1")
-            except Forbidden:
+            except (Forbidden, NotFound):
                 return False
             except ApiError as problem:
                 log.info("not seen at once", extra={"resource": resource.plural, "because": str(problem)})

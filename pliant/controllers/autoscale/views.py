@@ -9,11 +9,8 @@ import msgspec
 from pliant.kube.amounts import Amount
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.placing import FINISHED
-from pliant.kube.resources import Resource
 from pliant.kube.wanting import AskingSpec
 from pliant.model import labels
-
-QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):

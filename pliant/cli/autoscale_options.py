@@ -1,0 +1,125 @@
+"""Options of the autoscaler, for every command that runs an operator."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pliant.cli.cluster_options import duration
+from pliant.cli.operator_options import span, switch
+
+if TYPE_CHECKING:
+    from pliant.controllers.autoscale.options import Options
+
+WORDS = ("fair", "edl", "goodput", "recommend", "on", "off")
+
+
+class Choice(NamedTuple):
+    """What `--autoscale` says."""
+
+    policy: str = "fair"
+    """Empty for none: nobody is resized."""
+    only_advice: bool = False
+
+
+def add_autoscale_options(parser: ArgumentParser) -> None:
+    """Let people choose who sets the sizes of elastic jobs, and how."""
+    group = parser.add_argument_group("autoscaler")
+    spans: dict[str, Any] = {"metavar": "TIME"}
+    group.add_argument(
+        "--autoscale",
+        type=_choice,
+        default=Choice(),
+        metavar="POLICY",
+        help="who gets how much: fair (equal sizes), edl (equal parts of what each asks for), goodput (where it "
+        "helps most), off; with `,recommend` sizes are told and not set (fair)",
+    )
+    group.add_argument("--autoscale-recommend", **switch(), help="tell sizes, and set none (false)")
+    group.add_argument(
+        "--autoscale-period",
+        type=duration,
+        default=duration("5s"),
+        **spans,
+        help="between two plans at least, unless somebody waits (5s)",
+    )
+    group.add_argument(
+        "--max-load",
+        "--max_load_desired",
+        "-max_load_desired",
+        type=_part,
+        default=0.97,
+        dest="max_load",
+        metavar="PART",
+        help="how much of all CPU and memory may be given away (0.97)",
+    )
+    group.add_argument(
+        "--autoscale-cooldown",
+        type=span,
+        default=duration("30s"),
+        **spans,
+        help="between two sizes of a group, unless others need its room (30s)",
+    )
+    group.add_argument(
+        "--autoscale-restart-cooldown",
+        type=span,
+        default=duration("5m"),
+        **spans,
+        help="the same where all members start again at each size (5m)",
+    )
+    group.add_argument(
+        "--autoscale-freeze",
+        type=span,
+        default=duration("5m"),
+        **spans,
+        help="how long a size that somebody set by hand is left alone (5m)",
+    )
+
+
+def autoscale_of(args: Namespace) -> Options | None:
+    """How sizes are to be planned; None if they are not."""
+    from pliant.autoscale.pacing import Pace
+    from pliant.controllers.autoscale.options import Options
+
+    choice: Choice = args.autoscale
+    if not choice.policy:
+        return None
+    return Options(
+        policy=choice.policy,
+        only_advice=choice.only_advice or args.autoscale_recommend,
+        period=args.autoscale_period,
+        load=args.max_load,
+        pace=Pace(
+            cooldown=args.autoscale_cooldown.total_seconds(),
+            restart_cooldown=args.autoscale_restart_cooldown.total_seconds(),
+            freeze=args.autoscale_freeze.total_seconds(),
+        ),
+    )
+
+
+def _choice(text: str) -> Choice:
+    found = Choice()
+    for word in (each.strip().lower() for each in text.split(",")):
+        match word:
+            case "recommend":
+                found = found._replace(only_advice=True)
+            case "on":
+                continue
+            case "off":
+                found = found._replace(policy="")
+            case _ if word in WORDS:
+                found = found._replace(policy=word)
+            case _:
+                raise ArgumentTypeError(f"`{word}` is none of {', '.join(WORDS)}")
+    return found
+
+
+def _part(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value <= 1.0:
+        raise ArgumentTypeError(
+            f"`{text}` is not a part of the whole; write a number above 0 and up to 1, as 0.97"
+        )
+    return value
