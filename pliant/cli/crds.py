@@ -9,6 +9,7 @@ EXAMPLES = """\
 examples:
   pliant crds | kubectl apply -f -                install them all
   pliant crds --kind AITrainingJob > crd.yaml     keep one in a file
+  pliant crds --kind paddlejobs.kubeflow.org      of several groups that have a kind of that name, one
 """
 
 
@@ -20,10 +21,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(args: Namespace) -> int:
     """Print the definitions."""
+    from pliant.cli.jobs import names_of
     from pliant.cli.problems import refuse
     from pliant.plugins.known import kinds
 
-    chosen = [end for end in kinds().values() if args.kind is None or end.kind.lower() == args.kind.lower()]
+    chosen = [end for end in kinds().values() if args.kind is None or args.kind.lower() in names_of(end)]
     if not chosen:
         known = ", ".join(sorted({end.kind for end in kinds().values()}))
         raise refuse(f"Pliant defines no kind `{args.kind}`", fix=f"choose one of: {known}")

@@ -134,7 +134,7 @@ async def _served(client: KubeClient) -> Finding:
             listed = {}
         if frontend.plural not in {entry.get("name") for entry in listed.get("resources") or ()}:
             cure = f"let an administrator install it: {_INSTALL}"
-            return Finding("definitions", Health.BAD, f"{frontend.kind} is not installed", cure)
+            return Finding("definitions", Health.BAD, f"{frontend.plural}.{frontend.group} is not installed", cure)
     return Finding("definitions", Health.GOOD, "installed; whether up to date, you have no right to see")
 
 

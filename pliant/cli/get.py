@@ -87,6 +87,7 @@ def _new_table(args: Namespace) -> Table:
 
 def _row(args: Namespace, one: Found, now: datetime) -> list[str]:
     from pliant.cli.durations import age_text
+    from pliant.cli.jobs import known_as
     from pliant.cli.results import failure_brief, message_with_progress
 
     def ago(moment: datetime | None) -> str:
@@ -97,7 +98,7 @@ def _row(args: Namespace, one: Found, now: datetime) -> list[str]:
     row.append(ago(one.created_at))
     if args.output == "wide":
         row += [
-            one.frontend.kind,
+            known_as(one.frontend, one.frontend.kind),
             ago(state.running_at if state else None),
             ago(state.ended_at if state else None),
             failure_brief(state.first_cause) if state and state.first_cause else "–",

@@ -150,7 +150,7 @@ async def named_job(target: Target, name: str) -> Found:
 
     there, refusal = await _asked_of_each(ends, looked_up)
     if len(there) > 1:
-        choices = " or ".join(f"`{one.frontend.kind.lower()}/{short}`" for one in there)
+        choices = " or ".join(f"`{known_as(one.frontend, one.frontend.kind.lower())}/{short}`" for one in there)
         raise UserError(f"several jobs are named `{short}`; write {choices}")
     if refusal is not None and not there:
         raise refusal
@@ -172,9 +172,15 @@ async def _missing(target: Target, name: str) -> Found:
     raise UserError(f"no job `{name}` in namespace {target.namespace}; {hint}")
 
 
+def known_as(frontend: Frontend, word: str) -> str:
+    """Its kind or plural, with its group where a kind of another group has the same: `paddlejobs.kubeflow.org`."""
+    namesakes = [end for end in kinds().values() if end.kind == frontend.kind]
+    return word if len(namesakes) == 1 else f"{word}.{frontend.group}"
+
+
 def kinds_named(word: str) -> list[Frontend]:
     """The kinds that a person means by a word: kind, plural, short name, with or without its group."""
-    ends = [end for end in kinds().values() if word.lower() in _names(end)]
+    ends = [end for end in kinds().values() if word.lower() in names_of(end)]
     if not ends:
         raise UserError(
             f"no kind `{word}`; there are: {', '.join(sorted({end.kind for end in kinds().values()}))}"
@@ -182,6 +188,7 @@ def kinds_named(word: str) -> list[Frontend]:
     return ends
 
 
-def _names(frontend: Frontend) -> set[str]:
+def names_of(frontend: Frontend) -> set[str]:
+    """Everything that a kind is called, in lower case."""
     own = {frontend.kind.lower(), frontend.plural, *frontend.crd()["spec"]["names"].get("shortNames", ())}
     return own | {f"{name}.{frontend.group}" for name in own}

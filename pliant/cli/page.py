@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from pliant.cli.durations import age_text, duration_text
 from pliant.cli.events import event_rows
-from pliant.cli.jobs import Found
+from pliant.cli.jobs import Found, known_as
 from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
 from pliant.cli.sizes import ASKERS, opinion
 from pliant.cli.style import Style
@@ -49,9 +49,10 @@ class _Page:
     def head(self, one: Found) -> Iterator[str]:
         """Who it is, and where it stands."""
         state, colour = one.state, PHASE_COLOURS.get(one.phase)
+        kind = known_as(one.frontend, one.frontend.kind)
         phase = self._style.paint(colour, one.phase) if colour else one.phase
         facts = [
-            ("Name", f"{self._style.bold(one.key.name)} ({one.frontend.kind}, namespace {one.key.namespace})"),
+            ("Name", f"{self._style.bold(one.key.name)} ({kind}, namespace {one.key.namespace})"),
             ("Phase", f"{phase}: {one.message}"),
         ]
         if one.created_at:

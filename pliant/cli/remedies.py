@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pliant.cli.jobs import Found
+from pliant.cli.jobs import Found, known_as
 from pliant.cli.surroundings import Surroundings
 from pliant.engine.roster import Place
 from pliant.model.job import CleanPolicy, Job, RestartPolicy
@@ -22,7 +22,7 @@ def remedies(one: Found, places: Sequence[Place], around: Surroundings) -> Itera
     job, name = one.job, one.key.name
     if job is None:
         field = one.problem.partition(":")[0]
-        yield f"mend {field}: kubectl edit {one.frontend.plural} {name}"
+        yield f"mend {field}: kubectl edit {known_as(one.frontend, one.frontend.plural)} {name}"
         return
     if job.managed_by not in ("", MANAGER):
         yield f"ask {job.managed_by}, or take {one.frontend.policy_field}.managedBy away (in a new job)"

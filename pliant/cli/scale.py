@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 EPILOG = f"""\
 {WHICH_CLUSTER}
-Sizes move between minReplicas and maxReplicas of a group; resizing costs no restart and is never a failure.
+Sizes move between minReplicas and maxReplicas of a group; resizing is never a failure, and costs a restart only
+where members could not be told of it otherwise.
 
 examples:
   pliant scale bert 4                        the group that is elastic
@@ -55,13 +56,14 @@ async def _scale(args: Namespace) -> int:
     async with connected(args) as target:
         one = await named_job(target, args.job)
         job = _scalable(one)
-        group = _group(job, args.group)
+        group = _free_to_move(job, _group(job, args.group))
         now = sized(job, job.state).group(group.name) if job.state else group
         size = await _ask(target, one, group, args.size)
         bounds = f" (bounds {_bounds(group)})" if group.is_elastic else ""
         held = f"; you asked for {args.size}" if size != args.size else ""
         before = now.size if now else group.size
-        sys.stdout.write(f"{one.key.name}: {group.name} {before} → {size}{bounds}{held}\n")
+        anew = "; all members start again, to be told of it" if _starts_all_again(group, before, size) else ""
+        sys.stdout.write(f"{one.key.name}: {group.name} {before} → {size}{bounds}{held}{anew}\n")
         sys.stdout.flush()
         if args.wait:
 
@@ -96,6 +98,22 @@ def _group(job: Job, asked: str | None) -> Group:
         if member_group(group.name) == member_group(wanted):
             return group
     raise UserError(f"{job.key.name} has no group `{wanted}`; there are: {names}")
+
+
+def _free_to_move(job: Job, group: Group) -> Group:
+    """The group, unless its members could not be told of another size."""
+    from pliant.errors import UserError
+    from pliant.model.job import Resize
+
+    if group.resize is Resize.HOLD:
+        raise UserError(f"{group.name} of {job.key.name} keeps its size: {group.hold}")
+    return group
+
+
+def _starts_all_again(group: Group, before: int, size: int) -> bool:
+    from pliant.model.job import Resize
+
+    return group.resize is Resize.RESTART and size != before
 
 
 async def _ask(target: Target, one: Found, group: Group, size: int) -> int:

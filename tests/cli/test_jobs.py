@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pliant.cli.apply import install_crds
-from pliant.cli.jobs import all_jobs, kinds_named, named_job
+from pliant.cli.jobs import all_jobs, kinds_named, known_as, named_job
 from pliant.cli.target import Target
 from pliant.cli.yamltext import documents
 from pliant.controllers.job import resource_of
@@ -21,6 +21,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.transport import Reply, Request
 from pliant.runtime.clock import SystemClock
 from tests.cli.toy_node import JOB
+from tests.frontends.paddle_batch import PDJ, raw_pdj, role
 
 [AITJ, *_] = FRONTENDS.values()
 
@@ -57,6 +58,24 @@ async def test_a_job_is_found_by_any_of_its_names(door: Doorkeeper, name: str) -
     one = await named_job(target(door), name)
     assert one.title == f"aitrainingjob.{AITJ.group}/demo"
     assert one.message == "no operator has looked at it yet"
+
+
+async def test_kinds_of_the_same_name_are_told_apart_by_their_group(door: Doorkeeper) -> None:
+    client, namesake = KubeClient(door), FRONTENDS["kubeflow.org", "PaddleJob"]
+    twin = {"name": "twin", "namespace": "default"}
+    await client.create(resource_of(PDJ), "default", {**raw_pdj(worker=role()), "metadata": twin})
+    other = {"apiVersion": "kubeflow.org/v1", "kind": "PaddleJob", "metadata": twin}
+    spec = {"paddleReplicaSpecs": {"Worker": role()}}
+    await client.create(resource_of(namesake), "default", {**other, "spec": spec})
+    choices = "`paddlejob.kubeflow.org/twin` or `paddlejob.batch.paddlepaddle.org/twin`"
+    for name in ("twin", "paddlejob/twin"):
+        with pytest.raises(UserError, match=f"several jobs are named `twin`; write {choices}"):
+            await named_job(target(door), name)
+    for name in ("pdj/twin", "PaddleJob.batch.paddlepaddle.org/twin"):
+        assert (await named_job(target(door), name)).frontend is PDJ
+    assert (await named_job(target(door), "paddlejobs.kubeflow.org/twin")).frontend is namesake
+    assert known_as(PDJ, PDJ.plural) == "paddlejobs.batch.paddlepaddle.org"
+    assert known_as(AITJ, AITJ.plural) == AITJ.plural
 
 
 async def test_a_job_that_is_not_there_is_looked_for_nearby(door: Doorkeeper) -> None:
