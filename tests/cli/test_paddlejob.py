@@ -36,9 +36,10 @@ def test_the_sample_of_the_readme_runs_as_it_stands(user: OrdinaryUser) -> None:
     told(
         "wait", "paddlejob/paddlejob", "-n", "testspace", "--for=jsonpath={.status.phase}=running", "--timeout=30s"
     )
-    assert sorted(told("get", "pods", *MINE, "-o", "name").split()) == [
-        f"pod/paddlejob-{role}-{index}" for role in ("pserver", "trainer") for index in (0, 1)
-    ]
+    listed = told("get", "pods", *MINE, "-o", "name").split()
+    # There may be more trainers by now: as many as there is room for.
+    assert {f"pod/paddlejob-{role}-{index}" for role in ("pserver", "trainer") for index in (0, 1)} <= {*listed}
+    assert "pod/paddlejob-pserver-2" not in listed
     shown = yaml.safe_load(told("get", "-o", "yaml", "PaddleJob", "paddlejob", "-n", "testspace"))
     assert shown["apiVersion"] == "paddlepaddle.org/v1"
     [scaling] = shown["status"]["scaling"]

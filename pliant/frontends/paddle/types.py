@@ -131,9 +131,9 @@ class PaddleJobStatus(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     reason: Annotated[str, told("Why, for people.")] = ""
     invalid: Annotated[str, told("The field that cannot be used, and why; absent if all is well.")] = ""
     ready: Annotated[str, told("Members that run, of those wanted.")] = ""
-    replicas: Annotated[int, told("Trainers that there are.")] = 0
+    replicas: Annotated[int | None, told("Trainers that there are.")] = None
     selector: Annotated[str, told("Labels of the trainers' pods.")] = ""
-    restarts: Annotated[int, told("Restarts so far.")] = 0
+    restarts: Annotated[int | None, told("Restarts so far.")] = None
     replica_statuses: Annotated[
         tuple[RoleStatus, ...], told("How the members of each role are.", nullable=True)
     ] = field(default=(), name="replica_statuses")
