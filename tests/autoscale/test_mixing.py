@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from pliant.autoscale.mixing import planned
 from pliant.autoscale.model import Cluster, Elastic, GroupKey, Node, Shape
 from pliant.autoscale.policies import ALL_POLICIES, POLICIES
 from pliant.frontends import scaling
+from tests.autoscale.clusters import scheduled
+from tests.autoscale.pictures import clusters
 
 
 def a_group(name: str, size: int = 2, *, most: int = 60, speeds: tuple[tuple[int, float], ...] = ()) -> Elastic:
@@ -66,3 +72,14 @@ def test_a_newcomer_is_let_in_by_groups_of_other_policies() -> None:
     cluster = cluster_of(*full)
     cluster = Cluster(nodes=cluster.nodes, elastics=(*full, newcomer), load=1.0)
     assert sizes(cluster, a="edl", c="goodput") == {"a": 20, "b": 20, "c": 20}
+
+
+@given(clusters(), st.lists(st.sampled_from(sorted(POLICIES)), min_size=6, max_size=6))
+def test_plans_of_any_mixture_come_to_rest(cluster: Cluster, names: list[str]) -> None:
+    chosen = {each.key: name for each, name in zip(cluster.elastics, names, strict=False)}
+    for _ in range(12):
+        after = scheduled(cluster, planned(cluster, chosen, "fair"))
+        if after == cluster:
+            return
+        cluster = after
+    pytest.fail("sizes change and change")
