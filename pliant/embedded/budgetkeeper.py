@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.server.budgets import Standing, selects
 from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import PodView
-from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import DISRUPTION_BUDGETS
@@ -88,7 +87,7 @@ class BudgetKeeper:
         write = partial(self._client.patch, *where, patch, content_type=STRATEGIC_PATCH, subresource="status")
         try:
             await patiently(write)
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("budget not told", extra={"budget": meta.name, "because": str(refusal)})
         else:
             self._told[meta.uid] = counts

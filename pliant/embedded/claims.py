@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.node.furnishing import Furnishing
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.server.claimrules import PROTECTION
 from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import PodView
-from pliant.errors import ApiError, Conflict, Invalid, NotFound
+from pliant.errors import ApiError
 from pliant.kube.amounts import Amount
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
@@ -92,7 +92,7 @@ class Claims:
         while True:
             claim = await self._unbound.get()
             # One that is gone or another by now is heard of again, if there is anything left to do.
-            with suppress(NotFound, Conflict, Invalid):
+            with suppress(*TURNED_DOWN):
                 await self._bind(claim)
 
     async def _bind(self, claim: ClaimView) -> None:
@@ -141,7 +141,7 @@ class Claims:
             await self._look_again.wait()
             self._look_again.clear()
             for claim in list(self._leaving.values()):
-                with suppress(NotFound, Conflict, Invalid):
+                with suppress(*TURNED_DOWN):
                     await self._let_go(claim.metadata)
 
     async def _let_go(self, claim: ObjectMeta) -> None:

@@ -8,10 +8,9 @@ from collections import defaultdict
 from datetime import datetime
 from functools import partial
 
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import PodMeta, PodView
-from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Taint
 from pliant.kube.resources import PODS
@@ -111,5 +110,5 @@ async def take_away(client: KubeClient, pod: PodMeta, reason: str, message: str,
     try:
         await patiently(explain)
         await patiently(partial(client.delete, *where, uid=pod.uid))
-    except (NotFound, Conflict, Invalid) as refusal:
+    except TURNED_DOWN as refusal:
         log.info("pod not taken away", extra={"pod": f"{pod.namespace}/{pod.name}", "because": str(refusal)})

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.views import PodView
-from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import ObjectMeta
@@ -132,7 +131,7 @@ class Gangs:
         write = partial(self._client.patch, *key, patch, subresource="status")
         try:
             await patiently(write)
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("group not told", extra={"group": f"{key.namespace}/{key.name}", "because": str(refusal)})
 
 

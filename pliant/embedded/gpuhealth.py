@@ -11,9 +11,8 @@ from typing import Final
 from pliant.embedded.chaos import GPU_FAULT
 from pliant.embedded.gpuprobe import GpuProbe
 from pliant.embedded.gpus import GPU, Gpu, GpuDesk
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES
@@ -112,7 +111,7 @@ class GpuHealth:
         write = partial(self._client.patch, NODES, None, name, {"status": status})
         try:
             await patiently(partial(write, content_type=STRATEGIC_PATCH, subresource="status"))
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("node not told", extra={"node": name, "because": str(refusal)})
 
 

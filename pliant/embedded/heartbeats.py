@@ -11,10 +11,9 @@ from pliant.embedded.chaos import KILLED, OUTAGE, PAUSED
 from pliant.embedded.machines import present, readiness
 from pliant.embedded.node.kubelet import Kubelet
 from pliant.embedded.node.podscope import NodeServices
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import PodView
-from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS
 from pliant.kube.transport import STRATEGIC_PATCH
@@ -137,7 +136,7 @@ class Heartbeats:
         show = partial(present, services.client, name, self._nodes[name], services.agent.address)
         try:
             await patiently(partial(show, services.clock.now()))
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("node not shown", extra={"node": name, "because": str(refusal)})
 
     async def _speak_for_pods(self, name: str, *, is_here: bool) -> None:
@@ -153,7 +152,7 @@ class Heartbeats:
             write = partial(self._services.client.patch, PODS, meta.namespace, meta.name, patch)
             try:
                 await patiently(partial(write, content_type=STRATEGIC_PATCH, subresource="status"))
-            except (NotFound, Conflict, Invalid):
+            except TURNED_DOWN:
                 continue  # it is gone
             await self._services.events.warn(meta, "NodeNotReady", "Node is not ready")
 
@@ -164,5 +163,5 @@ class Heartbeats:
         log.warning("node is back" if is_here else "node is lost", extra={"node": name})
         try:
             await patiently(partial(write, subresource="status"))
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("node not told", extra={"node": name, "because": str(refusal)})

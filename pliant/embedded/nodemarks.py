@@ -7,9 +7,8 @@ import logging
 from functools import partial
 from typing import Any
 
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.server.lifecycle import timestamp
-from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Taint
 from pliant.kube.resources import NODES
@@ -50,7 +49,7 @@ class NodeMarks:
                 "spec": {"taints": taints},
             }
             await patiently(partial(self._client.patch, NODES, None, meta.name, patch))
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("node not marked", extra={"node": meta.name, "because": str(refusal)})
 
     def _taints(self, there: list[dict[str, Any]], wanted: list[Taint]) -> list[dict[str, Any]]:

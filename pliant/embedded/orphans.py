@@ -8,9 +8,9 @@ from collections import defaultdict
 from functools import partial
 
 from pliant.embedded.evictions import disruption
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.views import PodView
-from pliant.errors import Conflict, Invalid, NotFound
+from pliant.errors import NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS
@@ -94,5 +94,5 @@ class Orphans:
             if not pod.is_finished:
                 await patiently(explain)
             await patiently(partial(self._client.delete, *where, uid=meta.uid, grace=0))
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("pod not deleted", extra={"pod": f"{meta.namespace}/{meta.name}", "because": str(refusal)})

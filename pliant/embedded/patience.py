@@ -7,12 +7,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from pliant.errors import ServerError, TooManyRequests, Unreachable
+from pliant.errors import Conflict, Forbidden, Invalid, NotFound, ServerError, TooManyRequests, Unreachable
 
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 30.0
+
+TURNED_DOWN = (NotFound, Conflict, Invalid, Forbidden)
+"""Refusals that say: things are no longer as they were; also that a namespace takes nothing new, as it goes."""
 
 log = logging.getLogger(__name__)
 

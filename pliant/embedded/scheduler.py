@@ -12,12 +12,11 @@ from typing import Any
 from pliant.embedded.evictions import take_away
 from pliant.embedded.gangs import SCHEDULERS, GangKey, Gangs, gang_of
 from pliant.embedded.node.podevents import PodEvents
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.preemption import Way, is_being_made, way_for
 from pliant.embedded.room import Room, Tenant
 from pliant.embedded.server.lifecycle import timestamp
 from pliant.embedded.views import PodMeta, PodView
-from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.placing import needs_of
@@ -170,7 +169,7 @@ class Scheduler:
         create = partial(self._client.create, PODS, meta.namespace, body, subresource="binding", name=meta.name)
         try:
             await patiently(create)
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             # Gone, leaving, or bound by somebody else: the watch tells which.
             log.info("pod not bound", extra={"pod": f"{meta.namespace}/{meta.name}", "because": str(refusal)})
             self._release(meta.uid)
@@ -187,7 +186,7 @@ class Scheduler:
     async def _nominate(self, pod: PodMeta, node: str) -> None:
         """Show where room is being made for a pod."""
         patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
-        with suppress(NotFound, Conflict, Invalid):
+        with suppress(*TURNED_DOWN):
             await self._client.patch(PODS, pod.namespace, pod.name, patch, subresource="status")
 
     async def _refuse(self, pod: PodView, message: str) -> None:
@@ -206,7 +205,7 @@ class Scheduler:
         patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.patch(PODS, meta.namespace, meta.name, patch, subresource="status")
-        except (NotFound, Conflict, Invalid):
+        except TURNED_DOWN:
             return
         await self._events.warn(meta, "FailedScheduling", message)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from pliant.embedded.catalog.endpoint_form import MANAGED_BY, SERVICE_NAME
 from pliant.embedded.names import API, Names, port_of
-from pliant.embedded.patience import patiently
+from pliant.embedded.patience import TURNED_DOWN, patiently
 from pliant.embedded.views import PodView, ServiceView
-from pliant.errors import AlreadyExists, Conflict, Invalid, NotFound
+from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import ENDPOINT_SLICES
 
@@ -99,7 +99,7 @@ class Slices:
             return
         try:
             await self._write(key, wanted)
-        except (NotFound, Conflict, Invalid) as refusal:
+        except TURNED_DOWN as refusal:
             log.info("slice not written", extra={"service": "/".join(key), "because": str(refusal)})
         else:
             self._written[key] = wanted

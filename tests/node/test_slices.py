@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant.kube.codec import EventType
-from pliant.kube.resources import ENDPOINT_SLICES, PODS, SERVICES, Resource
+from pliant.kube.resources import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Resource
 from tests.node.running import Running, is_running, running
 
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
@@ -92,3 +92,18 @@ async def test_the_service_of_the_api_is_there_and_comes_back(tmp_path: Path) ->
             assert again["metadata"]["uid"] != found["metadata"]["uid"]
             look = "getent hosts kubernetes.default | cut -d' ' -f1"
             assert await cluster.ran(f"asker-{_}", look) == "10.96.0.1"
+
+
+async def test_a_namespace_that_goes_as_its_service_comes_harms_nobody_else(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await cluster.client.create(
+            NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going"}}
+        )
+        held = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "late", "finalizers": ["test/held"]}}
+        spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+        await cluster.client.create(SERVICES, "going", {**held, "spec": spec})
+        await cluster.client.delete(NAMESPACES, None, "going")
+        await asyncio.sleep(0.5)  # in which its slice is due, and refused
+        await make_service(cluster)
+        assert await seen(cluster, ENDPOINT_SLICES, "web")
+        await cluster.client.patch(SERVICES, "going", "late", {"metadata": {"finalizers": None}})
