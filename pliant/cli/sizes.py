@@ -43,7 +43,8 @@ def _asked(group: Group, memory: GroupState, latest: Requester, ago: Callable[[d
 
 def opinion(group: Group, memory: GroupState) -> str:
     """What the autoscaler thinks of a size, or why nobody can change it; empty if there is nothing to say."""
-    if group.hold:
+    # That the servers of every job are as many as they were is no news, until somebody wants it otherwise.
+    if group.hold and (group.is_elastic or memory.refused is not None):
         return f"its size stays: {group.hold}"
     advice = memory.advice
     if advice is None:
