@@ -17,8 +17,8 @@ class Pace:
     """The same for a group whose members all start again when it is resized."""
     freeze: float = 300.0
     """After somebody has set its size by hand."""
-    patience: float = 30.0
-    """Until members that wait without a node are given up."""
+    patience: float = 60.0
+    """Until members that wait without a node are given up: longer than pods that leave mostly take to be gone."""
     hold_off: float = 60.0
     """After members were given up, until the group may grow again; twice as long each time it happens anew."""
     longest_hold_off: float = 480.0

@@ -72,11 +72,11 @@ def waiting(history: History, now: float, places: tuple[str, ...] = ("n", "n", "
 def test_members_that_no_node_takes_are_given_up_after_a_while() -> None:
     group = a_group(6, ("n", "n", "n", "n", "", ""))
     history = waiting(History(changed_at=0.0, changed_by=2), NOW)
-    assert next_look(history, NOW, PACE) == NOW + 30
-    assert paced(group, history, NOW + 29, PACE).most == 8
-    given_up = paced(group, waiting(history, NOW + 30), NOW + 30, PACE)
+    assert next_look(history, NOW, PACE) == NOW + 60
+    assert paced(group, history, NOW + 59, PACE).most == 8
+    given_up = paced(group, waiting(history, NOW + 60), NOW + 60, PACE)
     assert (given_up.most, given_up.may_grow) == (4, False)
-    assert given_up.note == "no node took more members for 30 s"
+    assert given_up.note == "no node took more members for 60 s"
 
 
 def test_a_waiting_member_amid_others_is_not_given_up_at_their_cost() -> None:
@@ -95,9 +95,9 @@ def test_each_time_members_are_given_up_the_next_try_is_put_off_for_longer() -> 
     history, now, waits = History(), NOW, []
     for _ in range(6):
         history = waiting(history.resized(2, now), now + 1)
-        history = history.resized(-2, now + 31)
-        history = history.seen(a_group(), is_up=True, is_ending=False, now=now + 32)
-        start = now + 31
+        history = history.resized(-2, now + 61)
+        history = history.seen(a_group(), is_up=True, is_ending=False, now=now + 62)
+        start = now + 61
         while not paced(a_group(), history, now, PACE).may_grow:
             now = next_look(history, now, PACE) or pytest.fail("held for ever")
         waits.append(now - start)
