@@ -1,0 +1,73 @@
+"""DataParallel by trainers that all start again at another number: they go on after the last step that was saved.
+
+A step learns the same data however many share in it, so every number of trainers walks the same way.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import paddle
+import paddle.distributed as dist
+
+STEPS = int(os.environ.get("STEPS", "120"))
+PAUSE = float(os.environ.get("PAUSE", "0"))
+"""Seconds between steps, so that there is time to resize the job."""
+STATE = Path(os.environ.get("STATE", "/state"))
+SAVED, NEW = STATE / "model.pdparams", STATE / "new.pdparams"
+BATCH = 96
+"""Samples of a step, shared out among trainers: a number that 2, 3 and 4 divide."""
+
+
+def batch(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same data for the same number, with some noise that nobody can learn."""
+    chance = np.random.default_rng(number)
+    x = chance.normal(size=(BATCH, 8))
+    y = np.sin(x[:, :1]) + 0.5 * x[:, 1:2] - 0.5 * np.tanh(x[:, 2:3]) + 0.1 * chance.normal(size=(BATCH, 1))
+    return x.astype("float32"), y.astype("float32")
+
+
+def main() -> None:
+    """Train from what was saved to the end."""
+    # Nobody waits for us when we leave: what was saved is enough to go on from.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    paddle.set_device("cpu")
+    dist.init_parallel_env()
+    rank, world = dist.get_rank(), dist.get_world_size()
+    paddle.seed(1)
+    model = paddle.nn.Sequential(paddle.nn.Linear(8, 16), paddle.nn.Tanh(), paddle.nn.Linear(16, 1))
+    optimizer = paddle.optimizer.Adam(learning_rate=0.02, parameters=model.parameters())
+    done = 0
+    if SAVED.exists():
+        saved = paddle.load(str(SAVED))
+        done = saved["step"]
+        model.set_state_dict(saved["model"])
+        optimizer.set_state_dict(saved["optimizer"])
+    print(f"trainer {rank} of {world} goes on after step {done}", flush=True)
+
+    shared = paddle.DataParallel(model)
+    for step in range(done + 1, STEPS + 1):
+        features, target = (paddle.to_tensor(each[rank::world]) for each in batch(step))
+        loss = paddle.nn.functional.mse_loss(shared(features), target)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        time.sleep(PAUSE)
+        if rank == 0:
+            state = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            paddle.save(state, str(NEW))
+            NEW.replace(SAVED)
+            if step % 10 == 0:
+                print(f"pliant: step={step} total={STEPS} loss={float(loss):.4f}", flush=True)
+
+    if rank == 0:
+        pairs = [batch(10**6 + number) for number in range(40)]  # that nobody has learned
+        features, target = (paddle.to_tensor(np.concatenate(part)) for part in zip(*pairs, strict=True))
+        loss = paddle.nn.functional.mse_loss(model(features), target)
+        print(f"trained to loss {float(loss):.6f} by {world} trainers", flush=True)
+    dist.barrier()
+
+
+main()

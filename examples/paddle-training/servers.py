@@ -1,0 +1,147 @@
+"""Asynchronous training around parameter servers by trainers that come and go; each takes the next shard.
+
+TRAINING_ROLE parts servers from trainers. The folder STATE is seen by all of them.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import paddle
+from paddle.distributed import fleet
+
+SHARDS = int(os.environ.get("SHARDS", "160"))
+PAUSE = float(os.environ.get("PAUSE", "0"))
+"""Seconds after each shard, so that there is time to resize the job."""
+STATE = Path(os.environ.get("STATE", "/state"))
+TODO, DONE, OPEN, MODEL = STATE / "todo", STATE / "done", STATE / "open", STATE / "model"
+SAMPLES = 64
+
+
+def samples(number: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same data for the same number, with some noise that nobody can learn."""
+    chance = np.random.default_rng(number)
+    x = chance.normal(size=(SAMPLES, 8))
+    y = np.sin(x[:, :1]) + 0.5 * x[:, 1:2] - 0.5 * np.tanh(x[:, 2:3]) + 0.1 * chance.normal(size=(SAMPLES, 1))
+    return x.astype("float32"), y.astype("float32")
+
+
+def lay_out() -> None:
+    """Write all shards, and forget what servers learned that are no more."""
+    shutil.rmtree(DONE, ignore_errors=True)
+    TODO.mkdir(exist_ok=True)
+    for number in range(SHARDS):
+        rows = np.hstack(samples(number))
+        lines = (f"8 {' '.join(map(str, row[:8]))} 1 {row[8]}\n" for row in rows)
+        (TODO / f"{number:04}").write_text("".join(lines))
+    DONE.mkdir()
+
+
+def claims() -> Iterator[Path]:
+    """Shards that nobody else learns, one at a time, until all are done.
+
+    A claim is a lock on the shard's file: it ends with the process that holds it, however that ends.
+    """
+    while left := sorted(TODO.iterdir()):
+        for shard in left:
+            try:
+                with shard.open() as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if shard.exists():  # else it was done between our two looks
+                        yield shard
+            except (FileNotFoundError, BlockingIOError):
+                continue
+        time.sleep(0.1)  # others hold what is left: should they fail, it is ours
+
+
+class Trainer:
+    """One model, seen from one trainer."""
+
+    def __init__(self) -> None:
+        paddle.enable_static()
+        paddle.seed(1)
+        self.features = paddle.static.data("features", [None, 8], "float32")
+        self.target = paddle.static.data("target", [None, 1], "float32")
+        hidden = paddle.static.nn.fc(self.features, 16, activation="tanh")
+        self.guess = paddle.static.nn.fc(hidden, 1)
+        self.loss = paddle.mean(paddle.nn.functional.square_error_cost(self.guess, self.target))
+        self.judge = paddle.static.default_main_program().clone(for_test=True)
+        self.executor = paddle.static.Executor(paddle.CPUPlace())
+
+    def join(self) -> None:
+        """Agree with the servers on where to begin: the first trainer tells new servers, all others ask them."""
+        self.executor.run(paddle.static.default_startup_program())
+        if OPEN.exists():
+            os.environ["TEST_MODE"] = "1"  # has the first trainer ask, too: it was here before, and was lost
+        elif fleet.is_first_worker():
+            lay_out()
+        while not (fleet.is_first_worker() or OPEN.exists()):
+            time.sleep(0.1)
+        fleet.init_worker()
+        OPEN.touch()
+
+    def learn(self, shard: Path) -> None:
+        """Ask the servers how far everybody is, and tell them what to learn of a shard."""
+        data = paddle.distributed.QueueDataset()
+        data.init(batch_size=SAMPLES, thread_num=1, pipe_command="cat", use_var=[self.features, self.target])
+        data.set_filelist([str(shard)])
+        self.executor.train_from_dataset(self.loss.block.program, data)
+        shard.rename(DONE / shard.name)
+
+    def train(self) -> int:
+        """Learn shards until none is left, or until told to leave; says how many."""
+        leaving: list[bool] = []
+        signal.signal(signal.SIGTERM, lambda *_: leaving.append(True))
+        mine = 0
+        for mine, shard in enumerate(claims(), 1):
+            self.learn(shard)
+            time.sleep(PAUSE)
+            if fleet.is_first_worker() and mine % 10 == 0:
+                print(f"pliant: step={len(list(DONE.iterdir()))} total={SHARDS}", flush=True)
+            if leaving:
+                break
+        return mine
+
+    def verdict(self) -> float:
+        """The loss on data that nobody has learned."""
+        fleet.save_inference_model(self.executor, str(MODEL), ["features"], [self.guess])
+        pairs = [samples(10**6 + number) for number in range(64)]
+        x, y = (np.concatenate(part) for part in zip(*pairs, strict=True))
+        (seen,) = self.executor.run(self.judge, feed={"features": x, "target": y}, fetch_list=[self.loss.name])
+        return float(np.mean(seen))
+
+
+def main() -> None:
+    """Serve, or train."""
+    os.chdir(tempfile.mkdtemp())  # Paddle writes notes to where it is
+    trainer = Trainer()
+    fleet.init(fleet.PaddleCloudRoleMaker())
+    strategy = fleet.DistributedStrategy()
+    strategy.a_sync = True
+    fleet.distributed_optimizer(paddle.optimizer.SGD(learning_rate=0.1), strategy).minimize(trainer.loss)
+    if fleet.is_server():
+        OPEN.unlink(missing_ok=True)  # new servers know nothing yet
+        fleet.init_server()
+        fleet.run_server()
+        sys.exit()
+
+    trainer.join()
+    told = f"trainer {fleet.worker_index()} of {fleet.worker_num()}"
+    print(f"{told} begins, {len(list(TODO.iterdir()))} shards are left", flush=True)
+    mine = trainer.train()
+    print(f"trainer {fleet.worker_index()} learned {mine} shards", flush=True)
+    if fleet.is_first_worker():
+        loss, done = trainer.verdict(), len(list(DONE.iterdir()))
+        print(f"pliant: step={done} total={SHARDS} loss={loss:.4f}", flush=True)
+        print(f"trained to loss {loss:.4f} by {done} shards", flush=True)
+    fleet.stop_worker()
+
+
+main()
