@@ -97,7 +97,7 @@ def test_each_time_members_are_given_up_the_next_try_is_put_off_for_longer() -> 
         history = waiting(history.resized(2, now), now + 1)
         history = history.resized(-2, now + 61)
         history = history.seen(a_group(), is_up=True, is_ending=False, now=now + 62)
-        start = now + 61
+        start = now = now + 61
         while not paced(a_group(), history, now, PACE).may_grow:
             now = next_look(history, now, PACE) or pytest.fail("held for ever")
         waits.append(now - start)
