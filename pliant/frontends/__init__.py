@@ -14,11 +14,13 @@ from pliant.frontends.kubeflow.xgboost import XGBoostJob
 from pliant.frontends.mpba import MXJob as ListedMXJob
 from pliant.frontends.mpba import TFJob as ListedTFJob
 from pliant.frontends.paddle.job import PaddleJob as OldPaddleJob
+from pliant.frontends.paddle.job import TrainingJob
 from pliant.frontends.paddle_batch.job import PaddleJob as BatchPaddleJob
 
 _KNOWN: tuple[Frontend, ...] = (
     AITrainingJob(),
     OldPaddleJob(),
+    TrainingJob(),
     PyTorchJob(),
     TFJob(),
     MXJob(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -52,18 +53,37 @@ KIND = CustomKind(
 )
 
 
+ELDER = replace(
+    KIND,
+    kind="TrainingJob",
+    plural="trainingjobs",
+    versions=("v1alpha1",),
+    short_names=("tj",),
+    description="The elder name of PaddleJob, with the same fields.",
+)
+
+
 class PaddleJob(Frontend):
     """The front end of PaddleJob of paddlepaddle.org."""
 
+    custom_kind = KIND
     group = KIND.group
     version = KIND.version
-    kind = KIND.kind
-    plural = KIND.plural
     policy_field = "spec"
+
+    @property
+    def kind(self) -> str:
+        """The kind, `PaddleJob`."""
+        return self.custom_kind.kind
+
+    @property
+    def plural(self) -> str:
+        """The resource name in paths, `paddlejobs`."""
+        return self.custom_kind.plural
 
     def crd(self) -> dict[str, Any]:
         """The CustomResourceDefinition that teaches a cluster this kind."""
-        return loosened(custom_resource_definition(KIND))
+        return loosened(custom_resource_definition(self.custom_kind))
 
     def parse(self, raw: Mapping[str, Any]) -> Job:
         """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
@@ -79,7 +99,7 @@ class PaddleJob(Frontend):
         check_member_names(metadata.key, largest(groups), "spec", naming)
         return Job(
             key=metadata.key,
-            owner=owner_of(raw, metadata, KIND),
+            owner=owner_of(raw, metadata, self.custom_kind),
             groups=groups,
             labels=metadata.labels,
             naming=naming,
@@ -113,6 +133,12 @@ class PaddleJob(Frontend):
     def is_rejected(self, previous: Mapping[str, Any]) -> bool:
         """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
         return is_rejected_status(previous)
+
+
+class TrainingJob(PaddleJob):
+    """The front end of TrainingJob of paddlepaddle.org: what PaddleJob was called before."""
+
+    custom_kind = ELDER
 
 
 def _plan(metadata: Metadata, spec: PaddleJobSpec) -> Plan:
