@@ -58,8 +58,8 @@ def troubles(places: Iterable[Place]) -> list[str]:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 member`, `2 members`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 member`, `2 members`, `2 ps`."""
+    return f"{number} {noun}" if number == 1 or noun.endswith("s") else f"{number} {noun}s"
 
 
 def _with_detail(said: str, detail: str) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.cli.asking import said
 from tests.cli.ordinary_user import OrdinaryUser
+from tests.cli.test_commands import output
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "paddle-batch"
 PADDLE = """\
 apiVersion: batch.paddlepaddle.org/v1
 kind: PaddleJob
@@ -53,10 +59,8 @@ def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_canno
     assert said(cluster, "suspend", "resnet", "--wait").out.splitlines()[-1] == "resnet: Suspended, suspended"
 
 
-def test_one_of_several_kinds_of_the_same_name_is_printed_by_its_group(user: OrdinaryUser) -> None:
-    every = [*yaml.safe_load_all(said(user, "crds", "--kind", "PaddleJob").out)]
-    assert len(every) > 1
-    [one] = yaml.safe_load_all(said(user, "crds", "--kind", "PaddleJob.batch.paddlepaddle.org").out)
+def test_one_of_several_kinds_of_the_same_name_is_printed_by_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    [one] = yaml.safe_load_all(output(capsys, "crds", "--kind", "PaddleJob.batch.paddlepaddle.org"))
     assert one["spec"]["names"]["shortNames"] == ["pdj"]
 
 
@@ -67,3 +71,42 @@ def test_a_value_of_old_examples_is_refused_with_the_one_that_was_meant(user: Or
     refused = said(user, "run", file, code=2).err
     assert "cleanPodPolicy" in refused
     assert "OnFailure" in refused
+
+
+def test_servers_that_never_end_are_released_when_the_workers_of_the_example_have(user: OrdinaryUser) -> None:
+    ran = said(user, "run", str(EXAMPLES / "servers.yaml"))
+    learnt = [line for line in ran.out.splitlines() if "has learnt" in line]
+    assert sorted(learnt) == [
+        f"worker-{index} │ worker {index} of 2 has learnt [1.5, -2.0, 0.7, 3.0]" for index in range(2)
+    ]
+    assert "✔ servers succeeded" in ran.err
+    assert "2 ps, 2 workers" in ran.err
+
+
+def test_the_elastic_example_goes_on_at_another_size_and_ends_at_the_same_loss(
+    user: OrdinaryUser, tmp_path: Path
+) -> None:
+    assert user.run("up", "--workspace", str(EXAMPLES)).code == 0
+    said(user, "submit", str(EXAMPLES / "elastic.yaml"))
+    with user.start("logs", "elastic", "--rank", "0", "--follow", "--no-prefix") as following:
+        assert following.stdout is not None
+        assert any("step=10 " in line for line in following.stdout)
+        following.terminate()
+    said(user, "scale", "elastic", "4", "--wait")
+    with user.start("logs", "elastic", "--rank", "0", "--follow", "--no-prefix") as following:
+        assert following.stdout is not None
+        first, *_, last = following.stdout.read().splitlines()
+    begun = re.fullmatch(r"4 trainers, from step (\d+) on", first)
+    assert begun is not None
+    assert 10 <= int(begun[1]) < 100
+    assert last == trained_alone(tmp_path)
+    user.run("down", "--purge")
+
+
+def trained_alone(folder: Path) -> str:
+    """The last line of a trainer that nobody helps or disturbs."""
+    alone = {"PADDLE_TRAINER_ENDPOINTS": "localhost:0", "PADDLE_TRAINER_ID": "0", "PADDLE_TRAINERS_NUM": "1"}
+    env = {**os.environ, **alone, "CHECKPOINTS": str(folder), "PAUSE": "0"}
+    command = [sys.executable, str(EXAMPLES / "train.py")]
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True, timeout=60)
+    return done.stdout.splitlines()[-1]

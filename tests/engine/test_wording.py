@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from pliant.engine.wording import counted
 from pliant.model.observed import Exit, PodPhase
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
 from tests.engine.rulings import RUNNING, decided, verdict_of
@@ -45,3 +46,9 @@ def test_many_causes_are_cut_short() -> None:
     pods = [make_pod(i, PodPhase.FAILED, code=1) for i in range(5)]
     verdict = verdict_of(decided(make_job(make_group(size=5), state=RUNNING), seeing(*pods)))
     assert verdict.message.endswith("and 2 more")
+
+
+@pytest.mark.parametrize(("number", "told"), [(1, "1 worker"), (2, "2 workers")])
+def test_numbers_are_told_with_their_plural(number: int, told: str) -> None:
+    assert counted(number, "worker") == told
+    assert counted(number, "ps") == f"{number} ps"

@@ -1,0 +1,66 @@
+"""Parameter servers and workers in plain Python, by the variables that Paddle reads; servers never end."""
+
+import json
+import os
+import random
+import socket
+import socketserver
+import time
+
+SERVERS = os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
+RANK, WORKERS = int(os.environ["PADDLE_TRAINER_ID"]), int(os.environ["PADDLE_TRAINERS_NUM"])
+TRUTH, RATE, STEPS = [1.5, -2.0, 0.7, 3.0], 0.05, 200
+
+weights: dict[str, float] = {}
+
+
+class Parameters(socketserver.StreamRequestHandler):
+    """Takes steps, by the name of a weight, and answers with what it is then."""
+
+    def handle(self) -> None:
+        for line in self.rfile:
+            for name, step in json.loads(line).items():
+                weights[name] = weights.get(name, 0.0) + step
+            self.wfile.write(json.dumps(weights).encode() + b"\n")
+
+
+def serve() -> None:
+    port = int(SERVERS[RANK].rpartition(":")[2])
+    with socketserver.ThreadingTCPServer(("", port), Parameters) as server:
+        print(f"server {RANK} of {len(SERVERS)}", flush=True)
+        server.serve_forever()
+
+
+def reached(endpoint: str) -> socket.socket:
+    host, _, port = endpoint.rpartition(":")
+    while True:
+        try:
+            return socket.create_connection((host, int(port)))
+        except OSError:
+            time.sleep(0.05)  # it is not up yet, or its name is not known yet
+
+
+def train() -> None:
+    """Learn a line from points of one's own; each weight lives on one of the servers."""
+    links = [reached(endpoint).makefile("rwb") for endpoint in SERVERS]
+    chance, steps, error = random.Random(RANK), dict.fromkeys(map(str, range(len(TRUTH))), 0.0), 0.0
+    for number in range(1, STEPS + 1):
+        found: dict[str, float] = {}
+        for place, link in enumerate(links):
+            link.write(
+                json.dumps({n: s for n, s in steps.items() if int(n) % len(links) == place}).encode() + b"\n"
+            )
+            link.flush()
+            found |= json.loads(link.readline())
+        point = [chance.gauss(0, 1) for _ in TRUTH]
+        error = sum((found[str(n)] - truth) * point[n] for n, truth in enumerate(TRUTH))
+        steps = {str(n): -RATE * error * x for n, x in enumerate(point)}
+        if number % 50 == 0:
+            print(f"pliant: step={number} total={STEPS} loss={error * error:.6f}", flush=True)
+    print(
+        f"worker {RANK} of {WORKERS} has learnt {[round(found[str(n)], 1) for n in range(len(TRUTH))]}", flush=True
+    )
+
+
+if __name__ == "__main__":
+    serve() if os.environ["TRAINING_ROLE"] == "PSERVER" else train()
