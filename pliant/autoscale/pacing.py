@@ -12,9 +12,11 @@ class Pace:
     """How long to wait for what, in seconds."""
 
     cooldown: float = 30.0
-    """Between two changes of a group's size of our own will."""
+    """Between two changes of a group's size of our own will, one of which takes back what the other did."""
+    stride: float = 10.0
+    """Between two changes that go the same way: room comes bit by bit when pods leave."""
     restart_cooldown: float = 300.0
-    """The same for a group whose members all start again when it is resized."""
+    """In place of both for a group whose members all start again when it is resized."""
     freeze: float = 300.0
     """After somebody has set its size by hand."""
     patience: float = 60.0
@@ -78,10 +80,11 @@ def paced(elastic: Elastic, history: History, now: float, pace: Pace) -> Elastic
         return _fixed(elastic, "a member has ended its work, the others are about to")
     if _lasts(history.edited_at, pace.freeze, now):
         return _fixed(elastic, f"its size was set by hand less than {_time(pace.freeze)} ago")
-    cooldown = _cooldown(history, pace)
-    if _lasts(history.changed_at, cooldown, now):
-        note = f"it was resized less than {_time(cooldown)} ago"
-        elastic = replace(elastic, may_grow=False, may_shrink=False, note=note)
+    to_grow, to_shrink = _cooldowns(history, pace)
+    if _lasts(history.changed_at, to_shrink, now):
+        elastic = replace(elastic, may_shrink=False, note=f"it was resized less than {_time(to_shrink)} ago")
+    if _lasts(history.changed_at, to_grow, now):
+        elastic = replace(elastic, may_grow=False, note=f"it was resized less than {_time(to_grow)} ago")
     elif not history.is_up or history.waits_since is not None:
         # Who starts anew with every change would never be up if it were changed meanwhile.
         may_shrink = elastic.may_shrink and not history.starts_anew
@@ -100,7 +103,7 @@ def next_look(history: History, now: float, pace: Pace) -> float | None:
     if history.is_ending:
         return None
     ends = (
-        _end(history.changed_at, _cooldown(history, pace)),
+        *(_end(history.changed_at, wait) for wait in _cooldowns(history, pace)),
         _end(history.edited_at, pace.freeze),
         _end(history.waits_since, pace.patience),
         _end(history.missed_at, _hold_off(history, pace)),
@@ -123,8 +126,13 @@ def _without_the_waiting(elastic: Elastic, pace: Pace) -> Elastic:
     )
 
 
-def _cooldown(history: History, pace: Pace) -> float:
-    return pace.restart_cooldown if history.starts_anew else pace.cooldown
+def _cooldowns(history: History, pace: Pace) -> tuple[float, float]:
+    """How long after its last change a group may not grow, and not shrink."""
+    if history.starts_anew:
+        return pace.restart_cooldown, pace.restart_cooldown
+    if history.changed_by == 0:
+        return pace.cooldown, pace.cooldown
+    return (pace.stride, pace.cooldown) if history.changed_by > 0 else (pace.cooldown, pace.stride)
 
 
 def _hold_off(history: History, pace: Pace) -> float:

@@ -30,14 +30,42 @@ def test_a_group_that_nothing_has_happened_to_may_do_as_it_likes() -> None:
     assert next_look(History(), NOW, PACE) is None
 
 
-@pytest.mark.parametrize(("starts_anew", "wait"), [(False, 30.0), (True, 300.0)])
-def test_a_group_that_was_just_resized_stays_for_a_while(starts_anew: bool, wait: float) -> None:
-    history = History(starts_anew=starts_anew).resized(2, NOW)
-    held = paced(a_group(), history, NOW + wait - 0.1, PACE)
-    assert (held.may_grow, held.may_shrink, held.is_fixed) == (False, False, False)
-    assert next_look(history, NOW, PACE) == NOW + wait
-    assert paced(a_group(), history, NOW + wait, PACE) == a_group()
-    assert next_look(history, NOW + wait, PACE) is None
+def freedoms(history: History, after: float) -> tuple[bool, bool]:
+    """Whether a group may grow, and whether it may shrink."""
+    group = paced(a_group(), history, NOW + after, PACE)
+    assert not group.is_fixed
+    return group.may_grow, group.may_shrink
+
+
+def test_a_group_that_has_grown_may_grow_on_soon_and_shrink_later() -> None:
+    history = History().resized(2, NOW)
+    assert [freedoms(history, after) for after in (9.9, 10, 29.9)] == [
+        (False, False),
+        (True, False),
+        (True, False),
+    ]
+    assert paced(a_group(), history, NOW + 30, PACE) == a_group()
+    assert [next_look(history, NOW + after, PACE) for after in (0, 10, 30)] == [NOW + 10, NOW + 30, None]
+
+
+def test_a_group_that_has_shrunk_may_shrink_on_soon_and_grow_later() -> None:
+    history = History().resized(-2, NOW)
+    assert [freedoms(history, after) for after in (9.9, 10, 29.9)] == [
+        (False, False),
+        (False, True),
+        (False, True),
+    ]
+    assert paced(a_group(), history, NOW + 30, PACE) == a_group()
+
+
+def test_a_group_that_starts_anew_with_each_change_stays_for_longer() -> None:
+    history = History(starts_anew=True).resized(2, NOW)
+    assert freedoms(history, 299) == (False, False)
+    assert paced(a_group(), history, NOW + 300, PACE) == a_group()
+
+
+def test_a_group_of_which_it_is_not_known_how_it_changed_stays_for_the_longer_time() -> None:
+    assert freedoms(History(changed_at=NOW), 29) == (False, False)
 
 
 def test_a_size_that_was_set_by_hand_is_left_alone_for_a_while() -> None:
@@ -148,4 +176,4 @@ def test_without_news_a_group_is_looked_at_a_few_times_and_then_never_again() ->
     looks, now = 0, NOW
     while (look := next_look(history, now, PACE)) is not None:
         now, looks = look, looks + 1
-    assert looks == 3
+    assert looks == 4
