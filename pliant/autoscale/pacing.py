@@ -132,7 +132,8 @@ def _cooldowns(history: History, pace: Pace) -> tuple[float, float]:
         return pace.restart_cooldown, pace.restart_cooldown
     if history.changed_by == 0:
         return pace.cooldown, pace.cooldown
-    return (pace.stride, pace.cooldown) if history.changed_by > 0 else (pace.cooldown, pace.stride)
+    stride = min(pace.stride, pace.cooldown)
+    return (stride, pace.cooldown) if history.changed_by > 0 else (pace.cooldown, stride)
 
 
 def _hold_off(history: History, pace: Pace) -> float:
