@@ -122,12 +122,19 @@ def _rules(job: Job) -> Iterator[tuple[str, str]]:
     """What holds for the job as a whole, where it is not what holds for all."""
     yield "Framework", "" if job.frameworks[-1] == "generic" else job.frameworks[-1]
     yield "Ends", f"complete when {job.complete_policy}, failed when {job.fail_policy} of its groups is"
-    yield "Pods after", "are deleted (cleanPodPolicy All)" if job.clean == "All" else "stay (cleanPodPolicy None)"
+    yield "Pods after", _AFTERWARDS[job.clean]
     limits = (("to start", job.start_limit), ("to run", job.time_limit), ("kept after its end", job.time_to_live))
     yield "Limits", ", ".join(f"{duration_text(span)} {what}" for what, span in limits if span is not None)
     yield "Suspended", "asked for" if job.is_suspended else ""
     yield "Managed by", job.managed_by
     yield "Tolerant", "may lose members down to the least size" if job.is_fault_tolerant else ""
+
+
+_AFTERWARDS = {
+    "All": "are deleted (cleanPodPolicy All)",
+    "Running": "stay if they have ended (cleanPodPolicy Running)",
+    "None": "stay (cleanPodPolicy None)",
+}
 
 
 def _group_row(asked: Group, acted: Group, memory: GroupState) -> list[str]:
