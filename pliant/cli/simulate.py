@@ -28,8 +28,8 @@ examples:
   pliant simulate nodes.csv jobs.csv services.csv -o json       traces of your own
   pliant simulate trace.yaml --policy fair,goodput --until 2h
 """
-PATIENCE = 2.0
-"""Seconds after which a run begins to tell how far it is, and from then on between two words."""
+PATIENCE = 10.0
+"""Seconds from one word on how far a run is to the next; most are over before the first."""
 
 
 def configure(parser: ArgumentParser) -> None:

@@ -82,23 +82,25 @@ _GPU_SHAPES = tuple(
 )
 _SERVER = Shape.of({"cpu": 2_000, "memory": 4 * GI, "pods": 1})
 LARGE_JOBS = 100_000
-JOBS_A_SECOND = 4.0
+JOBS_A_SECOND = 6.0
 
 
 def large(random: Random, jobs: int | None) -> Trace:
-    """Jobs of all sizes on 10,000 nodes, four a second and a round a minute; 100,000 unless told otherwise."""
+    """Jobs of all sizes on 10,000 nodes, six a second and a round a minute; 100,000 unless told otherwise."""
     made, submit = [], 0.0
     for number in range(jobs or LARGE_JOBS):
         submit += random.expovariate(JOBS_A_SECOND)
         made.append(_any_job(random, number, round(submit, 3)))
-    return Trace(nodes=LARGE_NODES, jobs=tuple(made), period=60.0, gap=60.0)
+    plateau = Window(name="plateau", start=submit * 0.2, end=submit * 0.8)
+    return Trace(nodes=LARGE_NODES, jobs=tuple(made), windows=(plateau,), period=60.0, gap=60.0)
 
 
 def _any_job(random: Random, number: int, submit: float) -> JobSpec:
-    has_gpus = random.random() < 0.2
+    has_gpus = random.random() < 0.12
     least = random.choice((1, 1, 2, 4))
     most = least * random.choice((1, 4, 8, 16))
-    serial = random.choice((0.0, 0.01, 0.05))
+    serial = random.choice((0.0, 0.002, 0.01))
+    minutes = min(random.lognormvariate(2.1, 0.6), 40.0)
     servers = random.choice((0, 0, 1, 2)) if not has_gpus else 0
     return JobSpec(
         name=f"job-{number:06d}",
@@ -111,7 +113,7 @@ def _any_job(random: Random, number: int, submit: float) -> JobSpec:
         submit=submit,
         priority=random.choice((0, 0, 0, 0, 10)),
         staff=(Staff(name="server", number=servers, shape=_SERVER),) if servers else (),
-        work=round(min(random.lognormvariate(8.5, 0.8), 40_000.0), 1),
+        work=round(minutes * 60 * most, 1),  # so long with all members, if they did not wait for each other
         speed=Speed(cost=(1.0 - serial, serial, 0.0)),
     )
 

@@ -1,8 +1,8 @@
 """The nodes of a simulated cluster, and which of them a scheduler would choose.
 
 Nodes have an integer score from 0 (full) to 100 (empty), the mean over CPU, memory and devices of what is free, as
-kube-scheduler reckons by default. They lie in one drawer for each score, so that the best one is found without
-asking all of them.
+kube-scheduler reckons by default. They lie in one drawer for each score, and on every drawer stands how much of
+each resource a node in it has free at most, so that the best one is found without asking all of them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,22 @@ Needs = tuple[tuple[int, int], ...] | None
 class Pool:
     """Nodes of one class, by their score."""
 
-    __slots__ = ("drawers", "room", "scored")
+    __slots__ = ("bounds", "drawers", "room", "scored")
 
     def __init__(self, room: Sequence[int], scored: Sequence[int]) -> None:
         self.room = room
         self.scored = tuple(position for position in scored if room[position])
         self.drawers: list[dict[int, None]] = [{} for _ in range(101)]
+        self.bounds = [[0] * len(room) for _ in range(101)]
+        """Nobody in the drawer has more than this."""
+
+    def put(self, node: int, score: int, free: Sequence[int]) -> None:
+        """Into its drawer, on which it is written what it has."""
+        self.drawers[score][node] = None
+        bound = self.bounds[score]
+        for position, amount in enumerate(free):
+            if amount > bound[position]:
+                bound[position] = amount
 
     def score(self, free: Sequence[int]) -> int:
         """From 0 for a node that is full to 100 for an empty one."""
@@ -69,7 +79,7 @@ class Machines:
             self.rooms.append(kind.room)
             self._pool_of.append(pool)
             self._score.append(pool.score(room))
-            pool.drawers[self._score[node]][node] = None
+            pool.put(node, self._score[node], self.free[node])
 
     def needs(self, shape: Shape) -> Needs:
         """What a pod of this shape takes, in our order of resources."""
@@ -94,20 +104,36 @@ class Machines:
     def _best_of(self, pool: Pool, needs: tuple[tuple[int, int], ...]) -> tuple[int, int, int] | None:
         if any(pool.room[position] < amount for position, amount in needs):
             return None
-        free = self.free
-        for rank, score in enumerate(self._order):
-            for order, node in enumerate(pool.drawers[score]):
-                here = free[node]
-                for position, amount in needs:
-                    if here[position] < amount:
-                        break
-                else:
-                    return rank, order, node
+        drawers, bounds = pool.drawers, pool.bounds
+        for score in self._order:
+            drawer = drawers[score]
+            if not drawer:
+                continue
+            bound = bounds[score]
+            for position, amount in needs:
+                if bound[position] < amount:
+                    break
+            else:
+                order, node = self._first_in(drawer, needs)
+                if node is not None:
+                    return abs(score - self._order[0]), order, node
+                bounds[score] = [max(column) for column in zip(*(self.free[each] for each in drawer), strict=True)]
         return None
+
+    def _first_in(self, drawer: Iterable[int], needs: tuple[tuple[int, int], ...]) -> tuple[int, int | None]:
+        free = self.free
+        for order, node in enumerate(drawer):
+            here = free[node]
+            for position, amount in needs:
+                if here[position] < amount:
+                    break
+            else:
+                return order, node
+        return 0, None
 
     def rank(self, node: int) -> int:
         """The smaller, the sooner it is chosen."""
-        return self._order.index(self._score[node])
+        return abs(self._score[node] - self._order[0])
 
     def take(self, node: int, needs: Needs) -> None:
         """A pod sits down there."""
@@ -125,8 +151,10 @@ class Machines:
         score = pool.score(free)
         if score != self._score[node]:
             del pool.drawers[self._score[node]][node]
-            pool.drawers[score][node] = None
             self._score[node] = score
+            pool.put(node, score, free)
+        elif sign > 0:
+            pool.put(node, score, free)
 
     def overfull(self) -> Iterator[str]:
         """Nodes that hold more than they have; there must never be one."""

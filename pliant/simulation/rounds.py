@@ -126,8 +126,10 @@ class Rounds:
 
     def _elastic(self, job: JobRun) -> Elastic:
         now, pace = self._world.agenda.now, self._rhythm.pace
-        if job.members.is_up and job.rate:
-            job.speeds[job.members.running] = job.rate
+        size = job.members.running
+        if job.members.is_up and job.rate and job.speeds.get(size) != job.rate:
+            job.speeds[size] = job.rate
+            job.elastic = None
         elastic = job.elastic = job.elastic or self._drawn(job)
         if pace is None:
             return elastic
