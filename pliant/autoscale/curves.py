@@ -49,7 +49,7 @@ class Curve:
         return (self.speed(size + 1) - self.speed(size)) * base / self.speed(base)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def fitted(points: tuple[tuple[int, float], ...]) -> Curve:
     """The simplest curve that explains these sizes and speeds; if there are none, work is shared by all alike."""
     good = [(size, speed) for size, speed in points if size > 0 and _SLOWEST < speed < _FASTEST]
