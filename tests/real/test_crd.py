@@ -76,12 +76,13 @@ def test_kubectl_applies_the_definitions_from_the_client_side_and_again_without_
 async def test_what_kubectl_remembers_of_a_definition_leaves_room_for_more(client: KubeClient) -> None:
     for name in _names():
         annotations = (await client.get(CRDS, None, name))["metadata"]["annotations"]
-        assert 0 < len(json.dumps(annotations)) < MOST_ANNOTATIONS / 2
+        assert 0 < len(json.dumps(annotations)) < MOST_ANNOTATIONS * 2 / 3
 
 
 def test_jobs_are_found_by_their_short_name_and_their_category_and_stay_out_of_all(real_kubeconfig: Path) -> None:
     listed = kubectl(real_kubeconfig, "api-resources", "--categories=pliant", "--no-headers")
-    assert listed.split()[:2] == ["aitrainingjobs", "aitj"]
+    named = [line.split()[:2] for line in listed.splitlines()]
+    assert ["aitrainingjobs", "aitj"] in named
     kubectl(real_kubeconfig, "get", "pliant")
     assert "aitrainingjobs" not in kubectl(real_kubeconfig, "api-resources", "--categories=all", "-o", "name")
 
