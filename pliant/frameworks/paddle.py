@@ -80,7 +80,7 @@ class Paddle(Framework):
             "TRAINING_ROLE": TRAINING_ROLES[role],
             "PADDLE_TRAINING_ROLE": TRAINING_ROLES[role],
         }
-        number = str(cast.number(rank, role))
+        number = str(_number(cast, rank, role))
         if is_fluid:
             found |= {"PADDLE_TRAINER_ID": number, "PADDLE_INIT_TRAINER_ID": number}
         if not cast.size(PSERVER) and any(map(_comes_and_goes, cast.groups(TRAINER))):
@@ -88,6 +88,12 @@ class Paddle(Framework):
         found["PADDLE_TRAINER_ID"] = number
         found["PADDLE_CURRENT_ENDPOINT"] = f"{host}:{port}"
         return found
+
+
+def _number(cast: Cast, rank: Rank, role: str) -> int:
+    """One's number among one's like; Paddle looks up even a server's among trainers, and fails beyond them."""
+    number, trainers = cast.number(rank, role), cast.size(TRAINER)
+    return number if role == TRAINER or number < trainers else 0
 
 
 def _comes_and_goes(group: Group) -> bool:

@@ -42,6 +42,11 @@ def test_servers_are_listed_and_know_themselves_in_the_list(servers: str) -> Non
     assert (found["PADDLE_MASTER"], found["PADDLE_NNODES"]) == (f"bert-{servers.lower()}-0.team:36543", "4")
 
 
+def test_more_servers_than_trainers_have_no_number_that_trainers_lack() -> None:
+    job = written_for("paddle", pserver=3, trainer=2)
+    assert [told(job, "pserver", index)["PADDLE_TRAINER_ID"] for index in range(3)] == ["0", "1", "0"]
+
+
 def test_servers_that_are_called_masters_are_left_to_the_launch_module() -> None:
     job = written_for("paddle", Master=1, Worker=2)
     assert told(job, "Master") == {
