@@ -62,6 +62,12 @@ def wanted_size(group: Group, memory: GroupState) -> int:
     return max(group.least, size if group.most is None else min(size, group.most))
 
 
+def is_overtaken(wish: Wish, requests: Mapping[Requester, Request]) -> bool:
+    """Whether somebody has asked for a size that was not known when this one was wanted."""
+    asked = (each.at for who, each in requests.items() if who is not Requester.AUTOSCALER)
+    return wish.known_at is not None and any(at > wish.known_at for at in asked)
+
+
 _ASKED_BY = {Requester.SPEC: "replicas was edited", Requester.SCALE: "scaled", None: "bounds were edited"}
 
 
@@ -89,7 +95,7 @@ def _refused(case: Case, held: list[Group], wanted: Mapping[str, int]) -> Turn |
 
 def _noted(group: Group, wish: Wish | None, memory: GroupState, now: datetime) -> GroupState:
     requests = {who: _since(memory.requests.get(who), size, now) for who, size in group.requests.items()}
-    if group.is_automatic and (order := _ordered(wish, memory)) is not None:
+    if group.is_automatic and (order := _ordered(wish, memory, requests)) is not None:
         requests[Requester.AUTOSCALER] = order
     advice = _advised(wish, memory) if group.is_automatic else None
     speeds = dict(wish.speeds) if wish is not None and wish.speeds else memory.speeds
@@ -104,10 +110,10 @@ def _noted(group: Group, wish: Wish | None, memory: GroupState, now: datetime) -
     return after if memory.size is not None else replace(after, size=wanted_size(group, after))
 
 
-def _ordered(wish: Wish | None, memory: GroupState) -> Request | None:
+def _ordered(wish: Wish | None, memory: GroupState, others: Mapping[Requester, Request]) -> Request | None:
     """The autoscaler's request: what it asks for now, or asked for last; it is silent while an operator starts."""
     before = memory.requests.get(Requester.AUTOSCALER)
-    if wish is None or not wish.is_order:
+    if wish is None or not wish.is_order or is_overtaken(wish, others):
         return before
     advice = wish.advice
     is_old = advice.size == memory.size or (before is not None and advice.at <= before.at)

@@ -107,6 +107,8 @@ class Wish:
     advice: Advice
     is_order: bool = True
     """Whether the size is to be taken on, or only told."""
+    known_at: datetime | None = None
+    """Until when the job's story was known to whoever wants this: what somebody asked for since then wins."""
     speeds: Mapping[int, float] = field(default_factory=dict)
     """What is to be remembered of how fast the group was at sizes it has had; nothing if there is nothing new."""
 

@@ -275,3 +275,10 @@ def test_measured_speeds_are_remembered_until_there_are_newer_ones() -> None:
     faster = {"worker": copied(advised(2)["worker"], speeds={2: 10.0, 4: 18.0})}
     assert after_wishes((automatic(), fast), (automatic(), advised(2))).group("worker").speeds == {2: 10.0}
     assert after_wishes((automatic(), fast), (automatic(), faster)).group("worker").speeds == {2: 10.0, 4: 18.0}
+
+
+def test_what_somebody_asked_for_meanwhile_wins_over_an_order_that_knew_nothing_of_it() -> None:
+    known = {"worker": copied(advised(5, second=25)["worker"], known_at=NOON + timedelta(seconds=5))}
+    assert after_wishes((automatic(), {}), (automatic(3), known)).group("worker").size == 3
+    later = {"worker": copied(advised(5, second=26)["worker"], known_at=NOON + timedelta(seconds=20))}
+    assert after_wishes((automatic(), {}), (automatic(3), known), (automatic(3), later)).group("worker").size == 5

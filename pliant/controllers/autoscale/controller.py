@@ -165,7 +165,7 @@ class Autoscaler:
                 continue  # it has ended while its size was planned
             verdict = found.get(key) or Verdict(elastic.size, Code.FIXED, ENDING)
             before = self._wishes.of(each.uid).get(key.group)
-            wish = self._wish(job, elastic, verdict, now)
+            wish = self._wish(job, each, verdict, now)
             if wish is not before and wish.is_order and verdict.size != elastic.size:
                 self._chronicle.resized(key, verdict.size - elastic.size, now.timestamp())
                 self.resizes[str(verdict.code)] += 1
@@ -176,9 +176,14 @@ class Autoscaler:
                 self._on_wish(job)
         self._wishes.keep(wanted)
 
-    def _wish(self, job: Job, elastic: Elastic, verdict: Verdict, now: datetime) -> Wish:
-        group, uid = elastic.key.group, job.owner.uid
-        terms = Terms(at=now, is_order=not self._only_advises(job), speeds=self._measured.pop((uid, group), {}))
+    def _wish(self, job: Job, drawn: Drawn, verdict: Verdict, now: datetime) -> Wish:
+        group, uid = drawn.elastic.key.group, drawn.uid
+        terms = Terms(
+            at=now,
+            known_at=drawn.known_at,
+            is_order=not self._only_advises(job),
+            speeds=self._measured.pop((uid, group), {}),
+        )
         return wish_for(verdict, self._state(uid).group(group), self._wishes.of(uid).get(group), terms)
 
     def _only_advises(self, job: Job) -> bool:
@@ -196,7 +201,7 @@ class Autoscaler:
     def _say_off(self, job: Job) -> None:
         """Tell in the job's status that nobody plans, and why."""
         state, uid, now = self._state(job.owner.uid), job.owner.uid, self._clock.now()
-        terms = Terms(at=now, is_order=False, speeds={})
+        terms = Terms(at=now, known_at=None, is_order=False, speeds={})
         wishes = {
             group.name: wish_for(
                 Verdict(size, Code.FIXED, f"the autoscaler is off: {self._hindrance}"),

@@ -37,6 +37,8 @@ class Drawn:
     """Whether a resize starts all members again."""
     members: tuple[str, ...] = ()
     """Its pods, by uid."""
+    known_at: datetime | None = None
+    """Until when the story of its job was known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ class Picture:
             is_ending=bool(memory.finished),
             starts_anew=group.resize is Resize.RESTART,
             members=tuple(pod.metadata.uid for pod in there),
+            known_at=job.state.written_at if job.state else None,
         )
 
     def _shape(self, group: Group, there: list[AnyPod]) -> Shape | None:

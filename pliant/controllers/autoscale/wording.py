@@ -9,6 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from pliant.autoscale.model import Verdict
+from pliant.engine.sizing import is_overtaken
 from pliant.model.observed import Wish
 from pliant.model.state import Advice, GroupState
 
@@ -18,6 +19,8 @@ class Terms:
     """Under which something is wanted."""
 
     at: datetime
+    known_at: datetime | None
+    """Until when the job's story is known."""
     is_order: bool
     speeds: Mapping[int, float]
     """Those measured anew, if any were."""
@@ -32,7 +35,13 @@ def wish_for(verdict: Verdict, memory: GroupState, before: Wish | None, now: Ter
     # Whoever set another size meanwhile came later; what is wanted in spite of it has to be said anew.
     if advice.size != memory.size and before is not None and before.is_order and ordered(before, memory) is None:
         advice = replace(advice, at=now.at)
-    wish = Wish(advice=advice, is_order=now.is_order, speeds=now.speeds or (before.speeds if before else {}))
+    is_known = before is not None and advice is before.advice
+    wish = Wish(
+        advice=advice,
+        is_order=now.is_order,
+        known_at=before.known_at if before and is_known else now.known_at,
+        speeds=now.speeds or (before.speeds if before else {}),
+    )
     return before if before == wish else wish
 
 
@@ -51,8 +60,8 @@ def ordered(wish: Wish | None, memory: GroupState) -> int | None:
     if wish is None or not wish.is_order or wish.advice.size == memory.size:
         return None
     latest = memory.latest
-    is_overtaken = latest is not None and wish.advice.at <= memory.requests[latest].at
-    return None if is_overtaken else wish.advice.size
+    is_late = latest is not None and wish.advice.at <= memory.requests[latest].at
+    return None if is_late or is_overtaken(wish, memory.requests) else wish.advice.size
 
 
 def _short(text: str) -> str:
