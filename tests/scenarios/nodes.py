@@ -34,9 +34,11 @@ _AWAY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachab
 
 
 @asynccontextmanager
-async def paper_nodes(scene: Scene, number: int = 1, *, gpus: int = 0) -> AsyncIterator[PaperNodes]:
+async def paper_nodes(
+    scene: Scene, number: int = 1, *, gpus: int = 0, made: PaperNodes | None = None
+) -> AsyncIterator[PaperNodes]:
     """Nodes that take the pods of this scene alone; at the end whatever the scene holds goes, and so do they."""
-    nodes = PaperNodes(scene, number, gpus)
+    nodes = made or PaperNodes(scene, number, gpus)
     kubelet = asyncio.create_task(nodes.kubelet.run())
     try:
         await nodes.kubelet.wait_synced()
