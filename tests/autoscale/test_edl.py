@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pliant.autoscale.model import Cluster, Elastic, GroupKey, Node, Shape
 from pliant.autoscale.policies import POLICIES
@@ -99,3 +104,19 @@ def test_a_newcomer_is_let_in_at_once_by_those_who_have_most() -> None:
     cluster = cluster_of(*full, free=(0, 99_999, 0))
     cluster = Cluster(nodes=cluster.nodes, elastics=(*full, newcomer), load=1.0)
     assert sizes(cluster) == [20, 20, 20]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6)), min_size=2, max_size=3), st.integers(0, 12))
+def test_nobody_could_be_more_fulfilled_but_at_the_cost_of_one_who_is_less(
+    bounds: list[tuple[int, int]], free: int
+) -> None:
+    groups = [a_group(f"{least}..{least + span}", least, name=f"j{n}") for n, (least, span) in enumerate(bounds)]
+    cluster = cluster_of(*groups, free=(free * 1000, 99_999, 0))
+
+    def fulfilments(grown: Iterable[int]) -> list[float]:
+        return sorted(more / span for more, (_, span) in zip(grown, bounds, strict=True))
+
+    every = (more for more in product(*(range(span + 1) for _, span in bounds)) if sum(more) <= free)
+    ours = [size - group.least for size, group in zip(sizes(cluster), groups, strict=True)]
+    assert fulfilments(ours)[0] == max(map(fulfilments, every))[0]
+    assert sum(ours) == min(free, sum(span for _, span in bounds))

@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from math import prod
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pliant.autoscale.curves import Curve
+from pliant.autoscale.curves import Curve, fitted
 from pliant.autoscale.goodput import Goodput
 from pliant.autoscale.model import Cluster, Code, Elastic, GroupKey, Node, Shape, Verdict
+from pliant.autoscale.policies import POLICIES
 
 FLATTENS = Curve(shared=1.0, alone=0.2)
 """The seventh member adds a fifth of what the first does, the twelfth a tenth."""
@@ -94,3 +99,24 @@ def test_a_group_that_flattens_is_as_well_off_as_a_larger_one_that_does_not() ->
 def test_a_group_that_slows_down_gives_to_anybody() -> None:
     cluster = cluster_of(a_group(speeds=((1, 10.0), (2, 9.0), (4, 6.0))))
     assert levels(cluster, 0, 1, 3) == [float("inf")] * 2
+
+
+curves = st.builds(Curve, st.just(1.0), st.floats(0, 0.2), st.floats(0, 0.02))
+
+
+@given(st.lists(curves, min_size=2, max_size=3), st.integers(3, 16))
+def test_room_goes_where_it_makes_the_product_of_all_speeds_largest(truths: list[Curve], cores: int) -> None:
+    groups = [
+        replace(
+            a_group(f"j{number}", 1, most=8, speeds=measured(truth, 1, 2, 4, 8)), shape=Shape.of({"cpu": 1000})
+        )
+        for number, truth in enumerate(truths)
+    ]
+    cluster = Cluster(nodes=(Node(name="n", room={"cpu": cores * 1000}),), elastics=tuple(groups), load=1.0)
+    plan = POLICIES["goodput"].plan(cluster)
+    found = [fitted(each.speeds) for each in groups]
+    tops = [Goodput().bounded(each).most for each in groups]
+    every = (sizes for sizes in product(*(range(1, top + 1) for top in tops)) if sum(sizes) <= cores)
+    best = max(prod(curve.speed(size) for curve, size in zip(found, sizes, strict=True)) for sizes in every)
+    ours = prod(curve.speed(plan[each.key].size) for curve, each in zip(found, groups, strict=True))
+    assert ours == pytest.approx(best)

@@ -64,6 +64,10 @@ def test_a_group_that_starts_anew_with_each_change_stays_for_longer() -> None:
     assert paced(a_group(), history, NOW + 300, PACE) == a_group()
 
 
+def test_a_cool_down_that_was_made_short_is_short_both_ways() -> None:
+    assert paced(a_group(), History().resized(2, NOW), NOW + 5, Pace(cooldown=5)) == a_group()
+
+
 def test_a_group_of_which_it_is_not_known_how_it_changed_stays_for_the_longer_time() -> None:
     assert freedoms(History(changed_at=NOW), 29) == (False, False)
 
