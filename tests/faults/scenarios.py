@@ -215,4 +215,20 @@ SCENARIOS: dict[str, Scenario] = {
         script=fails_at_first(0, good=FOR_EVER),
         user=lambda client: edit_to(client, 2, after=2.5),
     ),
+    "all start again at another size, and again": Scenario(
+        spec={"replicaSpecs": {"ps": group(1), "worker": group(2, minReplicas=1, maxReplicas=4)}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: in_turn(
+            annotate(client, "pliant/resize", "restart", after=6.0),
+            scale_to(client, 3, after=6.0),
+            scale_to(client, 1, after=8.0),
+        ),
+    ),
+    "all start again at another size while restarting": Scenario(
+        spec={"replicaSpecs": {"worker": restarting("All", size=2, minReplicas=1, maxReplicas=4)}},
+        script=fails_at_first(0, good=FOR_EVER),
+        user=lambda client: in_turn(
+            annotate(client, "pliant/resize", "restart", after=0.5), edit_to(client, 3, after=2.0)
+        ),
+    ),
 }
