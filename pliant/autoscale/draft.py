@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pliant.autoscale.crews import ANYWHERE, Crew, sit_down
-from pliant.autoscale.model import Cluster, Code
+from pliant.autoscale.model import Claim, Cluster, Code
 from pliant.autoscale.order import Order
 from pliant.autoscale.packing import LIMITED, Floor
 from pliant.autoscale.quota import purses
@@ -21,6 +21,8 @@ class Draft:
         footprint = floor.footprint
         self.crews = [Crew(each, order(each), footprint(each.shape)) for each in cluster.elastics]
         self.crews.sort(key=_importance)
+        self.arrivals: list[tuple[Claim, int]] = []
+        """Where pods would go that wait and are no members of any crew."""
         limits = purses(cluster, floor.lanes)
         for number, crew in enumerate(self.crews):
             crew.number = number
@@ -52,7 +54,7 @@ class Draft:
         home = crew.home
         if home == ANYWHERE:
             return self.floor.where(crew.foot)
-        return home if self.floor.is_room(crew.foot, home) else None
+        return home if home == self.floor.nowhere or self.floor.is_room(crew.foot, home) else None
 
     def limit(self, crew: Crew) -> Code | None:
         """The kind of limit that one more member would break, wherever it sat."""

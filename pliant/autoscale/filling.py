@@ -32,7 +32,7 @@ def drafted(cluster: Cluster, order: Order) -> Draft:
 
 def _wait_on(crew: Crew, draft: Draft) -> None:
     """Seat the members of a group that must not shrink where there is room; the others go on waiting."""
-    while len(crew.seats) < crew.elastic.size and len(crew.seats) >= crew.least:
+    while crew.least <= len(crew.seats) < min(crew.elastic.size, crew.ceiling):
         node = draft.place(crew)
         draft.add(crew, draft.floor.nowhere if node is None else node)
 

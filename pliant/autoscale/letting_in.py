@@ -51,6 +51,7 @@ class Door:
             if node is None:
                 return
             self._take(foot, node)
+            self._draft.arrivals.append((claim, node))
             self._settle(claim.key, claim.number, claim.shape)
             left -= 1
 

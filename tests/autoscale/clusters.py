@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
-from pliant.autoscale.model import Amounts, Cluster, Elastic, GroupKey, Node, Shape
+from pliant.autoscale.draft import Draft
+from pliant.autoscale.model import Amounts, Cluster, Elastic, GroupKey, Node, Plan, Shape
+from pliant.autoscale.packing import Floor
 
 GIB = 2**30
 
@@ -49,3 +53,65 @@ def cluster(nodes_: Iterable[Node], *elastics: Elastic, **other: object) -> Clus
     """A cluster all of which may be given away, unless told otherwise."""
     facts: dict[str, object] = {"load": 1.0, **other}
     return Cluster(nodes=tuple(nodes_), elastics=elastics, **facts)  # type: ignore[arg-type]
+
+
+def carried_out(before: Cluster, draft: Draft) -> Cluster:
+    """What becomes of a cluster when everybody comes and goes as drafted."""
+    names = [*draft.floor.names, ""]
+    sizes = {crew.elastic.key: (crew.size, [names[seat] for seat in crew.seats]) for crew in draft.crews}
+    elastics = [_resized(each, *sizes[each.key]) for each in before.elastics]
+    taken = {node.name: Counter(node.taken) for node in before.nodes}
+    left = Counter({claim.key: claim.number for claim in before.claims})
+    for claim, seat in draft.arrivals:
+        taken[names[seat]].update(dict(claim.shape.needs))
+        left[claim.key] -= 1
+    return replace(
+        before,
+        nodes=tuple(replace(node, taken=dict(taken[node.name])) for node in before.nodes),
+        elastics=tuple(elastics),
+        claims=tuple(replace(claim, number=left[claim.key]) for claim in before.claims if left[claim.key]),
+    )
+
+
+def _resized(elastic: Elastic, size: int, seats: list[str]) -> Elastic:
+    """Whoever has a node and stays keeps it; the others have what is planned besides."""
+    places = [*elastic.places[:size], *[""] * (size - len(elastic.places[:size]))]
+    planned = Counter(seat for seat in seats if seat)
+    planned.subtract(place for place in places if place)
+    newcomers = iter(sorted(planned.elements()))
+    return replace(elastic, size=size, places=tuple(place or next(newcomers, "") for place in places))
+
+
+def scheduled(before: Cluster, plan: Plan) -> Cluster:
+    """What becomes of a cluster when sizes are set and a scheduler puts pods wherever most CPU is free."""
+    sized = [replace(each, size=plan[each.key].size) for each in before.elastics]
+    after = replace(before, elastics=tuple(replace(each, places=each.places[: each.size]) for each in sized))
+    floor, taken, claims = Floor(after), {node.name: Counter(node.taken) for node in after.nodes}, []
+    for claim in after.claims:
+        there = [_roomiest(floor, claim.shape) for _ in range(claim.number)]
+        for name in filter(None, there):
+            taken[name].update(dict(claim.shape.needs))
+        claims.append(replace(claim, number=there.count("")))
+    elastics = [
+        replace(each, places=tuple(place or _roomiest(floor, each.shape) for place in _places(each)))
+        for each in after.elastics
+    ]
+    nodes_ = tuple(replace(node, taken=dict(taken[node.name])) for node in after.nodes)
+    return replace(
+        after, nodes=nodes_, elastics=tuple(elastics), claims=tuple(each for each in claims if each.number)
+    )
+
+
+def _places(elastic: Elastic) -> list[str]:
+    return [*elastic.places, *[""] * (elastic.size - len(elastic.places))]
+
+
+def _roomiest(floor: Floor, wanted: Shape) -> str:
+    """The node with most CPU left, which has one less then; or none."""
+    foot = floor.footprint(wanted)
+    fitting = [each for each in range(floor.nowhere) if foot.open_to[each] and floor.is_room(foot, each)]
+    if not fitting:
+        return ""
+    best = max(fitting, key=lambda each: (floor.lanes.amount(floor.free[each], "cpu"), floor.names[each]))
+    floor.take(foot, best)
+    return floor.names[best]

@@ -1,0 +1,152 @@
+"""What one round of planning costs, and that it grows with the cluster and hardly faster.
+
+    python -m bench.planning [--sizes 1000 2500 5000 10000] [--rounds 3] [--policies fair]
+
+As many elastic jobs as nodes, of a few dozen shapes. A quarter of the nodes has eight GPUs and takes only pods that
+tolerate their taint. Four pictures of each cluster:
+
+- `first`: all jobs are at their least size, and the cluster is to be filled;
+- `rest`: that plan was carried out, and nothing has changed since;
+- `busy`: then one job in ten is a newcomer, and a hundredth as many services as there are jobs wait for ten pods;
+- `uneven`: half of the jobs have what all should share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pliant.autoscale.fair import Fair
+from pliant.autoscale.model import Claim, Cluster, Elastic, GroupKey, Node, Plan, Policy, Shape
+from pliant.autoscale.packing import Floor
+
+GIB = 2**30
+PICTURES = ("first", "rest", "busy", "uneven")
+
+
+def cluster_of(size: int, seed: int = 1) -> Cluster:
+    """Nodes, and jobs at their least size that sit somewhere."""
+    chance = random.Random(seed)
+    nodes = tuple(_node(number, chance) for number in range(size))
+    plain = frozenset(node.name for node in nodes if "nvidia.com/gpu" not in node.room)
+    shapes = [
+        Shape.of({"cpu": 1000 * cpu, "memory": gib * GIB, "pods": 1}, plain)
+        for cpu in (1, 2, 3, 4, 6, 8)
+        for gib in (2, 4, 8, 16)
+    ]
+    shapes += [
+        Shape.of({"cpu": 4000 * gpus, "memory": 32 * gpus * GIB, "nvidia.com/gpu": gpus, "pods": 1})
+        for gpus in (1, 2, 4)
+    ]
+    elastics = tuple(_job(number, chance, shapes) for number in range(size))
+    return seated(Cluster(nodes=nodes, elastics=elastics))
+
+
+def _node(number: int, chance: random.Random) -> Node:
+    room = {
+        "cpu": chance.choice((16000, 32000, 64000)),
+        "memory": chance.choice((64, 128, 256)) * GIB,
+        "pods": 110,
+    }
+    if number % 4 == 0:
+        room = {"cpu": 96000, "memory": 768 * GIB, "pods": 110, "nvidia.com/gpu": 8}
+    return Node(name=f"node-{number}", room=room, taken={"cpu": 500, "memory": GIB, "pods": 5})
+
+
+def _job(number: int, chance: random.Random, shapes: list[Shape]) -> Elastic:
+    least = chance.randint(1, 3)
+    return Elastic(
+        key=GroupKey(f"team-{number % 50}", "PaddleJob.paddlepaddle.org", f"job-{number}", "trainer"),
+        least=least,
+        most=least + chance.randint(0, 60),
+        size=least,
+        shape=chance.choice(shapes),
+        priority=chance.choice((0, 0, 0, 100)),
+        since=float(number),
+        speeds=tuple((each, each**0.8) for each in range(least, least + chance.randint(0, 4))),
+    )
+
+
+def seated(cluster: Cluster, plan: Plan | None = None) -> Cluster:
+    """The cluster when a plan was carried out: whoever has no node yet sits where there is room."""
+    sized = [replace(each, size=plan[each.key].size) if plan else each for each in cluster.elastics]
+    cluster = replace(cluster, elastics=tuple(replace(each, places=each.places[: each.size]) for each in sized))
+    floor = Floor(cluster)
+    elastics = []
+    for each in cluster.elastics:
+        foot, places = floor.footprint(each.shape), list(each.places)
+        while len(places) < each.size:
+            node = floor.where(foot)
+            if node is not None:
+                floor.take(foot, node)
+            places.append("" if node is None else floor.names[node])
+        elastics.append(replace(each, places=tuple(places)))
+    return replace(cluster, elastics=tuple(elastics))
+
+
+def pictures(first: Cluster) -> dict[str, Cluster]:
+    """A cluster at several times of its life, as the policy `fair` would have it."""
+    rest = seated(first, Fair().plan(first))
+    late = [each for number, each in enumerate(rest.elastics) if number % 10 == 0]
+    newcomers = {each.key: replace(each, size=each.least, places=("",) * each.least) for each in late}
+    claims = tuple(
+        Claim(key=f"web/{number}", shape=Shape.of({"cpu": 3000, "memory": 4 * GIB}), number=10)
+        for number in range(len(first.elastics) // 100)
+    )
+    crowd = seated(replace(rest, elastics=tuple(each for each in rest.elastics if each.key not in newcomers)))
+    crowd = seated(crowd, Fair().plan(crowd))
+    busy = replace(rest, elastics=(*crowd.elastics, *newcomers.values()), claims=claims)
+    half = replace(first, elastics=first.elastics[::2])
+    rich = {each.key: each for each in seated(half, Fair().plan(half)).elastics}
+    uneven = seated(replace(first, elastics=tuple(rich.get(each.key, each) for each in first.elastics)))
+    return {"first": first, "rest": rest, "busy": busy, "uneven": uneven}
+
+
+def seconds(policy: Policy, cluster: Cluster) -> tuple[float, int]:
+    """The CPU that one plan takes, and how many sizes it changes."""
+    gc.collect()
+    begun = time.process_time()
+    plan = policy.plan(cluster)
+    taken = time.process_time() - begun
+    return taken, sum(plan[each.key].size != each.size for each in cluster.elastics)
+
+
+def policies() -> Mapping[str, Policy]:
+    """Every policy there is for users."""
+    from pliant.autoscale.policies import POLICIES
+
+    return {**POLICIES, "fair": Fair()}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="What one round of planning costs.")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2500, 5000, 10000])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--policies", nargs="+", default=sorted(policies()))
+    parser.add_argument("--pictures", nargs="+", default=PICTURES)
+    args = parser.parse_args()
+    print("policy   picture    nodes    jobs  members  resized   CPU s (least to most)     to linear")
+    first: dict[tuple[str, str], float] = {}
+    for size in args.sizes:
+        for name, cluster in pictures(cluster_of(size)).items():
+            for policy in args.policies if name in args.pictures else ():
+                tries = [seconds(policies()[policy], cluster) for _ in range(args.rounds)]
+                times, changed = [each[0] for each in tries], tries[0][1]
+                here = statistics.median(times)
+                base = first.setdefault((policy, name), here / size) * size
+                members = sum(each.size for each in cluster.elastics)
+                print(
+                    f"{policy:<8} {name:<8} {size:>7} {len(cluster.elastics):>7} {members:>8} {changed:>8}"
+                    f"   {here:5.2f} ({min(times):.2f} to {max(times):.2f})   {here / base:10.2f} ×",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
