@@ -42,7 +42,25 @@ def nobody_is_left(job: Job, roster: Roster) -> bool:
 
 
 def _on_completion(job: Job, roster: Roster) -> list[Voter]:
-    return _voters(job, roster, [(group.complete_policy, group) for group in job.groups])
+    voters = _voters(job, roster, [(group.complete_policy, group) for group in job.groups])
+    return [
+        (policy, _without_latecomers(places) if policy is EndPolicy.ALL else places) for policy, places in voters
+    ]
+
+
+def _without_latecomers(places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """The members that are waited for: when one has done the work, nobody else has to come for it.
+
+    That holds for those whom the autoscaler has added; there may never be room for them.
+    """
+    group = places[0].rank.group
+    if not group.is_automatic or all(place.outcome is not Outcome.SUCCEEDED for place in places):
+        return places
+    return tuple(place for place in places if place.rank.index < group.least or _has_come(place))
+
+
+def _has_come(place: Place) -> bool:
+    return place.standing.is_up or place.outcome is not None
 
 
 def _voters(job: Job, roster: Roster, policies: Iterable[tuple[EndPolicy, Group]]) -> list[Voter]:

@@ -14,6 +14,7 @@ ENDS = {
     "S": PodPhase.SUCCEEDED,
     "F": PodPhase.FAILED,
     "R": PodPhase.RUNNING,
+    "P": PodPhase.PENDING,
 }
 
 
@@ -112,3 +113,18 @@ def test_when_no_group_has_a_say_the_members_together_decide() -> None:
     ended = seeing(make_pod(0, PodPhase.SUCCEEDED), make_pod(1, PodPhase.SUCCEEDED))
     verdict = verdict_of(decided(job, ended))
     assert verdict.phase is Phase.SUCCEED
+
+
+@pytest.mark.parametrize(
+    ("members", "is_complete"),
+    [("SSP", True), ("SSR", False), ("SPP", False), ("RSP", False), ("PPP", False), ("SS", True)],
+)
+def test_those_whom_the_autoscaler_added_are_not_waited_for_once_the_work_is_done(
+    members: str, is_complete: bool
+) -> None:
+    group = make_group(size=3, least=2, most=6, is_elastic=True, is_automatic=True)
+    pods = [make_pod(i, ENDS[end]) for i, end in enumerate(members)]
+    decision = decided(make_job(group, state=RUNNING), seeing(*pods))
+    assert (decision.intent is not None) is is_complete
+    by_hand = make_group(size=3, least=2, most=6, is_elastic=True)
+    assert decided(make_job(by_hand, state=RUNNING), seeing(*pods)).intent is None
