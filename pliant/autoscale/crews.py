@@ -34,6 +34,7 @@ class Crew:
         "seats",
         "sheds",
         "stuck",
+        "takers",
         "tie",
     )
 
@@ -58,6 +59,8 @@ class Crew:
         """Why members have left."""
         self.stuck: tuple[Code, str] | None = None
         """Why no more have come."""
+        self.takers: set[str] = set()
+        """Who has got a place of it as a share."""
 
     @property
     def home(self) -> int:

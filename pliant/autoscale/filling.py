@@ -81,6 +81,9 @@ def _fewer(crew: Crew) -> tuple[Code, str]:
     elastic = crew.elastic
     if elastic.size > elastic.most == crew.size:
         return Code.MOST, f"may have {elastic.most} at most" + (f": {elastic.note}" if elastic.note else "")
+    if crew.takers and not crew.reason:
+        others = min(crew.takers) if len(crew.takers) == 1 else f"{len(crew.takers)} others"
+        return Code.SHARES, f"shares with {others}"
     return crew.reason or crew.stuck or (Code.FULL, "not all of its members fit")
 
 
@@ -94,4 +97,4 @@ def _same(crew: Crew) -> tuple[Code, str]:
         return Code.MOST, f"has {crew.size}, the most it may have"
     if not elastic.may_grow and crew.size >= crew.ceiling:
         return Code.SETTLING, elastic.note or "it may not grow now"
-    return crew.reason or crew.stuck or (Code.FULL, "no more fit")
+    return crew.stuck or crew.reason or (Code.FULL, "no more fit")

@@ -151,5 +151,6 @@ class Policy(Protocol):
     def plan(self, cluster: Cluster) -> Plan:
         """The size of every group: within its bounds as far as it is in our hands, and within what fits.
 
-        A plan that was carried out is its own answer: nothing changes the next time, if nothing else has.
+        A plan that was carried out is its own answer: nothing changes the next time, if nothing else has. Now and
+        then a group gives a place up first and has another one the next time; then there is an end to it.
         """

@@ -97,7 +97,7 @@ class Shares:
         for _ in range(number):
             self._draft.drop(giver)
         self._draft.add(crew, node)
-        giver.reason = giver.reason or (Code.SHARES, f"shares with {crew.elastic.key}")
+        giver.takers.add(str(crew.elastic.key))
         return True
 
     def _price(self, giver: Crew, crew: Crew, level: float) -> tuple[int, int | None]:
