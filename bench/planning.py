@@ -2,8 +2,8 @@
 
     python -m bench.planning [--sizes 1000 2500 5000 10000] [--rounds 3] [--policies fair]
 
-As many elastic jobs as nodes, of a few dozen shapes, one in twenty more important than the others. A quarter of the
-nodes has eight GPUs and takes only pods that tolerate their taint. Four pictures of each cluster:
+As many elastic jobs as nodes, of a few dozen shapes, one in twenty more important than the others. A quarter of
+the nodes has eight GPUs and takes only pods that tolerate their taint. Four pictures of each cluster:
 
 - `first`: all jobs are at their least size, and the cluster is to be filled;
 - `rest`: that plan was carried out, and nothing has changed since;
