@@ -7,10 +7,8 @@ import re
 import yaml
 
 from pliant.embedded.schema import Schema
-from pliant.model.framework import Rank
-from pliant.plugins.known import contract_of
 from tests.examples.test_pages import ROOT, blocks
-from tests.frontends.paddle_batch import PDJ, group_of, parsed, role
+from tests.frontends.paddle_batch import PDJ, parsed, role, told
 
 PAGE = ROOT / "docs" / "paddle-batch.md"
 SCHEMA = PDJ.crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -41,12 +39,8 @@ def test_every_field_of_the_spec_and_every_phase_is_told_of() -> None:
 
 def test_every_variable_that_is_told_of_is_given() -> None:
     job = parsed(withGloo=1, ps=role(), worker=role(2), heter=role())
-    contract = contract_of(job)
-    given = {
-        **contract.shared(job),
-        **contract.environment(job, Rank(group=group_of(job), index=1, attempt=0), "paddle"),
-    }
+    given = told(job, "worker", 1)
     rows = re.findall(r"^\| (`.*?) \|", section("Members"), re.MULTILINE)
-    told = [name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)]
-    assert len(told) > 10
-    assert [name for name in told if name not in given] == []
+    named = [name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)]
+    assert len(named) > 10
+    assert [name for name in named if name not in given] == []

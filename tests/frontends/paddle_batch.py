@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.frontends import FRONTENDS
+from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
+from pliant.plugins.known import contract_of
 
 PDJ = FRONTENDS["batch.paddlepaddle.org", "PaddleJob"]
 
@@ -46,3 +48,10 @@ def group_of(job: Job, name: str = "worker") -> Group:
     found = job.group(name)
     assert found is not None
     return found
+
+
+def told(job: Job, group: str, index: int = 0) -> dict[str, str]:
+    """All variables of one member."""
+    contract = contract_of(job)
+    rank = Rank(group=group_of(job, group), index=index, attempt=0)
+    return {**contract.shared(job), **contract.environment(job, rank, "paddle")}

@@ -10,14 +10,12 @@ import pytest
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.memory import blob_of
-from pliant.model.framework import Rank
-from pliant.model.job import CleanPolicy, EndPolicy, Job, Resize, RestartPolicy, RestartScope
+from pliant.model.job import CleanPolicy, EndPolicy, Resize, RestartPolicy, RestartScope
 from pliant.model.state import EngineState, Phase, Verdict
-from pliant.plugins.known import contract_of
 from tests.builders import NOON
-from tests.frontends.paddle_batch import group_of, parsed, role
+from tests.frontends.paddle_batch import group_of, parsed, role, told
 
-JOIN, RESTART, HOLD = Resize.JOIN, Resize.RESTART, Resize.HOLD
+RESTART, HOLD = Resize.RESTART, Resize.HOLD
 ALL, POD = RestartScope.ALL, RestartScope.POD
 ONE_GPU = {"containers": [{"name": "resnet", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -116,12 +114,6 @@ def test_ports_of_a_template_do_not_displace_those_of_the_kind() -> None:
     assert numbers == [("paddle", 36000), ("master", 36019), ("http", 80)]
 
 
-def told(job: Job, group: str, index: int = 0) -> dict[str, str]:
-    contract = contract_of(job)
-    rank = Rank(group=group_of(job, group), index=index, attempt=0)
-    return {**contract.shared(job), **contract.environment(job, rank, "paddle")}
-
-
 @pytest.mark.parametrize("intranet", ["", "PodIP", "Service", "Host"])
 def test_members_find_themselves_in_the_lists(intranet: str) -> None:
     job = parsed(intranet=intranet, withGloo=2, ps=role(2), worker=role(3), heter=role(1))
@@ -190,50 +182,6 @@ def test_which_pods_go_depends_on_the_end(
     assert clean(Phase.RUNNING) is CleanPolicy.RUNNING
     assert clean(Phase.TERMINATING, decided(Phase.SUCCEED)) is clean(Phase.SUCCEED) is when_complete
     assert clean(Phase.TERMINATING, decided(Phase.FAILED)) is clean(Phase.FAILED) is when_failed
-
-
-ETCD = {"pliant/elastic-server": "etcd:2379"}
-SERVED = {"containers": [{"name": "main", "env": [{"name": "PADDLE_ELASTIC_SERVER", "value": "etcd:2379"}]}]}
-SOUGHT = {"containers": [{"name": "main", "env": [{"name": "PADDLE_ELASTIC_SERVER", "valueFrom": {}}]}]}
-
-
-@pytest.mark.parametrize(
-    ("spec", "way", "bounds", "is_automatic"),
-    [
-        ({"worker": role(2)}, HOLD, (0, None), False),
-        ({"worker": role(2, requests=1)}, HOLD, (0, None), False),
-        ({"worker": role(2, requests=0, limits=0)}, HOLD, (0, None), False),
-        ({"elastic": 0, "worker": role(2)}, RESTART, (1, None), False),
-        ({"elastic": 1, "worker": role(2, requests=2)}, RESTART, (2, None), False),
-        ({"worker": role(2, limits=4)}, RESTART, (1, 4), False),
-        ({"worker": role(2, requests=1, limits=4)}, RESTART, (1, 4), True),
-        ({"elastic": 1, "worker": role(2, requests=2, limits=2)}, RESTART, (2, 2), False),
-        ({"elastic": 1, "ps": role(), "worker": role(2, requests=1, limits=4)}, RESTART, (1, 4), True),
-        ({"annotations": ETCD, "elastic": 1, "worker": role(2)}, RESTART, (1, None), False),
-        ({"annotations": ETCD, "worker": role(2, limits=4)}, JOIN, (1, 4), False),
-        ({"worker": role(2, pod=SERVED, requests=2, limits=4)}, JOIN, (2, 4), True),
-        ({"worker": role(2, pod=SOUGHT, limits=4)}, RESTART, (1, 4), False),
-        ({"annotations": ETCD, "ps": role(), "worker": role(2, limits=4)}, RESTART, (1, 4), False),
-    ],
-)
-def test_sizes_may_change_as_far_as_members_can_be_told(
-    spec: dict[str, Any], way: Resize, bounds: tuple[int, int | None], is_automatic: bool
-) -> None:
-    job = parsed(**spec)
-    worker = group_of(job)
-    assert (worker.resize, (worker.least, worker.most), worker.is_automatic) == (way, bounds, is_automatic)
-    assert bool(worker.hold) is (way is HOLD)
-    assert job.elastic == ("" if way is HOLD else "worker")
-    assert job.options.get("elastic_server", "") == ("etcd:2379" if way is JOIN else "")
-    assert ("PADDLE_ELASTIC_SERVER" in told(job, "worker")) is (way is JOIN)
-    assert ("PADDLE_TRAINERS_NUM" in told(job, "worker")) is (way is not JOIN)
-
-
-def test_annotations_say_more_about_elastic_workers() -> None:
-    job = parsed(
-        annotations={"pliant/autoscale": "off", "pliant/resize": "hold"}, worker=role(2, requests=1, limits=4)
-    )
-    assert (group_of(job).is_automatic, group_of(job).resize) == (False, HOLD)
 
 
 NO_SUCH_CLEANING = (

@@ -15,7 +15,7 @@ from pliant.frontends.metadata import owner_of, read_metadata
 from pliant.frontends.naming import check_member_names
 from pliant.frontends.orders import order_in
 from pliant.frontends.paddle_batch.network import first_ports
-from pliant.frontends.paddle_batch.roles import MEETING, Plan, groups_of
+from pliant.frontends.paddle_batch.roles import MEETING, Plan, groups_of, warnings_of
 from pliant.frontends.paddle_batch.status import inherited, rendered_status
 from pliant.frontends.paddle_batch.types import (
     MOST_MEMBERS,
@@ -82,7 +82,9 @@ class PaddleJob(Frontend):
         spec = _checked(read(PaddleJobSpec, raw.get("spec"), "spec"))
         status = status_in(raw)
         state = remembered(status) or inherited(status, metadata.creation_timestamp)
-        plan = Plan.of(spec, metadata.annotations, first_ports(spec.intranet, metadata.annotations, metadata.uid))
+        ports = first_ports(spec.intranet, metadata.annotations, metadata.uid)
+        is_resting = state is not None and state.phase is Phase.SUSPENDED
+        plan = Plan.of(spec, metadata.annotations, ports, is_resting=is_resting)
         groups = scaled_by(groups_of(plan), metadata.annotations)
         _check_groups(groups, metadata.key, state, is_resting=spec.suspend)
         policy = spec.scheduling_policy
@@ -105,6 +107,7 @@ class PaddleJob(Frontend):
             autoscaling=autoscaling_in(metadata.annotations),
             order=order_in(metadata.annotations),
             managed_by=spec.managed_by,
+            warnings=warnings_of(plan),
             state=state,
         )
 

@@ -37,12 +37,16 @@ class Plan:
     resize: Resize
     ports: Mapping[str, int]
     """The first port of each role."""
+    is_resting: bool
+    """Whether there are no members at present who could have been told anything."""
 
     @classmethod
-    def of(cls, spec: PaddleJobSpec, annotations: Mapping[str, str], ports: Mapping[str, int]) -> Plan:
+    def of(
+        cls, spec: PaddleJobSpec, annotations: Mapping[str, str], ports: Mapping[str, int], *, is_resting: bool
+    ) -> Plan:
         """The plan of a spec; raises InvalidSpec for templates that are none."""
         meeting = annotations.get(SERVER, "").strip() or _server_in(spec.worker)
-        return cls(spec=spec, meeting=meeting, resize=_way(spec, meeting), ports=ports)
+        return cls(spec=spec, meeting=meeting, resize=_way(spec, meeting), ports=ports, is_resting=is_resting)
 
     @property
     def is_elastic(self) -> bool:
@@ -60,6 +64,7 @@ def _group(name: str, role: RoleSpec, plan: Plan) -> Group:
     size = 1 if role.replicas is None else role.replicas
     is_elastic = plan.is_elastic and name == WORKER
     least, most = _bounds(role, size) if is_elastic else (0, None)
+    is_held = plan.resize is Resize.HOLD and not plan.is_resting
     return Group(
         name=name,
         size=size,
@@ -67,8 +72,8 @@ def _group(name: str, role: RoleSpec, plan: Plan) -> Group:
         most=most,
         is_elastic=is_elastic,
         is_automatic=is_elastic and bool(role.requests) and most is not None and least < most,
-        resize=plan.resize,
-        hold="" if plan.is_elastic else HELD,
+        resize=Resize.JOIN if plan.is_resting else plan.resize,
+        hold=HELD if is_held else "",
         requests={Requester.SPEC: size},
         template=_dressed(name, role.template, plan),
         fingerprint=fingerprint(role.template),
@@ -76,6 +81,23 @@ def _group(name: str, role: RoleSpec, plan: Plan) -> Group:
         complete_policy=EndPolicy.ALL if name == WORKER or plan.spec.worker is None else EndPolicy.NONE,
         restart=_restart(name, role, plan),
     )
+
+
+def warnings_of(plan: Plan) -> tuple[str, ...]:
+    """What is written and will not be done, though the job can run."""
+    spec, policy = plan.spec, plan.spec.scheduling_policy
+    said = []
+    if policy and (policy.min_available or policy.min_resources):
+        said.append("spec.schedulingPolicy: minAvailable and minResources are not read, as no PodGroup is made")
+    for name, role in spec.roles.items():
+        if name != WORKER and (role.requests or role.limits):
+            said.append(f"spec.{name}: requests and limits are not read, as only workers are elastic")
+    if plan.meeting and plan.resize is Resize.RESTART:
+        lack = (
+            "spec.worker.limits is not set" if [*spec.roles] == [WORKER] else "there are other roles than workers"
+        )
+        said.append(f"{lack}: workers do not come and go by the etcd at {plan.meeting}, all start again")
+    return tuple(said)
 
 
 def _way(spec: PaddleJobSpec, meeting: str) -> Resize:
