@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant import __version__
+from pliant.controllers.autoscale.controller import Autoscaler
 from pliant.controllers.operator import Operator
 from pliant.kube.joined import AnyInformer
 from pliant.kube.metering import Call
@@ -57,8 +58,10 @@ class Telemetry:
         yield Family("pliant_leader", "gauge", "Whether this process leads.", [({}, int(self.is_leading()))])
         if self.operator is not None:
             yield from _controllers(self.operator.controllers)
-            yield from _informers(self.operator.informers)
+            scaler = self.operator.autoscaler
+            yield from _informers({**self.operator.informers, **(scaler.informers if scaler else {})})
             yield from _pace(self.operator.pace)
+            yield from _autoscaler(scaler)
         yield Family(
             "pliant_api_requests_total",
             "counter",
@@ -119,6 +122,18 @@ def _pace(pace: Pace) -> Iterator[Family]:
         "Writes that the API server turned away as too many.",
         [({}, pace.pushbacks)],
     )
+
+
+def _autoscaler(found: Autoscaler | None) -> Iterator[Family]:
+    """How often sizes were planned is the count of how long it took."""
+    if found is None:
+        return
+    yield Family("pliant_autoscaler_jobs", "gauge", "Jobs whose size may be set.", [({}, len(found.register))])
+    yield Family(
+        "pliant_autoscaler_plan_seconds", "histogram", "How long plans of all sizes took.", [({}, found.planning)]
+    )
+    orders = [({"reason": reason}, number) for reason, number in sorted(found.resizes.items())]
+    yield Family("pliant_autoscaler_resizes_total", "counter", "Sizes ordered, by the kind of reason.", orders)
 
 
 def _resident_memory() -> int:

@@ -77,6 +77,11 @@ class Autoscaler:
         self._is_watching = False
         self._planned_at = float("-inf")
 
+    @property
+    def informers(self) -> Mapping[str, Informer[Any]]:
+        """What is watched for plans alone; nothing until there is a job to plan for."""
+        return self.sources.informers if self._is_watching else {}
+
     async def run(self) -> None:
         """Plan until cancelled, from when there is a job to plan for."""
         await self._needed.wait()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pliant.controllers.autoscale.ledger import Ledger, News, owner_of_member
 from pliant.controllers.autoscale.picture import Picture
@@ -43,6 +44,12 @@ class Sources:
         self.picture = Picture(nodes.store, self.quotas.store, self._ledger, shapes, register)
         self._sees_quotas = True
 
+    @property
+    def informers(self) -> Mapping[str, Informer[Any]]:
+        """What is followed beside nodes, by name."""
+        quotas = {QUOTAS.plural: self.quotas} if self._sees_quotas else {}
+        return {"pods of everybody": self.pods, **quotas}
+
     async def hindrance(self) -> str:
         """Why no plan can be made, as far as rights are concerned; empty if one can be."""
         for resource, problem in ((NODES, "nodes"), (PODS, "the pods of all namespaces")):
@@ -55,8 +62,7 @@ class Sources:
 
     async def follow(self, tasks: asyncio.TaskGroup) -> None:
         """Return once everything is known, and keep it so."""
-        followed: Iterable[Informer[AnyPod] | Informer[Quota]] = (self.pods, self.quotas)
-        for informer in followed if self._sees_quotas else (self.pods,):
+        for informer in self.informers.values():
             tasks.create_task(informer.run())
             await informer.wait_synced()
         await self._nodes.wait_synced()
