@@ -163,3 +163,23 @@ async def test_a_worker_that_fails_takes_the_others_along_where_they_wait_for_it
     await paddle.begin("falls", elastic=1, worker=role(falls, 2))
     await paddle.until(lambda: paddle.attempts("falls-worker-0")[-1:] == ["1"], "worker 0 again")
     assert "restart 1 of worker, scope All" in paddle.events("falls")["Restarting"]
+
+
+async def test_members_that_would_listen_on_the_same_port_of_a_node_are_kept_apart(
+    paddle: PaddleScene, ground: str
+) -> None:
+    if ground != "real":
+        pytest.skip("the embedded scheduler does not look at ports")
+    await paddle.begin("host", intranet="Host", ps=role(FOREVER), worker=role(FOREVER, 2))
+
+    def verdicts() -> list[str]:
+        """The node of each worker, or why it has none."""
+        workers = [pod for name, pod in paddle.pods.items() if name.startswith("host-worker-")]
+        reasons = [each for pod in workers for each in pod["status"].get("conditions") or ()]
+        told = [each["message"] for each in reasons if each.get("reason") == "Unschedulable"]
+        return [*(pod["spec"]["nodeName"] for pod in workers if pod["spec"].get("nodeName")), *told]
+
+    await paddle.until(lambda: len(verdicts()) == 2, "a verdict on both")
+    one, other = verdicts()
+    assert one != other
+    assert "free ports" in other or " " not in other
