@@ -43,7 +43,7 @@ for step in range(1, STEPS + 1):
     data = paddle.distributed.QueueDataset()
     data.init(batch_size=64, thread_num=1, pipe_command="cat", use_var=[features, target])
     data.set_filelist(["data"])
-    executor.train_from_dataset(loss.block.program, data)  # a plain run would tell servers nothing
+    executor.train_from_dataset(loss.block.program, data)  # a plain run would ask servers for nothing
     weight, bias = (np.array(scope.find_var(each.name).get_tensor()) for each in parameters)
     seen = float(np.mean((everything @ (weight - WEIGHTS) + bias) ** 2))
     if fleet.is_first_worker() and step % 20 == 0:
