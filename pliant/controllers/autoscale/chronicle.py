@@ -10,6 +10,12 @@ from pliant.autoscale.pacing import History, Pace, next_look, paced
 from pliant.controllers.autoscale.picture import Drawn
 from pliant.model.state import EngineState, Requester
 
+MEASURING = 90.0
+"""Seconds that a group has, once all its members run, to tell how fast it is before it grows.
+
+Reports show every 30 seconds, and it takes two of them to tell a speed.
+"""
+
 
 class Chronicle:
     """The histories of groups; that of one it has not met begins with what its job's memory tells."""
@@ -17,6 +23,8 @@ class Chronicle:
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
         self._histories: dict[GroupKey, History] = {}
+        self._measured_from: dict[GroupKey, float] = {}
+        """Since when groups run whose speed nobody knows yet."""
 
     def paced(self, drawn: Drawn, state: EngineState, ordered: int | None, now: float) -> Elastic:
         """The group with what it may do now; a size that was ordered and not yet taken on counts as its own."""
@@ -30,18 +38,31 @@ class Chronicle:
         self._histories[elastic.key] = history
         return paced(elastic, history, now, self._pace)
 
+    def measured(self, elastic: Elastic, drawn: Drawn, now: float) -> Elastic:
+        """The group, which does not grow before it had time to tell how fast it is."""
+        if elastic.speeds:
+            self._measured_from.pop(elastic.key, None)
+            return elastic
+        if drawn.is_up and now >= self._measured_from.setdefault(elastic.key, now) + MEASURING:
+            return elastic
+        note = elastic.note or "how fast it is at this size has to be known first"
+        return replace(elastic, may_grow=False, note=note)
+
     def resized(self, key: GroupKey, by: int, now: float) -> None:
         """Take in that a group was told to have so many members more, or fewer if below 0."""
         self._histories[key] = self._histories.get(key, History()).resized(by, now)
 
     def next_look(self, now: float) -> float | None:
         """When some group may do something else than now although nothing has happened."""
-        looks = (next_look(history, now, self._pace) for history in self._histories.values())
+        looks = [next_look(history, now, self._pace) for history in self._histories.values()]
+        looks += [since + MEASURING for since in self._measured_from.values() if since + MEASURING > now]
         return min((look for look in looks if look is not None), default=None)
 
     def keep(self, keys: Iterable[GroupKey]) -> None:
         """Forget all other groups."""
-        self._histories = {key: self._histories[key] for key in keys if key in self._histories}
+        kept = set(keys)
+        self._histories = {key: each for key, each in self._histories.items() if key in kept}
+        self._measured_from = {key: at for key, at in self._measured_from.items() if key in kept}
 
 
 def _beginning(group: str, state: EngineState) -> History:

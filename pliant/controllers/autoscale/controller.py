@@ -37,6 +37,8 @@ BREATH = 0.05
 """Seconds for which news gather: seldom does one thing change alone."""
 SMALL = 200
 """Nodes and groups that are planned on the spot; more of them in a thread, as that takes a while."""
+MEASURES = "goodput"
+"""The policy that goes by how fast jobs are."""
 ENDING = "a member has ended its work, the others are about to"
 
 _Groups = Mapping[GroupKey, Drawn]
@@ -148,7 +150,10 @@ class Autoscaler:
         group = drawn.elastic.key.group
         state = self._state(drawn.uid)
         waiting = ordered(self._wishes.of(drawn.uid).get(group), state.group(group))
-        return self._chronicle.paced(drawn, state, waiting, now.timestamp())
+        elastic = self._chronicle.paced(drawn, state, waiting, now.timestamp())
+        if self._policy(self._job(drawn.uid)) != MEASURES:
+            return elastic
+        return self._chronicle.measured(elastic, drawn, now.timestamp())
 
     def _sketch(self, drawn: _Groups, elastics: Mapping[GroupKey, Elastic], now: datetime) -> Sketch:
         terms = picture.Terms(now, self._options.load)
@@ -191,13 +196,16 @@ class Autoscaler:
         )
         return wish_for(verdict, self._state(uid).group(group), self._wishes.of(uid).get(group), terms)
 
+    def _policy(self, job: Job) -> str:
+        return job.autoscaling.policy or self._options.policy
+
     def _only_advises(self, job: Job) -> bool:
         return self._options.only_advice or bool(job.autoscaling.only_advice)
 
     def _measure(self, job: Job, progress: Mapping[str, Any]) -> None:
         """Remember how fast a job is, if its size depends on that and it is clear on whose."""
         moving = [group.name for group in job.groups if may_move(group)]
-        if (job.autoscaling.policy or self._options.policy) != "goodput" or len(moving) != 1:
+        if self._policy(job) != MEASURES or len(moving) != 1:
             return
         if speeds := self._speeds.read(job, moving[0], progress):
             self._measured[job.owner.uid, moving[0]] = speeds

@@ -7,7 +7,7 @@ from typing import Any
 
 from pliant.autoscale.model import GroupKey
 from pliant.model.job import Group, Job, JobKey, Resize
-from pliant.model.state import Phase
+from pliant.model.state import GroupState, Phase
 
 _AT_WORK = frozenset({Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.RESTARTING})
 
@@ -99,9 +99,13 @@ def _facts(job: Job) -> Mapping[str, Any]:
                 bounds(group),
                 group.resize,
                 group.fingerprint,
-                (memory.size, memory.requests, memory.finished) if (memory := memories.get(group.name)) else None,
+                _memory_facts(memories.get(group.name)),
             )
             for group in job.groups
             if group.is_elastic
         },
     }
+
+
+def _memory_facts(memory: GroupState | None) -> tuple[Any, ...]:
+    return () if memory is None else (memory.size, memory.requests, memory.finished, memory.speeds)
