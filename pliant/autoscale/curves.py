@@ -14,6 +14,8 @@ from math import inf, log
 
 NOISE = 0.03
 """A simpler curve is believed if it misses no more than this part of what was measured, on average."""
+BY_ONE, BY_SEVERAL = 2, 4
+"""How many times the largest size that was measured a curve reaches, by how many sizes were."""
 _CHOICES = ((0,), (0, 1), (0, 2), (1,), (2,), (1, 2), (0, 1, 2))
 """Which of a, b and c are not 0: first those by which growing looks best, so that it is tried out."""
 
@@ -28,8 +30,8 @@ class Curve:
     shared: float = 1.0
     alone: float = 0.0
     talk: float = 0.0
-    known: int = 0
-    """The largest size that was measured, 0 for none."""
+    reach: int = 0
+    """The largest size of which it tells anything; 0 if nothing was measured, and all of it is a guess."""
 
     def speed(self, size: int) -> float:
         """Units of work per unit of time."""
@@ -62,7 +64,8 @@ def fitted(points: tuple[tuple[int, float], ...]) -> Curve:
     fits = [fit for choice in _CHOICES if len(choice) <= sizes and (fit := _fit(parts, choice)) is not None]
     enough = max(1.1 * min(error for error, _ in fits), NOISE)
     shared, alone, talk = next(times for error, times in fits if error <= enough)
-    return Curve(shared * largest / fastest, alone / fastest, talk / largest / fastest, largest)
+    reach = largest * (BY_ONE if sizes == 1 else BY_SEVERAL)
+    return Curve(shared * largest / fastest, alone / fastest, talk / largest / fastest, reach)
 
 
 def _fit(points: Sequence[tuple[float, float]], choice: tuple[int, ...]) -> tuple[float, list[float]] | None:

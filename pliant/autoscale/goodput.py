@@ -53,7 +53,7 @@ class Goodput:
         def rank(elastic: Elastic) -> Rank:
             curve = fitted(elastic.speeds)
             part = parts[elastic.shape.needs]
-            return Rank(partial(_level, curve, part, elastic.size if curve.known else 0, margin))
+            return Rank(partial(_level, curve, part, elastic.size if curve.reach else 0, margin))
 
         return rank
 
@@ -73,11 +73,11 @@ class Goodput:
 
 def _worthwhile(elastic: Elastic, curve: Curve, yields: Yield) -> int:
     """The most members that pay; those there are pay for longer than newcomers."""
-    if not curve.known:
+    if not curve.reach:
         return elastic.most
     most = _paying(elastic, curve, yields.to_join)
     if elastic.size <= most:
-        return min(most, max(2 * curve.known, elastic.size))
+        return min(most, max(curve.reach, elastic.size))
     stays = elastic.size <= _paying(elastic, curve, yields.to_stay) or not elastic.may_shrink
     return min(elastic.size, elastic.most) if stays else most
 

@@ -22,14 +22,14 @@ def measured(curve: Curve, *sizes: int, noise: float = 0.0, seed: int = 0) -> tu
 def test_a_group_that_was_never_measured_is_taken_to_share_its_work_alike() -> None:
     curve = fitted(())
     assert curve.speed(8) == 8 * curve.speed(1)
-    assert curve.known == 0
+    assert curve.reach == 0
 
 
 def test_one_measure_is_read_as_well_as_can_be() -> None:
     curve = fitted(((4, 200.0),))
     assert curve.speed(4) == pytest.approx(200)
     assert curve.speed(8) == pytest.approx(400)
-    assert curve.known == 4
+    assert curve.reach == 8
 
 
 @pytest.mark.parametrize(("truth", "sizes"), [(LINEAR, (1, 2)), (AMDAHL, (2, 8)), (CROWDED, (1, 4, 12))])

@@ -39,8 +39,9 @@ def test_a_group_that_was_never_measured_may_have_all_it_asks_for() -> None:
     assert Goodput().bounded(a_group()) == a_group()
 
 
-def test_a_group_is_tried_out_at_no_more_than_twice_the_largest_size_measured() -> None:
-    group = a_group(speeds=((1, 10.0), (4, 40.0)))
+def test_a_group_is_tried_out_at_twice_the_size_that_was_measured_and_then_at_four_times() -> None:
+    assert Goodput().bounded(a_group(speeds=((1, 10.0), (4, 40.0)))).most == 16
+    group = a_group(speeds=((4, 40.0),))
     assert Goodput().bounded(group).most == 8
     told = Goodput().explained(group, Verdict(8, Code.MOST, "8 is the most"))
     assert told == (8, Code.SETTLING, "how fast 8 members are is to be measured before more are tried")
