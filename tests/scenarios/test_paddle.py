@@ -11,6 +11,8 @@ import pytest
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
+from tests.scenarios.cluster import Site
+from tests.scenarios.conftest import ELSEWHERE
 from tests.scenarios.jobs import FOREVER, IMAGE, Manifest
 from tests.scenarios.laws import Object
 from tests.scenarios.scene import MARK, Scene, fresh_name, played
@@ -24,12 +26,12 @@ class PaddleScene(Scene):
 
     jobs = Resource(KIND.group, KIND.version, KIND.plural, KIND.kind)
 
-    async def submit(self, manifest: Manifest) -> Object:
+    async def submit(self, manifest: Manifest, **envs: str) -> Object:
         """Create a job, its processes marked as this scene's."""
         body = copy.deepcopy(manifest)
-        for role in ("pserver", "trainer"):
+        for role in ("master", "pserver", "trainer"):
             if role in body["spec"]:
-                body["spec"][role] |= {"envs": {MARK: self.namespace}, "grace_period_seconds": 1}
+                body["spec"][role] |= {"envs": {MARK: self.namespace, **envs}, "grace_period_seconds": 1}
         return await self.client.create(self.jobs, self.namespace, body)
 
     async def until_status(self, name: str, *wanted: str) -> Object:
@@ -154,3 +156,31 @@ async def test_what_cannot_be_used_is_told_in_the_status_and_can_be_mended(paddl
     await paddle.edit("fit", {"spec": {"port": 7164}})
     status = await paddle.until_status("fit", "succeeded")
     assert "invalid" not in status
+
+
+SCRIPT = """\
+#!/bin/sh
+echo "$* with $MASTER_IP"
+case "$*" in start_new_trainer) sleep 1; sh -c "$ENTRY";; *) exec sleep 600;; esac
+"""
+"""What an image has under the names paddle_k8s and etcd, for a test."""
+
+
+@pytest.mark.skipif(bool(ELSEWHERE), reason="its nodes do not see this machine's files")
+async def test_a_tolerant_job_runs_what_its_image_has_for_each_role(paddle: PaddleScene, site: Site) -> None:
+    folder = site.user.home / "image"
+    folder.mkdir(exist_ok=True)
+    for name in ("paddle_k8s", "etcd"):
+        (folder / name).write_text(SCRIPT)
+        (folder / name).chmod(0o755)
+    manifest = paddle_job("true", trainers=(2, 4), servers=1, fault_tolerant=True, master={})
+    manifest["spec"]["trainer"]["entrypoint"] = "echo trained"
+    await paddle.submit(manifest, PATH=f"{folder}:/usr/bin:/bin")
+    master = f"fit-master-0.{paddle.namespace}"
+    await paddle.until_phase("fit", "running")
+    [server] = paddle.pods["fit-pserver-0"]["spec"]["containers"]
+    assert server["command"] == ["paddle_k8s", "start_new_pserver"]
+    assert members(paddle, "paddle-job-master=fit") == ["fit-master-0"]
+    await paddle.until_status("fit", "succeeded")
+    assert await paddle.log("fit-trainer-1") == f"start_new_trainer with {master}\ntrained\n"
+    assert members(paddle, "paddle-job-name=fit") == ["fit-trainer-0", "fit-trainer-1"]
