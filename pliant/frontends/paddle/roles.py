@@ -12,8 +12,8 @@ from pliant.frontends.paddle.spelling import number_in
 from pliant.frontends.paddle.templates import MASTER, PSERVER, TRAINER, Plan, template_of
 from pliant.frontends.paddle.types import MOST_MEMBERS, RoleSpec, TrainerSpec
 from pliant.frontends.paddle.variables import trainer_of
-from pliant.frontends.templates import fingerprint, template_facts
-from pliant.model.job import EndPolicy, Group, Resize, RestartPolicy, RestartRule, RestartScope
+from pliant.frontends.templates import fingerprint
+from pliant.model.job import EndPolicy, Group, Port, Resize, RestartPolicy, RestartRule, RestartScope
 from pliant.model.state import EngineState, Requester
 
 FEWEST_RESTARTS = 3
@@ -134,12 +134,12 @@ def _serving(plan: Plan, name: str, role: RoleSpec, size: int) -> Group:
 
 def _made(plan: Plan, name: str, role: RoleSpec) -> dict[str, Any]:
     template = template_of(plan, name, role)
-    facts = template_facts(template, f"spec.{name}", name)
+    listening = [(port, each["name"]) for each in template["spec"]["containers"] for port in each.get("ports", ())]
     return {
         "template": template,
         "fingerprint": fingerprint(template),
-        "ports": template_facts(template, f"spec.{name}", "").ports,
-        "counted": facts.counted,
+        "ports": tuple(Port(port["name"], port["containerPort"], container) for port, container in listening),
+        "counted": frozenset({name}),
     }
 
 

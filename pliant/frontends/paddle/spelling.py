@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from functools import cache, lru_cache
+from typing import Any, TypeVar, cast
 
 from msgspec import inspect
 
@@ -43,7 +44,7 @@ def read_spelled(kind: type[T], raw: Any, path: str) -> tuple[T, tuple[str, ...]
     warned of: old definitions kept whatever was written.
     """
     notes = _Notes()
-    plain = _plain(inspect.type_info(kind), raw, path, notes)
+    plain = _plain(_shape(cast("Hashable", kind)), raw, path, notes)
     try:
         found = read(kind, plain, path)
     except InvalidSpec as problem:
@@ -51,6 +52,7 @@ def read_spelled(kind: type[T], raw: Any, path: str) -> tuple[T, tuple[str, ...]
     return found, tuple(notes.warnings[:MOST_WARNINGS])
 
 
+@lru_cache(maxsize=1024)
 def folded(name: str) -> str:
     """A name without what tells its spellings apart."""
     return re.sub("[-_]", "", name).lower()
@@ -77,7 +79,7 @@ def _plain(shape: inspect.Type, raw: Any, path: str, notes: _Notes) -> Any:
 def _entries(
     fields: tuple[inspect.Field, ...], raw: Mapping[str, Any], path: str, notes: _Notes
 ) -> Iterator[tuple[str, Any]]:
-    known, place = {folded(field.encode_name): field for field in fields}, _written(path, notes.places)
+    known, place = _by_folded_name(fields), _written(path, notes.places)
     seen: dict[str, str] = {}
     for name, value in raw.items():
         word = folded(str(name))
@@ -95,6 +97,15 @@ def _entries(
         wanted = known[word]
         notes.places[f"{path}.{wanted.encode_name}"] = f"{place}.{name}"
         yield wanted.encode_name, _plain(wanted.type, value, f"{path}.{wanted.encode_name}", notes)
+
+
+@cache
+def _shape(kind: Hashable) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+def _by_folded_name(fields: tuple[inspect.Field, ...]) -> dict[str, inspect.Field]:
+    return {folded(field.encode_name): field for field in fields}
 
 
 def _unknown(name: str, path: str, names: list[str]) -> str:
