@@ -40,9 +40,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--experiment", metavar="NAME", help="edl-1, edl-2 or large, in place of files")
     parser.add_argument("--jobs", type=_count, metavar="N", help="how many jobs an experiment has")
-    parser.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="what chance follows from, for `large` (1)"
-    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="what chance follows from (1)")
     parser.add_argument(
         "--policy", default="none,fair", metavar="NAME[,NAME…]", help="whom to compare (none,fair)"
     )
@@ -50,7 +48,7 @@ def configure(parser: ArgumentParser) -> None:
         "--delays",
         default="",
         metavar="WHAT",
-        help="seconds, as place=0.1,start=3,leave=2,retry=1 (these), or `published`: a cluster of 2017",
+        help="in seconds, place=0.1,start=3,leave=2,retry=1,jitter=0 (these), or `published`: of one in 2017",
     )
     parser.add_argument("--period", metavar="TIME", help="from one round of the autoscaler to the next (5s)")
     parser.add_argument(
@@ -156,7 +154,12 @@ def _settings(args: Namespace) -> Settings:
         delays = read_delays(args.delays)
     except ValueError as error:
         raise UserError(f"--delays: {error}") from None
-    return Settings(delays=delays, rhythm=Rhythm(load=args.max_load), is_packed=args.scheduler == "packed")
+    return Settings(
+        delays=delays,
+        rhythm=Rhythm(load=args.max_load),
+        seed=args.seed,
+        is_packed=args.scheduler == "packed",
+    )
 
 
 def _run(trace: Trace, name: str, settings: Settings) -> Outcome:

@@ -7,9 +7,10 @@ away, only nodes that somebody has left are asked again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from random import Random
+from typing import Any, Protocol
 
 from pliant.simulation.agenda import Agenda
 from pliant.simulation.crews import Crew, Pod, State
@@ -41,7 +42,9 @@ class Onlooker(Protocol):
 class Pods:
     """Makes pods, places them and takes them away again."""
 
-    def __init__(self, machines: Machines, agenda: Agenda, delays: Delays, onlooker: Onlooker) -> None:
+    def __init__(
+        self, machines: Machines, agenda: Agenda, delays: Delays, random: Random, onlooker: Onlooker
+    ) -> None:
         self.machines = machines
         self.waiting = 0
         self.elastic = [[0] * len(machines.resources) for _ in machines.names]
@@ -52,11 +55,15 @@ class Pods:
         """Nodes on which something has changed since somebody emptied this."""
         self._agenda = agenda
         self._delays = delays
+        self._random = random
         self._onlooker = onlooker
         self._number = 0
         self._lines: dict[Needs, Line] = {}
         self._freed: dict[int, None] = {}
         self._looks_again = False
+
+    def _later(self, delay: float, action: Callable[[Any], None], argument: Any) -> None:
+        self._agenda.at(self._agenda.now + self._delays.drawn(delay, self._random), action, argument)
 
     def create(self, crew: Crew, number: int) -> None:
         """So many more of a crew."""
@@ -66,7 +73,7 @@ class Pods:
         crew.pods += made
         crew.waiting += number
         self.waiting += number
-        self._agenda.at(now + self._delays.place, self._place, made)
+        self._later(self._delays.place, self._place, made)
 
     def _place(self, pods: Sequence[Pod]) -> None:
         """The scheduler's first look at pods of one crew."""
@@ -108,7 +115,7 @@ class Pods:
 
     def _begin(self, placed: Sequence[Pod]) -> None:
         if placed:
-            self._agenda.at(self._agenda.now + self._delays.start, self._start, placed)
+            self._later(self._delays.start, self._start, placed)
             for crew in dict.fromkeys(pod.crew for pod in placed):
                 self._onlooker.crew_changed(crew)
 
@@ -138,7 +145,7 @@ class Pods:
                     self._count(self.elastic[pod.node], pod, -1)
                 self._count(self.lingering.setdefault(pod.node, [0] * len(self.machines.resources)), pod, 1)
         if leaving:
-            self._agenda.at(self._agenda.now + self._delays.leave, self._free, leaving)
+            self._later(self._delays.leave, self._free, leaving)
         self._onlooker.crew_changed(crew)
 
     def _free(self, pods: Iterable[Pod]) -> None:
@@ -155,7 +162,7 @@ class Pods:
         self._onlooker.used_changed(-used)
         if self._freed and not self._looks_again:
             self._looks_again = True
-            self._agenda.at(self._agenda.now + self._delays.retry, self._look_again, None)
+            self._later(self._delays.retry, self._look_again, None)
 
     def _look_again(self, _: object) -> None:
         """Seat those who wait on nodes that somebody has left."""

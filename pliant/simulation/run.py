@@ -28,6 +28,8 @@ class Settings:
     rhythm: Rhythm = field(default_factory=Rhythm)
     is_packed: bool = False
     """Whether the scheduler fills nodes one after the other, in place of spreading pods."""
+    seed: int = 1
+    """What chance follows from, where delays vary."""
     look: float | None = None
     """Seconds between two looks; otherwise chosen by how long the trace is."""
 
@@ -53,7 +55,13 @@ def simulate(
     tell: Callable[[float, int], None] = lambda now, ended: None,
 ) -> Outcome:
     """Run it; without a policy sizes stay as they are. `tell` hears of the time and of jobs that have ended."""
-    world = World(trace, settings.delays, is_packed=settings.is_packed, is_scaled=policy is not None)
+    world = World(
+        trace,
+        settings.delays,
+        seed=settings.seed,
+        is_packed=settings.is_packed,
+        is_scaled=policy is not None,
+    )
     rounds = Rounds(world, policy, settings.rhythm, stopwatch) if policy else None
     series = Series()
     look = settings.look or look_for(trace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from random import Random
 
 from pliant.simulation.agenda import Agenda
 from pliant.simulation.crews import Crew, JobRun, Pod, State
@@ -17,10 +18,18 @@ from pliant.simulation.trace import JobSpec, ServiceSpec, Trace
 class World:
     """Everything that happens, as seconds go by."""
 
-    def __init__(self, trace: Trace, delays: Delays, *, is_packed: bool = False, is_scaled: bool = True) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        delays: Delays,
+        *,
+        seed: int = 1,
+        is_packed: bool = False,
+        is_scaled: bool = True,
+    ) -> None:
         self.agenda = Agenda()
         self.machines = Machines(trace.nodes, is_packed=is_packed)
-        self.pods = Pods(self.machines, self.agenda, delays, self)
+        self.pods = Pods(self.machines, self.agenda, delays, Random(seed), self)
         self.tally = Tally(self.agenda, self.machines.total.get("cpu", 0))
         self.live: dict[JobRun, None] = {}
         """Jobs that have come and not ended, the oldest first."""

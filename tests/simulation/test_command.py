@@ -115,9 +115,10 @@ def test_a_png_is_drawn_or_the_way_to_get_one_told(capsys: pytest.CaptureFixture
         (["trace.yaml", "--jobs", "5"], "--jobs: only experiments can have another number of jobs"),
         (
             ["trace.yaml", "--delays", "stop=3"],
-            "--delays: there is no delay `stop`; there are leave, place, retry",
+            "--delays: there is no delay `stop`; there are jitter, leave, place, retry",
         ),
         (["trace.yaml", "--delays", "start=soon"], "--delays: `soon` is not a time in seconds"),
+        (["trace.yaml", "--delays", "jitter=2"], "--delays: jitter must not be above 1"),
         (["trace.yaml", "--until", "later"], "--until: `later` is not a time in seconds"),
         (["trace.yaml", "--max-load", "1.5"], "--max-load: must be above 0 and at most 1, not 1.5"),
         (["trace.yaml", "--plot", "all.gif"], "--plot: `all.gif` is neither FILE.svg nor FILE.png nor a folder"),
