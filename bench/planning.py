@@ -101,9 +101,12 @@ def pictures(first: Cluster) -> dict[str, Cluster]:
     crowd = seated(replace(rest, elastics=tuple(each for each in rest.elastics if each.key not in newcomers)))
     crowd = seated(crowd, Fair().plan(crowd))
     busy = replace(rest, elastics=(*crowd.elastics, *newcomers.values()), claims=claims)
-    half = replace(first, elastics=first.elastics[::2])
-    rich = {each.key: each for each in seated(half, Fair().plan(half)).elastics}
-    uneven = seated(replace(first, elastics=tuple(rich.get(each.key, each) for each in first.elastics)))
+    half = replace(
+        first,
+        elastics=tuple(replace(each, may_grow=number % 2 == 0) for number, each in enumerate(first.elastics)),
+    )
+    uneven = seated(half, Fair().plan(half))
+    uneven = replace(uneven, elastics=tuple(replace(each, may_grow=True) for each in uneven.elastics))
     return {"first": first, "rest": rest, "busy": busy, "uneven": uneven}
 
 

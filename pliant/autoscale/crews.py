@@ -33,7 +33,6 @@ class Crew:
         "reason",
         "seats",
         "sheds",
-        "stuck",
         "takers",
         "tie",
     )
@@ -57,8 +56,6 @@ class Crew:
         """Where a member of this index must sit, since it does; or anywhere."""
         self.reason: tuple[Code, str] | None = None
         """Why members have left."""
-        self.stuck: tuple[Code, str] | None = None
-        """Why no more have come."""
         self.takers: set[str] = set()
         """Who has got a place of it as a share."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pliant.autoscale.crews import ANYWHERE, Crew, sit_down
-from pliant.autoscale.model import Claim, Cluster, Code
+from pliant.autoscale.model import Claim, Cluster, Code, Shape
 from pliant.autoscale.order import Order
 from pliant.autoscale.packing import LIMITED, Floor
 from pliant.autoscale.quota import purses
@@ -23,6 +23,7 @@ class Draft:
         self.crews.sort(key=_importance)
         self.arrivals: list[tuple[Claim, int]] = []
         """Where pods would go that wait and are no members of any crew."""
+        self._said: dict[Shape, str] = {}
         limits = purses(cluster, floor.lanes)
         for number, crew in enumerate(self.crews):
             crew.number = number
@@ -68,13 +69,18 @@ class Draft:
             return Code.QUOTA, f"the quota of namespace {crew.elastic.key.namespace} is used up"
         floor, shape = self.floor, crew.foot.shape
         if floor.is_within_load(crew.foot) or self.place(crew) is None:
-            return Code.FULL, f"no node has {needs_in_words(shape)} free"
+            return Code.FULL, f"no node has {self._words(shape)} free"
         short = (
             name
             for name, amount in shape.needs
             if name in LIMITED and amount > floor.lanes.amount(floor.slack, name)
         )
         return Code.FULL, too_much(next(short), self.cluster.load)
+
+    def _words(self, shape: Shape) -> str:
+        if shape not in self._said:
+            self._said[shape] = needs_in_words(shape)
+        return self._said[shape]
 
 
 def too_much(name: str, load: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pliant.autoscale.crews import Crew, is_measured
 from pliant.autoscale.draft import Draft, too_much
-from pliant.autoscale.givers import Givers
+from pliant.autoscale.givers import Asker, Givers
 from pliant.autoscale.letting_in import Door
 from pliant.autoscale.model import Cluster, Code, Plan, Verdict
 from pliant.autoscale.order import Order
@@ -15,7 +15,8 @@ from pliant.autoscale.words import several
 
 def planned(cluster: Cluster, order: Order) -> Plan:
     """A verdict on every group."""
-    return {crew.elastic.key: verdict(crew) for crew in drafted(cluster, order).crews}
+    draft = drafted(cluster, order)
+    return {crew.elastic.key: verdict(crew, draft) for crew in draft.crews}
 
 
 def drafted(cluster: Cluster, order: Order) -> Draft:
@@ -53,12 +54,12 @@ def _shed(draft: Draft) -> None:
         draft.drop(giver)
         return True
 
-    everybody = max((crew.priority for crew in draft.crews), default=0)
+    everybody = Asker(max((crew.priority for crew in draft.crews), default=0))
     while floor.slack & signs != signs and givers.first(everybody, gives):
         pass
 
 
-def verdict(crew: Crew) -> Verdict:
+def verdict(crew: Crew, draft: Draft) -> Verdict:
     """The size of a group as planned, and why."""
     elastic, size = crew.elastic, crew.size
     if elastic.is_fixed:
@@ -69,32 +70,32 @@ def verdict(crew: Crew) -> Verdict:
     if size > elastic.size:
         return Verdict(size, Code.GROWS, _more(size - elastic.size))
     if size < elastic.size:
-        return Verdict(size, *(_fewer(crew)))
-    return Verdict(size, *_same(crew))
+        return Verdict(size, *_fewer(crew, draft))
+    return Verdict(size, *_same(crew, draft))
 
 
 def _more(number: int) -> str:
     return f"{number} more {'fits' if number == 1 else 'fit'}"
 
 
-def _fewer(crew: Crew) -> tuple[Code, str]:
+def _fewer(crew: Crew, draft: Draft) -> tuple[Code, str]:
     elastic = crew.elastic
     if elastic.size > elastic.most == crew.size:
         return Code.MOST, f"may have {elastic.most} at most" + (f": {elastic.note}" if elastic.note else "")
     if crew.takers and not crew.reason:
         others = min(crew.takers) if len(crew.takers) == 1 else f"{len(crew.takers)} others"
         return Code.SHARES, f"shares with {others}"
-    return crew.reason or crew.stuck or (Code.FULL, "not all of its members fit")
+    return crew.reason or draft.obstacle(crew)
 
 
-def _same(crew: Crew) -> tuple[Code, str]:
+def _same(crew: Crew, draft: Draft) -> tuple[Code, str]:
     elastic = crew.elastic
     if len(crew.seats) < crew.least:
         missing = crew.least - len(crew.seats)
-        code, why = crew.stuck or (Code.FULL, "there is no room")
+        code, why = draft.obstacle(crew)
         return code, f"{several(missing, 'member')} of the least {crew.least} cannot come: {why}"
     if crew.size >= elastic.most:
         return Code.MOST, f"has {crew.size}, the most it may have"
     if not elastic.may_grow and crew.size >= crew.ceiling:
         return Code.SETTLING, elastic.note or "it may not grow now"
-    return crew.stuck or crew.reason or (Code.FULL, "no more fit")
+    return draft.obstacle(crew)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pliant.autoscale.crews import Crew
 
 Entry = tuple[int, float, int, int, Crew]
 Answer = TypeVar("Answer")
 
-_TRIES = 32
+_TRIES = 16
 """How many of a family are asked in vain. With thousands of groups the next would hardly answer otherwise."""
+
+
+class Asker(NamedTuple):
+    """Who asks for a place."""
+
+    priority: int
+    level: float | None = None
+    """How well off it is: those as important must be better off without what they give. None if it must be."""
+    kind: object = None
+    """Those of one kind need not ask a family again that could give another of them nothing."""
 
 
 class Givers:
@@ -29,28 +39,28 @@ class Givers:
                 self._heaps.setdefault(_family(crew), []).append(_entry(crew))
         for heap in self._heaps.values():
             heapify(heap)
+        self._futile: set[tuple[object, tuple[int, int]]] = set()
+        """Who has asked which family in vain."""
 
     def put(self, crew: Crew) -> None:
         """Add one that has a member to give again."""
         heappush(self._heaps[_family(crew)], _entry(crew))
 
-    def first(
-        self, priority: int, suits: Callable[[Crew], Answer | None], below: float | None = None
-    ) -> Answer | None:
-        """What the first says that suits, of those that are no more important.
-
-        `below` is the level of one as important as they are: they must be better off still when they have given.
-        """
-        for heap in sorted((heap for heap in self._heaps.values() if heap), key=lambda heap: heap[0][:3]):
-            answer = _first(heap, priority, suits, below)
-            if answer is not None:
-                return answer
+    def first(self, asker: Asker, suits: Callable[[Crew], Answer | None]) -> Answer | None:
+        """What the first says that suits, of those that are no more important."""
+        families = [(heap[0][:3], family) for family, heap in self._heaps.items() if heap]
+        for _, family in sorted(families):
+            if (asker.kind, family) not in self._futile:
+                answer = _first(self._heaps[family], asker, suits)
+                if answer is not None:
+                    return answer
+                if asker.kind:
+                    self._futile.add((asker.kind, family))
         return None
 
 
-def _first(
-    heap: list[Entry], priority: int, suits: Callable[[Crew], Answer | None], below: float | None
-) -> Answer | None:
+def _first(heap: list[Entry], asker: Asker, suits: Callable[[Crew], Answer | None]) -> Answer | None:
+    priority, below, _ = asker
     asked: list[Crew] = []
     answer = None
     while heap and answer is None and len(asked) < _TRIES:

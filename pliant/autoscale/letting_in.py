@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from pliant.autoscale.crews import Crew
 from pliant.autoscale.draft import Draft
-from pliant.autoscale.givers import Givers
+from pliant.autoscale.givers import Asker, Givers
 from pliant.autoscale.model import Claim, Code, Shape
 from pliant.autoscale.packing import Footprint
 from pliant.autoscale.reach import Reach
@@ -65,7 +65,6 @@ class Door:
             node = self._node_for(crew)
             if node is None:
                 self._undo()
-                crew.stuck = draft.obstacle(crew)
                 return
             self._seat(crew, node)
         self._settle(str(crew.elastic.key), missing, crew.elastic.shape)
@@ -105,7 +104,7 @@ class Door:
         """The node that somebody who suits leaves."""
         if self._givers is None:
             self._givers = Givers(self._draft.crews)
-        return self._givers.first(priority, lambda giver: self._drop(giver) if suits(giver) else None)
+        return self._givers.first(Asker(priority), lambda giver: self._drop(giver) if suits(giver) else None)
 
     def _reach(self, priority: int) -> Reach:
         if priority not in self._reaches:

@@ -25,7 +25,8 @@ MANNERS: Mapping[str, Manner] = {manner.name: manner for manner in _MANNERS}
 
 def planned(cluster: Cluster, chosen: Mapping[GroupKey, str], default: str) -> Plan:
     """A plan in which every group is ranked by the policy it chose, the others by default."""
-    verdicts = {crew.elastic.key: verdict(crew) for crew in drafted(cluster, chosen, default).crews}
+    draft = drafted(cluster, chosen, default)
+    verdicts = {crew.elastic.key: verdict(crew, draft) for crew in draft.crews}
     return {
         each.key: MANNERS[chosen.get(each.key, default)].explained(each, verdicts[each.key])
         for each in cluster.elastics

@@ -27,17 +27,14 @@ class Reach:
     """A floor from which everybody of some priority or less is gone who is above the least size of their group."""
 
     def __init__(self, floor: Floor, crews: Iterable[Crew], priority: int) -> None:
-        self._priority = priority
         self._floor = floor
-        self._sitters: dict[int, list[tuple[Crew, int]]] = {}
+        self._crews = [crew for crew in crews if crew.priority <= priority and not crew.is_fixed]
+        self._sitters: dict[int, list[Crew]] = {}
         free = floor.free[:]
-        for crew in crews:
-            if crew.priority <= priority and not crew.is_fixed:
-                need = crew.foot.need
-                for index in range(crew.least, len(crew.seats)):
-                    node = crew.seats[index]
-                    free[node] += need
-                    self._sitters.setdefault(node, []).append((crew, index))
+        for crew in self._crews:
+            need = crew.foot.need
+            for node in crew.seats[crew.least :]:
+                free[node] += need
         free[floor.nowhere] = floor.lanes.nothing
         self._wide = floor.widened(free)
 
@@ -65,8 +62,9 @@ class Reach:
     def _option(self, foot: Footprint, node: int) -> Eviction | None:
         sitters = [
             (crew, index)
-            for crew, index in self._sitters.get(node, ())
-            if index < len(crew.seats) and crew.seats[index] == node
+            for crew in self._sitters_of(node)
+            for index, seat in enumerate(crew.seats)
+            if seat == node and index >= crew.least
         ]
         # The least important first, then those for whom the fewest others must leave as well.
         sitters.sort(key=lambda each: (each[0].priority, len(each[0].seats) - each[1], -each[0].number))
@@ -83,6 +81,14 @@ class Reach:
             sizes[crew] = min(index, sizes.get(crew, index))
         number = sum(len(crew.seats) - size for crew, size in sizes.items())
         return Eviction((max((crew.priority for crew in sizes), default=0), number), node, tuple(sizes.items()))
+
+    def _sitters_of(self, node: int) -> list[Crew]:
+        """The crews that had members there when this was first asked; nobody has come since who might leave."""
+        if not self._sitters:
+            for crew in self._crews:
+                for each in set(crew.seats[crew.least :]):
+                    self._sitters.setdefault(each, []).append(crew)
+        return self._sitters.get(node, [])
 
     def _needed(self, foot: Footprint, room: int, leavers: list[tuple[Crew, int]]) -> list[tuple[Crew, int]]:
         """Those without whom there would not be room."""

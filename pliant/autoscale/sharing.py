@@ -13,7 +13,7 @@ from itertools import groupby
 
 from pliant.autoscale.crews import ANYWHERE, Crew
 from pliant.autoscale.draft import Draft
-from pliant.autoscale.givers import Givers
+from pliant.autoscale.givers import Asker, Givers
 from pliant.autoscale.model import Code
 
 _PASSES = 50
@@ -30,8 +30,8 @@ class Shares:
         self._crews = [crew for crew in draft.crews if not crew.is_fixed]
         self._givers: Givers | None = None
         self._exchanges = 0
-        self._hopeless: dict[tuple[int, int, int], int] = {}
-        """After how many exchanges nobody could give anything to groups of some shape, quota and priority."""
+        self._hopeless: set[tuple[int, int, int]] = set()
+        """Shape, quota and priority of groups to which nobody could give anything, in this pass."""
 
     def share(self) -> None:
         """Until nothing gets better."""
@@ -58,7 +58,6 @@ class Shares:
             if node is not None:
                 draft.add(crew, node)
             elif not self._is_given(crew, level, hindrance):
-                crew.stuck = draft.obstacle(crew)
                 heappop(heap)
                 continue
             if len(crew.seats) < crew.ceiling:
@@ -70,7 +69,7 @@ class Shares:
         """Whether somebody has given this one a place."""
         purse = crew.purse if hindrance is Code.QUOTA else None
         kind = id(crew.foot), id(crew.purse), crew.priority
-        if crew.home != ANYWHERE or self._hopeless.get(kind) == self._exchanges:
+        if crew.home != ANYWHERE or kind in self._hopeless:
             return False
         if self._givers is None:
             self._givers = Givers(each for each in self._crews if each.elastic.may_shrink)
@@ -80,10 +79,10 @@ class Shares:
                 return None
             return self._exchange(giver, crew, level, hindrance is not None) or None
 
-        if self._givers.first(crew.priority, gives, level):
+        if self._givers.first(Asker(crew.priority, level, kind), gives):
             self._exchanges += 1
             return True
-        self._hopeless[kind] = self._exchanges
+        self._hopeless.add(kind)
         return False
 
     def _exchange(self, giver: Crew, crew: Crew, level: float, has_room: bool) -> bool:
@@ -125,6 +124,8 @@ class Shares:
         ):
             return False
         if giver.foot.load == foot.load and floor.is_open[node]:
-            return True  # where too much is given away already, it is no more than before
+            return True
         returned = sum(giver.foot.load for seat in giver.seats[-number:] if floor.is_open[seat])
-        return floor.slack + returned - foot.load & foot.load_signs == foot.load_signs
+        # Where too much is given away already, it must be no more than before.
+        change = returned - foot.load
+        return (floor.slack + change | floor.lanes.nothing + change) & foot.load_signs == foot.load_signs
