@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from pliant.engine.case import Case, Turn, turned
 
-WARNING = "Warning"
+ODD_SPEC = "OddSpec"
 """What it is called there."""
 
 
@@ -15,4 +15,4 @@ def warned(case: Case) -> Turn | None:
     news = [warning for warning in case.job.warnings if warning not in case.state.warned]
     if not news:
         return None
-    return turned(replace(case.state, warned=case.job.warnings), case.now, WARNING, "; ".join(news))
+    return turned(replace(case.state, warned=case.job.warnings), case.now, ODD_SPEC, "; ".join(news))

@@ -144,7 +144,7 @@ async def test_bounds_that_contradict_each_other_are_warned_of_once(paddle: Padd
     await paddle.submit(paddle_job("sleep 1", trainers=(2, 1)))
     status = await paddle.until_status("fit", "succeeded")
     said = "spec.trainer.min-instance (2) is above max-instance (1): there are 2 trainers, and no more"
-    assert paddle.events("fit")["Warning"] == said
+    assert paddle.events("fit")["OddSpec"] == said
     assert status["reason"] == f"training completed; {said}"
 
 
