@@ -10,6 +10,7 @@ from pliant.embedded.server.lifecycle import timestamp
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, PODS
 from tests.faults.rig import JOBS
+from tests.faults.stand_in_node import NAMES
 from tests.virtual_time import VirtualClock
 
 
@@ -61,6 +62,14 @@ async def lose_node(client: KubeClient, name: str, after: float) -> None:
 async def break_gpu(client: KubeClient, name: str, after: float) -> None:
     """A node that tells of a fault in one of its devices, and works on."""
     await _tell(client, name, {"type": "GPUUnhealthy", "status": "True", "reason": "XidError"}, after)
+
+
+async def offer(client: KubeClient, cpu: str, after: float) -> None:
+    """Nodes that are ready, with so much room each."""
+    await asyncio.sleep(after)
+    for name in NAMES:
+        status = {"allocatable": {"cpu": cpu, "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+        await client.patch(NODES, None, name, {"status": status}, subresource="status")
 
 
 async def _edit_job(client: KubeClient, change: dict[str, Any], after: float) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from pliant.controllers.autoscale.options import Options
 from pliant.controllers.operator import Operator
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.server.api import ApiServer
@@ -45,6 +46,8 @@ class Scenario:
     script: Script
     user: UserActs | None = None
     rules: Rules = BRIEF
+    autoscale: Options | None = None
+    """How sizes are planned, if they are."""
 
 
 @dataclass(kw_only=True)
@@ -117,7 +120,7 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
         node = asyncio.create_task(stand_in.run())
         user = asyncio.create_task(scenario.user(client)) if scenario.user else None
         mortal = mortal_over(ledger)
-        operators = asyncio.create_task(_operators(mortal, ledger, clock, scenario.rules))
+        operators = asyncio.create_task(_operators(mortal, ledger, clock, scenario))
         await asyncio.sleep(LONG_ENOUGH)
         if user is not None:
             await user
@@ -129,13 +132,17 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
         return Run(end=end, writes=mortal.writes, made=ledger.made, late_writes=ledger.late_writes)
 
 
-async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.VirtualClock, rules: Rules) -> None:
+async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.VirtualClock, scenario: Scenario) -> None:
     """The first operator until it dies, then a second one for good."""
+
+    def operator(transport: Transport) -> Operator:
+        return Operator(KubeClient(transport), clock, rules=scenario.rules, autoscale=scenario.autoscale)
+
     async with asyncio.TaskGroup() as tasks:
-        first = tasks.create_task(Operator(KubeClient(mortal), clock, rules=rules).run())
+        first = tasks.create_task(operator(mortal).run())
         await mortal.died.wait()
         first.cancel()
-        await Operator(KubeClient(ledger), clock, rules=rules).run()
+        await operator(ledger).run()
 
 
 def _manifest(spec: dict[str, Any]) -> dict[str, Any]:
@@ -182,4 +189,5 @@ def _essence(status: dict[str, Any]) -> dict[str, Any]:
 def _timeless(fact: Any) -> Any:
     if not isinstance(fact, dict):
         return fact
-    return {key: value["size"] if isinstance(value, dict) else value for key, value in fact.items()}
+    lasting = {key: value for key, value in fact.items() if key != "at"}
+    return {key: value["size"] if isinstance(value, dict) else value for key, value in lasting.items()}

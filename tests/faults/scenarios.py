@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from pliant.controllers.autoscale.options import Options
 from pliant.model.rules import Rules
 from tests.faults.acts import (
     annotate,
@@ -15,6 +16,7 @@ from tests.faults.acts import (
     evict,
     in_turn,
     lose_node,
+    offer,
     scale_to,
     suspend,
 )
@@ -42,6 +44,13 @@ def fails_at_first(index_of_bad: int, code: int = 1, good: int = 0) -> Script:
 def asking_for_gpus(fields: dict[str, Any]) -> dict[str, Any]:
     fields["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
     return fields
+
+
+def automatic(**fields: Any) -> dict[str, Any]:
+    """Two workers of a CPU each that may become four."""
+    found = group(minReplicas=2, maxReplicas=4, edlPolicy="Auto", **fields)
+    found["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    return found
 
 
 def servers_run_on(workers: Script) -> Script:
@@ -230,5 +239,17 @@ SCENARIOS: dict[str, Scenario] = {
         user=lambda client: in_turn(
             annotate(client, "pliant/resize", "restart", after=0.5), edit_to(client, 3, after=2.0)
         ),
+    ),
+    "the autoscaler makes it larger": Scenario(
+        spec={"replicaSpecs": {"worker": automatic()}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: offer(client, "2", after=3.0),
+        autoscale=Options(),
+    ),
+    "made larger, and then edited": Scenario(
+        spec={"replicaSpecs": {"worker": automatic()}},
+        script=all_end_with(FOR_EVER),
+        user=lambda client: in_turn(offer(client, "2", after=3.0), edit_to(client, 3, after=12.0)),
+        autoscale=Options(),
     ),
 }
