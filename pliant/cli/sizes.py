@@ -24,7 +24,10 @@ def size_sentences(job: Job, ago: Callable[[datetime], str]) -> Iterator[str]:
         return
     for group in sized(job, job.state).groups:
         memory = job.state.group(group.name)
-        is_plain = len(memory.requests) < 2 and all(each.size == group.size for each in memory.requests.values())
+        asked = memory.requests.items()
+        is_plain = len(asked) < 2 and all(
+            who is not Requester.AUTOSCALER and each.size == group.size for who, each in asked
+        )
         if not is_plain and memory.latest is not None:
             yield _asked(group, memory, memory.latest, ago)
         if thought := opinion(group, memory):
