@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from pliant.embedded.schema import Schema
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle.job import PaddleJob
 from pliant.model.actions import JobStatus
 from pliant.model.state import EngineState, GroupCounts, GroupState, Moment, Phase, Verdict
 from tests.builders import NOON
 from tests.frontends.paddle import parsed, raw_job
+
+SCHEMA = Schema.compile(PaddleJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
 def told(
@@ -119,7 +122,9 @@ def test_a_job_under_way_that_is_edited_badly_is_where_it_was() -> None:
     ],
 )
 def test_what_ended_under_another_operator_stays_ended(status: dict[str, Any], phase: Phase) -> None:
-    state = PaddleJob().parse(raw_job(status=status)).state
+    raw = raw_job(status=status)
+    assert SCHEMA.prune(raw) == []
+    state = PaddleJob().parse(raw).state
     assert state is not None
     assert (state.phase, state.message) == (phase, status.get("reason") or status.get("message") or "")
 

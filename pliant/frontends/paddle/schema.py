@@ -11,10 +11,14 @@ EXACT = frozenset({"instances"})
 
 
 def loosened(crd: dict[str, Any]) -> dict[str, Any]:
-    """The definition with a spec in which numbers may be text, and other spellings and fields are kept."""
+    """The definition with a spec in which numbers may be text, and other spellings and fields are kept.
+
+    So is what other operators wrote into the status: it may tell that a job has ended.
+    """
     for version in crd["spec"]["versions"]:
         properties = version["schema"]["openAPIV3Schema"]["properties"]
         properties["spec"] = _loose(properties["spec"])
+        properties["status"] |= ANYTHING
     return crd
 
 
