@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ examples:
   pliant simulate nodes.csv jobs.csv services.csv -o json       traces of your own
   pliant simulate trace.yaml --policy fair,goodput --until 2h
 """
+MOST_JOBS = 1_000_000
 PATIENCE = 10.0
 """Seconds from one word on how far a run is to the next; most are over before the first."""
 
@@ -86,10 +87,9 @@ def execute(args: Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_JOBS:
+        raise ArgumentTypeError(f"`{text}` is not a number from 1 to {MOST_JOBS:,}")
+    return int(text)
 
 
 def _policies(text: str) -> list[str]:

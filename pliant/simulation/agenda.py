@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
@@ -19,6 +20,11 @@ class Agenda:
         """Do this then, or at once if then is past."""
         self._number += 1
         heappush(self._things, (max(time, self.now), self._number, action, argument))
+
+    @property
+    def next_at(self) -> float:
+        """When the next thing is to happen; never, if nothing is."""
+        return self._things[0][0] if self._things else math.inf
 
     def advance(self, until: float) -> bool:
         """Do everything up to and at that time; whether anything is left for later."""

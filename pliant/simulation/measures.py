@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -100,7 +101,7 @@ def figures(policy: str, world: World, series: Series, windows: Iterable[Window]
         used_windows={
             window.name: _used(series, tally.total, window.start, window.end) for window in known.values()
         },
-        jain_plateau=_mean([series.fairness[at] for at in _within(series, plateau.start, plateau.end)]),
+        jain_plateau=_mean(_fairness(series, plateau)),
         resizes=sum(job.resizes for job in world.jobs),
         services_wait_mean=tally.services_wait / tally.services_served if tally.services_served else 0.0,
         services_wait_max=tally.longest_service_wait,
@@ -118,14 +119,28 @@ def _mean(numbers: Sequence[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
-def _within(series: Series, start: float, end: float) -> list[int]:
-    return [at for at, time in enumerate(series.times) if start <= time <= end and series.jobs[at]]
+def _fairness(series: Series, window: Window) -> list[float]:
+    """At each look within a window at which there were jobs; at the last one before it if there was none."""
+    inside = [at for at, time in enumerate(series.times) if window.start <= time <= window.end]
+    inside = inside or [max(bisect_right(series.times, window.start) - 1, 0)]
+    return [series.fairness[at] for at in inside if series.jobs[at]]
 
 
 def _used(series: Series, total: int, start: float, end: float) -> float:
-    """The mean between two looks: exact, as the area was kept at all times."""
-    inside = [at for at, time in enumerate(series.times) if start <= time <= end]
-    if len(inside) < 2 or not total:
+    """The mean over a stretch of time."""
+    end = min(end, series.times[-1])
+    if end <= start or not total:
         return 0.0
-    first, last = inside[0], inside[-1]
-    return (series.area[last] - series.area[first]) / (series.times[last] - series.times[first]) / total
+    return (_area(series, end) - _area(series, start)) / (end - start) / total
+
+
+def _area(series: Series, time: float) -> float:
+    """What was in use up to then: exact at looks, and where nothing happened in between."""
+    at = bisect_right(series.times, time)
+    if at == len(series.times):
+        return series.area[-1]
+    if not at:
+        return 0.0
+    before, after = series.times[at - 1], series.times[at]
+    part = (time - before) / (after - before) if after > before else 0.0
+    return series.area[at - 1] + (series.area[at] - series.area[at - 1]) * part

@@ -18,6 +18,8 @@ from pliant.simulation.times import seconds
 from pliant.simulation.trace import JobSpec, NodeClass, ServiceSpec, Staff, Window
 
 GPU = "nvidia.com/gpu"
+MOST = 1_000_000
+"""Nodes of a class, members of a job, pods of a service; more would only fill the memory."""
 _AMOUNTS = ("cpu", "memory", "gpu")
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("name", "count", *_AMOUNTS, "pods"),
@@ -62,13 +64,19 @@ class Row:
         """A field as text."""
         return str(self.values.get(field, otherwise))
 
-    def whole(self, field: str, otherwise: int, least: int = 0) -> int:
-        """A whole number that is not below the least."""
+    def priority(self) -> int:
+        """How important it is, within what Kubernetes knows."""
+        return self.whole("priority", 0, -2_000_000_000, 2_000_000_000)
+
+    def whole(self, field: str, otherwise: int, least: int = 0, most: int = MOST) -> int:
+        """A whole number within bounds."""
         value = self.values.get(field, otherwise)
         try:
             number = int(str(value))
         except ValueError:
             self.refuse(field, f"`{value}` is not a whole number")
+        if number > most:
+            self.refuse(field, f"must be {most:,} or less, not {value}")
         return number if number >= least else self.refuse(field, f"must be {least} or more, not {number}")
 
     def seconds(self, field: str, otherwise: float) -> float:
@@ -149,7 +157,7 @@ def _job(row: Row) -> JobSpec:
         name=row.name(),
         namespace=row.text("namespace", "default"),
         submit=row.seconds("submit", 0.0),
-        priority=row.whole("priority", 0, least=-2_000_000_000),
+        priority=row.priority(),
         least=least,
         most=most,
         start=_size(row, "start", least, (least, most)),
@@ -196,7 +204,7 @@ def _service(namespace: str, name: str, rows: Sequence[Row]) -> ServiceSpec:
     return ServiceSpec(
         name=name,
         namespace=namespace,
-        priority=first.whole("priority", 0, least=-2_000_000_000),
+        priority=first.priority(),
         shape=first.shape(),
         steps=tuple(steps),
     )

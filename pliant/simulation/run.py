@@ -68,11 +68,15 @@ def simulate(
     series.look(world)
     time = 0.0
     while time < trace.until:
-        time = min(time + look, trace.until)
+        # Where nothing happens there is nothing to see; and of what goes on for long, less and less often.
+        soonest = world.agenda.next_at
+        time = min(max(time + look, soonest if soonest < math.inf else 0.0), trace.until)
         goes_on = world.agenda.advance(time)
         if goes_on or trace.until < math.inf:
             world.agenda.now = time
         series.look(world)
+        if len(series.times) % (4 * LOOKS) == 0:
+            look *= 2
         tell(time, len(world.jobs) - len(world.live))
         if trace.until == math.inf and (not goes_on or (trace.jobs and world.is_over)):
             break

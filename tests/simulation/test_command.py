@@ -112,6 +112,7 @@ def test_a_png_is_drawn_or_the_way_to_get_one_told(capsys: pytest.CaptureFixture
         (["--experiment", "edl-9"], "--experiment: there is no `edl-9`; there are edl-1, edl-2, large"),
         (["trace.yaml", "--policy", "fare"], "--policy: there is no policy `fare`; there are "),
         (["trace.yaml", "--policy", ","], "--policy: name at least one, as fair"),
+        (["trace.yaml", "--jobs", "x"], "argument --jobs: `x` is not a number from 1 to 1,000,000"),
         (["trace.yaml", "--jobs", "5"], "--jobs: only experiments can have another number of jobs"),
         (
             ["trace.yaml", "--delays", "stop=3"],
@@ -151,6 +152,7 @@ def test_wrong_usage_is_told(words: list[str], said: str, capsys: pytest.Capture
         ("name,submit\na,0\n,1\n", "x.csv:3: name: is missing"),
         ("name,submit,most\na,0,many\n", "x.csv:2: most: `many` is not a whole number"),
         ("name,submit,least,most\na,0,4,2\n", "x.csv:2: most: must not be below `least`, which is 4; it is 2"),
+        ("name,submit,most\na,0,2000000\n", "x.csv:2: most: must be 1,000,000 or less, not 2000000"),
         ("name,submit,cpu\na,0,two\n", "x.csv:2: cpu: 'two' is not an amount such as 500m or 8Gi"),
         ("name,submit,cpu\na,0,-1\n", "x.csv:2: cpu: must not be below 0"),
         ("name,submit,speed\na,0,fast\n", "x.csv:2: speed: `fast` is no speed; write `linear`"),

@@ -107,8 +107,16 @@ def test_services_come_and_go_by_the_clock() -> None:
     service = ServiceSpec(name="web", shape=cores(1), steps=((0.0, 4), (10.0, 1), (20.0, 6)))
     trace = Trace(nodes=(nodes(1, 4),), services=(service,), until=30.0)
     outcome = simulate(trace, None, Settings(delays=AT_ONCE, look=1.0))
-    assert [outcome.series.used[at] for at in (5, 15, 25)] == [1.0, 0.25, 1.0]
+    used = dict(zip(outcome.series.times, outcome.series.used, strict=True))
+    assert [used[time] for time in (1.0, 10.0, 20.0, 30.0)] == [1.0, 0.25, 1.0, 1.0]
     assert outcome.figures.services_waiting == 2
+
+
+def test_long_jobs_cost_no_more_than_short_ones() -> None:
+    outcome = run(job("a", 4, work=4e12))
+    assert outcome.figures.completion_mean == pytest.approx(1e12)
+    assert outcome.figures.used_plateau == pytest.approx(1.0)
+    assert len(outcome.series.times) < 10
 
 
 def test_pods_spread_or_pack() -> None:
