@@ -144,6 +144,14 @@ def test_trainers_that_talk_to_each_other_have_no_servers(said: dict[str, Any]) 
     assert job.warnings == ("spec.pserver: there are no servers in a job that is local or uses nccl, not 2",)
 
 
+def test_what_is_asked_for_in_vain_is_warned_of() -> None:
+    job = parsed({"frame_work": {"name": "tensorflow"}}, trainer={"instances": 4})
+    assert job.warnings == (
+        "spec.trainer.instances (4) is not followed: the bounds leave room for 2 alone",
+        'spec.frame_work.name: "tensorflow" is told what programs for Paddle are told',
+    )
+
+
 def test_a_local_job_is_one_trainer() -> None:
     job = parsed({"local_job": "true"}, trainer={"min-instance": 3, "max-instance": 6})
     assert [(group.name, group.size, group.is_elastic) for group in job.groups] == [("trainer", 1, False)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ from pliant.frontends.paddle.status import inherited, is_rejected_status, reject
 from pliant.frontends.paddle.templates import TRAINER, Plan, check_volumes
 from pliant.frontends.paddle.types import PaddleJobSpec, PaddleJobStatus
 from pliant.frontends.paddle.variables import trainer_of
-from pliant.frontends.reading import not_one_of
+from pliant.frontends.reading import not_one_of, quoted
 from pliant.frontends.scaling import autoscaling_in, scaled_by
 from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged
@@ -160,12 +160,17 @@ def _time_limit(spec: PaddleJobSpec) -> timedelta | None:
     return span(number_in(walltime, "spec.annotations.walltime", "a number of seconds")) or None
 
 
-def _missed(plan: Plan) -> tuple[str, ...]:
+def _missed(plan: Plan) -> Iterator[str]:
     """What its author may have counted on, in vain."""
-    servers = plan.spec.pserver.min_instance if plan.spec.pserver else 0
+    spec, bounds = plan.spec, bounds_of(plan)
+    servers = spec.pserver.min_instance if spec.pserver else 0
     if servers and not servers_of(plan):
-        return (f"spec.pserver: there are no servers in a job that is local or uses nccl, not {servers}",)
-    return ()
+        yield f"spec.pserver: there are no servers in a job that is local or uses nccl, not {servers}"
+    asked = trainer_of(spec).instances
+    if asked is not None and not bounds.is_elastic and asked != bounds.least:
+        yield f"spec.trainer.instances ({asked}) is not followed: the bounds leave room for {bounds.least} alone"
+    if spec.frame_work.get("name") not in (None, "", "paddle"):
+        yield f"spec.frame_work.name: {quoted(spec.frame_work['name'])} is told what programs for Paddle are told"
 
 
 def _check_unchanged(groups: tuple[Group, ...], state: EngineState | None) -> None:
