@@ -16,8 +16,8 @@ _CANDIDATES = 16
 class Eviction(NamedTuple):
     """Who must leave so that there is room on a node."""
 
-    cost: tuple[int, int]
-    """How important the most important of them is, and how many leave."""
+    cost: tuple[int, int, float]
+    """How important the most important of them is, how many leave, and how badly off the worst off are then."""
     node: int
     sizes: tuple[tuple[Crew, int], ...]
     """To how many members their groups shrink."""
@@ -80,7 +80,9 @@ class Reach:
         for crew, index in self._needed(foot, room, leavers):
             sizes[crew] = min(index, sizes.get(crew, index))
         number = sum(len(crew.seats) - size for crew, size in sizes.items())
-        return Eviction((max((crew.priority for crew in sizes), default=0), number), node, tuple(sizes.items()))
+        importance = max((crew.priority for crew in sizes), default=0)
+        welfare = min((crew.level(size) for crew, size in sizes.items()), default=0.0)
+        return Eviction((importance, number, -welfare), node, tuple(sizes.items()))
 
     def _sitters_of(self, node: int) -> list[Crew]:
         """The crews that had members there when this was first asked; nobody has come since who might leave."""

@@ -47,8 +47,11 @@ class Shares:
     def _fill(self, crews: list[Crew]) -> None:
         """Give places to crews that are equally important for as long as there are any."""
         draft = self._draft
+        # Who could not have the least it must have gets nothing here: a few members more would not help it.
         heap = [
-            (crew.level(len(crew.seats)), crew.number, crew) for crew in crews if len(crew.seats) < crew.ceiling
+            (crew.level(len(crew.seats)), crew.number, crew)
+            for crew in crews
+            if crew.least <= len(crew.seats) < crew.ceiling
         ]
         heapify(heap)
         while heap:

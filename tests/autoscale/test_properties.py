@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.autoscale.crews import Crew, is_measured
+from pliant.autoscale.crews import ANYWHERE, Crew, is_measured
 from pliant.autoscale.draft import Draft
 from pliant.autoscale.mixing import drafted
 from pliant.autoscale.model import Cluster, Elastic, Policy
@@ -89,8 +89,8 @@ def test_no_more_is_given_away_than_may_be(policy: Policy, cluster: Cluster) -> 
     for claim, _ in draft.arrivals:
         must.update(dict(claim.shape.needs))
     for crew in draft.crews:
-        number = min(crew.least, len(crew.seats)) - placed(crew.elastic)
-        must.update({name: amount * max(number, 0) for name, amount in crew.foot.shape.needs})
+        homes = [*crew.homes, *[ANYWHERE] * crew.least][: min(crew.least, len(crew.seats))]
+        must.update({name: amount * homes.count(ANYWHERE) for name, amount in crew.foot.shape.needs})
     for resource in LIMITED:
         had = before.lanes.amount(before.slack, resource) - must[resource]
         assert after.lanes.amount(after.slack, resource) >= min(0, had)

@@ -1,0 +1,231 @@
+"""How `fair` shares small clusters, and what it says about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pliant.autoscale.fair import Fair
+from pliant.autoscale.model import Claim, Cluster, Code, Elastic, Verdict
+from tests.autoscale.clusters import carried_out, cluster, group, key, node, nodes, room, scheduled, shape
+
+TWO = shape(2)
+"""Five of these fill a node."""
+
+
+def plan(picture: Cluster) -> dict[str, Verdict]:
+    return {each.job: verdict for each, verdict in Fair().plan(picture).items()}
+
+
+def sizes(picture: Cluster) -> dict[str, int]:
+    return {job: verdict.size for job, verdict in plan(picture).items()}
+
+
+def on(*names: str) -> list[str]:
+    """Five members on each of these nodes."""
+    return [name for name in names for _ in range(5)]
+
+
+def nginx(cpu: float, number: int = 1, **other: int) -> Claim:
+    return Claim(key="default/nginx", shape=shape(cpu), number=number, **other)
+
+
+def test_a_group_alone_grows_until_the_cluster_is_full() -> None:
+    assert plan(cluster(nodes(3), group("a", TWO, (2, 60), ["n0", "n1"])))["a"] == Verdict(
+        15, Code.GROWS, "13 more fit"
+    )
+
+
+def test_nobody_grows_beyond_the_most() -> None:
+    found = plan(cluster(nodes(3), group("a", TWO, (2, 4), ["n0"] * 2), group("b", TWO, (1, 2), ["n0"] * 2)))
+    assert found["a"] == Verdict(4, Code.GROWS, "2 more fit")
+    assert found["b"] == Verdict(2, Code.MOST, "has 2, the most it may have")
+
+
+def test_like_groups_get_like_shares_whatever_they_have() -> None:
+    rich = group("rich", TWO, (2, 60), on("n0", "n1"))
+    poor = group("poor", TWO, (2, 60), on("n2")[:2])
+    found = plan(cluster(nodes(3), rich, poor))
+    assert found["rich"] == Verdict(8, Code.SHARES, "shares with default/poor/trainer")
+    assert found["poor"] == Verdict(7, Code.GROWS, "5 more fit")
+
+
+def test_a_difference_of_one_is_no_reason_to_move_a_member() -> None:
+    assert sizes(cluster(nodes(1), group("a", TWO, (1, 9), ["n0"] * 3), group("b", TWO, (1, 9), ["n0"] * 2))) == {
+        "a": 3,
+        "b": 2,
+    }
+
+
+def test_a_newcomer_gets_its_least_at_once_and_then_its_share() -> None:
+    found = plan(cluster(nodes(3), group("old", TWO, (2, 60), on("n0", "n1", "n2")), group("new", TWO, (2, 60))))
+    assert found["old"] == Verdict(8, Code.GIVES_WAY, "gives way to default/new/trainer: 2 pods of 2 CPU wait")
+    assert found["new"].size == 7
+
+
+def test_nobody_shares_who_may_not_but_everybody_lets_a_newcomer_in() -> None:
+    old = group("old", TWO, (2, 60), on("n0", "n1", "n2"), may_shrink=False)
+    assert sizes(cluster(nodes(3), old, group("new", TWO, (2, 60)))) == {"old": 13, "new": 2}
+
+
+def test_pods_that_wait_get_room_from_those_who_have_most() -> None:
+    big, small = group("big", TWO, (2, 60), on("n0", "n1")), group("small", TWO, (2, 6), ["n2"] * 6)
+    found = plan(cluster([*nodes(2), node("n2", 12)], big, small, claims=(nginx(3, 2),)))
+    assert found["big"] == Verdict(7, Code.GIVES_WAY, "gives way to default/nginx: 2 pods of 3 CPU wait")
+    assert found["small"] == Verdict(6, Code.MOST, "has 6, the most it may have")
+
+
+def test_nobody_leaves_in_vain_for_a_pod_that_fits_nowhere() -> None:
+    assert sizes(cluster(nodes(3), group("a", TWO, (2, 60), on("n0", "n1", "n2")), claims=(nginx(11),)))["a"] == 15
+
+
+def test_nobody_leaves_in_vain_for_a_group_that_would_still_be_too_small() -> None:
+    old = group("old", TWO, (13, 60), on("n0", "n1", "n2"))
+    found = plan(cluster(nodes(3), old, group("new", TWO, (3, 9))))
+    assert found["old"].size == 15
+    assert found["new"] == Verdict(3, Code.FULL, "3 members of the least 3 cannot come: no node has 2 CPU free")
+
+
+def test_room_is_made_on_one_node_and_nowhere_else() -> None:
+    """Whoever leaves first must, even if it does not help: only the last can go before others do."""
+    a = group("a", shape(5), (0, 9), ["n0", "n1"])
+    b = group("b", shape(5), (1, 9), ["n1"])
+    c = group("c", shape(5), (1, 9), ["n0"])
+    found = sizes(cluster(nodes(2), a, b, c, claims=(nginx(5), replace(nginx(5), key="default/other"))))
+    assert found == {"a": 0, "b": 1, "c": 1}
+
+
+def test_members_of_least_sizes_are_left_alone() -> None:
+    assert sizes(cluster(nodes(1), group("a", TWO, (5, 9), on("n0")), claims=(nginx(2, priority=9),)))["a"] == 5
+
+
+def test_the_more_important_have_all_they_may_have_first() -> None:
+    low = group("low", TWO, (2, 60), on("n0", "n1"))
+    high = group("high", TWO, (1, 7), ["n2"], priority=10)
+    assert sizes(cluster(nodes(3), low, high)) == {"low": 8, "high": 7}
+
+
+def test_nobody_gives_way_to_the_less_important() -> None:
+    high = group("high", TWO, (1, 60), on("n0"), priority=10)
+    assert sizes(cluster(nodes(1), high, group("low", TWO, (2, 9))))["high"] == 5
+    assert sizes(cluster(nodes(1), high, claims=(nginx(2),)))["high"] == 5
+    assert sizes(cluster(nodes(1), high, claims=(nginx(2, priority=10),)))["high"] == 4
+
+
+def test_a_fixed_group_keeps_its_size_and_its_room() -> None:
+    fixed = group("fixed", TWO, (1, 60), on("n0"), is_fixed=True, note="its size was set by hand")
+    found = plan(cluster(nodes(2), fixed, group("b", TWO, (1, 60), ["n1"])))
+    assert found["fixed"] == Verdict(5, Code.FIXED, "its size was set by hand")
+    assert found["b"].size == 5
+
+
+def test_a_group_that_may_not_grow_yet_says_why() -> None:
+    young = group("a", TWO, (1, 60), ["n0"], may_grow=False, note="its members are still coming up")
+    assert plan(cluster(nodes(1), young))["a"] == Verdict(1, Code.SETTLING, "its members are still coming up")
+
+
+def test_members_that_fit_nowhere_are_given_up() -> None:
+    waits = group("a", TWO, (1, 60), [*on("n0"), "", ""])
+    assert plan(cluster(nodes(1), waits))["a"] == Verdict(5, Code.FULL, "no node has 2 CPU free")
+
+
+def test_members_of_a_group_that_may_not_shrink_go_on_waiting() -> None:
+    waits = group("a", TWO, (1, 60), [*on("n0"), "", ""], may_shrink=False)
+    assert sizes(cluster(nodes(1), waits))["a"] == 7
+
+
+def test_members_on_a_closed_node_stay_and_nobody_joins_them() -> None:
+    closed = replace(node("n0"), is_open=False)
+    assert sizes(cluster([closed, node("n1")], group("a", TWO, (1, 60), ["n0", "n1"])))["a"] == 6
+
+
+def test_a_size_above_the_most_comes_down() -> None:
+    assert plan(cluster(nodes(1), group("a", TWO, (1, 3), on("n0"))))["a"] == Verdict(
+        3, Code.MOST, "may have 3 at most"
+    )
+
+
+def test_growing_stops_at_the_limit_of_load_and_of_the_quota() -> None:
+    found = plan(cluster(nodes(2), group("a", TWO, (1, 60), ["n0"] * 3), load=0.75))
+    assert found["a"].size == 7
+    full = plan(cluster(nodes(2), group("a", TWO, (1, 60), [*on("n0"), "n1", "n1"]), load=0.75))
+    assert full["a"] == Verdict(7, Code.FULL, "no more than 75% of all CPU may be given away")
+    quota = plan(cluster(nodes(2), group("a", TWO, (1, 60), ["n0"] * 3), quotas={"default": {"cpu": 7000}}))
+    assert quota["a"] == Verdict(3, Code.QUOTA, "the quota of namespace default is used up")
+
+
+def test_whoever_must_have_room_may_have_what_is_kept_free() -> None:
+    assert sizes(cluster(nodes(1), group("a", TWO, (1, 60), ["n0"] * 4), claims=(nginx(2),), load=0.9))["a"] == 4
+
+
+def test_a_newcomer_gets_its_part_of_the_quota_of_its_namespace() -> None:
+    old = group("team/old", TWO, (1, 60), ["n0"] * 4)
+    new = group("team/new", TWO, (2, 60))
+    assert sizes(cluster(nodes(2), old, new, quotas={"team": {"cpu": 8000}})) == {"old": 2, "new": 2}
+
+
+def test_devices_are_given_away_to_the_last() -> None:
+    gpus = [node("n0", 10, gpus=8)]
+    assert sizes(cluster(gpus, group("a", shape(1, gpus=1), (1, 60), ["n0"]), load=0.85))["a"] == 8
+
+
+def test_a_group_whose_members_ask_for_nothing_stays_as_it_is() -> None:
+    found = plan(cluster(nodes(1), group("a", shape(), (1, 60), ["n0"] * 2)))["a"]
+    why = "its members ask for no CPU, memory or device, so nobody can tell how many fit"
+    assert found == Verdict(2, Code.FIXED, why)
+
+
+def test_small_members_leave_together_for_a_big_one() -> None:
+    many = group("many", shape(1), (1, 60), ["n0"] * 10)
+    big = group("big", shape(4), (1, 9), ["n1"])
+    picture = cluster([node("n0"), node("n1", 4)], many, big)
+    assert sizes(picture) == {"many": 6, "big": 2}
+
+
+def test_no_nodes_and_huge_needs_end_well() -> None:
+    assert sizes(cluster([], group("a", TWO, (2, 60))))["a"] == 2
+    assert sizes(cluster(nodes(2), group("a", shape(10**18), (2, 60)), load=0.5))["a"] == 2
+
+
+@pytest.fixture
+def published() -> Cluster:
+    """A cluster like that of the published experiment: 133 nodes, and ten servers of every job."""
+    big, small = (
+        [node(f"big-{each}", 20, 110) for each in range(94)],
+        [node(f"s-{each}", 12, 64) for each in range(39)],
+    )
+    servers = [replace(each, taken=room(8, 10)) for each in big]
+    return Cluster(nodes=(*servers, *small), elastics=())
+
+
+def trainers(number: int) -> list[Elastic]:
+    return [group(f"job-{each}", shape(5, 8), (2, 60), since=float(each)) for each in range(number)]
+
+
+def test_twenty_jobs_that_come_one_by_one_share_evenly_and_none_waits(published: Cluster) -> None:
+    picture = published
+    for newcomer in trainers(20):
+        picture = replace(picture, elastics=(*picture.elastics, newcomer))
+        picture = scheduled(picture, Fair().plan(picture))
+        assert all(len([place for place in each.places if place]) >= 2 for each in picture.elastics)
+        picture = scheduled(picture, Fair().plan(picture))
+    there = [len([place for place in each.places if place]) for each in picture.elastics]
+    assert sum(there) ** 2 / len(there) / sum(each**2 for each in there) > 0.95
+    assert max(there) - min(there) <= 1
+
+
+def test_a_plan_says_where_nobody_is_moved(published: Cluster) -> None:
+    from pliant.autoscale.fair import by_size
+    from pliant.autoscale.filling import drafted
+
+    picture = replace(published, elastics=tuple(trainers(6)))
+    picture = carried_out(picture, drafted(picture, by_size))
+    newcomer = group("job-9", shape(5, 8), (2, 60), since=9.0)
+    draft = drafted(replace(picture, elastics=(*picture.elastics, newcomer)), by_size)
+    after = carried_out(replace(picture, elastics=(*picture.elastics, newcomer)), draft)
+    before = {each.key: each.places for each in picture.elastics}
+    for each in after.elastics:
+        kept = before.get(each.key, ())[: each.size]
+        assert each.places[: len(kept)] == kept
+    assert {each.key for each in after.elastics} == {key("job-9"), *before}
