@@ -48,11 +48,15 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
     await scene.submit(job("ended", {"worker": group("exit 0")}, cleanPodPolicy="None"))
     await scene.submit(job("waits", {"worker": nowhere}))
     await scene.submit(job("unclear", {"worker": group("exit 0")}, restartingExitCode="x"))
+    moves = group(FOREVER, 2, minReplicas=1, maxReplicas=2, edlPolicy="Auto")
+    moves["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
+    await scene.submit(job("moves", {"worker": moves}))
     await scene.submit(job("runs", {"worker": group(FOREVER, 2), "ps": group(FOREVER, completePolicy="None")}))
     await scene.until_phase("ended", "Succeed")
     await scene.until(lambda: scene.status("runs").get("ready") == "3/3", "a running job told as such")
     await scene.until(lambda: "Unschedulable" in scene.status("waits").get("message", ""), "a waiting job told so")
     await scene.until(lambda: "InvalidSpec" in scene.events("unclear"), "an unclear job told so")
+    await scene.until(lambda: _thought(scene) == "has 2, the most it may have", "a size found right")
     assert site.process is not None
     ours = [site.process, *descendants(site.process), worker.pid]
 
@@ -68,3 +72,9 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
 
     await scene.edit("runs", {"metadata": {"labels": {"a": "write"}}})
     assert await version(scene.client) != written
+
+
+def _thought(scene: Scene) -> str:
+    """What the autoscaler thinks of the one group that it may set."""
+    told = scene.status("moves").get("scaling") or [{}]
+    return str(told[0].get("why", ""))
