@@ -82,8 +82,7 @@ class JobReconciler:
         left_over = await self._orphans.clear(key, uid, self._cluster.nodes, self._cluster.rules)
         if raw is None:
             self._refusals.pop(key, None)
-            if (listener := self._cluster.wishes.listener) is not None:
-                listener.forget(f"{self.resource.kind}.{self.resource.group}", key)
+            self._forget(key)
             return left_over
         try:
             return soonest(left_over, await self._advance(self._frontend.parse(raw), raw))
@@ -94,6 +93,7 @@ class JobReconciler:
     async def _advance(self, job: Job, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide about a job that can be understood, and act; returns when to look again."""
         if job.managed_by not in ("", MANAGER):
+            self._forget(job.key)
             return None
         cluster, key, uid = self._cluster, job.key, job.owner.uid
         if cluster.wishes.listener is not None:
@@ -112,6 +112,11 @@ class JobReconciler:
             await self._tell(job, raw, status)
         # The message told of what was refused before; when that is over, nothing else may call for another pass.
         return timedelta(0) if self._note_refusals(job, refusals) else decision.look_again
+
+    def _forget(self, key: JobKey) -> None:
+        """Leave a job that is gone, or somebody else's, out of all plans."""
+        if (listener := self._cluster.wishes.listener) is not None:
+            listener.forget(f"{self.resource.kind}.{self.resource.group}", key)
 
     def _contract(self, job: Job) -> Framework:
         """What members are given: all that their frameworks need, and where to report, if anybody listens."""

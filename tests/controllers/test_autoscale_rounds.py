@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
+from pliant.errors import NotFound
 from pliant.kube.resources import NODES, PODS
 from tests.controllers.autoscaling import QUICK, seconds, staged
 from tests.faults.rig import JOBS
@@ -205,3 +207,33 @@ async def test_suspended_jobs_and_those_that_are_over_are_not_set() -> None:
         await stage.edit("demo", {"spec": {"suspend": False}})
         await seconds(60)
         assert await stage.sizes("demo", "other") == [4, 4]
+
+
+@on_virtual_time
+async def test_a_job_that_does_not_fit_as_a_whole_begins_with_what_fits() -> None:
+    async with staged(nodes=1) as stage:
+        await stage.submit("demo", size=6)
+        await seconds(10)
+        assert await stage.size("demo") in (3, 4)
+        status = (await stage.client.get(JOBS, "default", "demo"))["status"]
+        assert status["phase"] == "Running"
+        # Where no node took its members it is not tried again at once.
+        await stage.places.node("node-1")
+        await seconds(70)
+        assert await stage.size("demo") == 6
+
+
+@on_virtual_time
+async def test_a_deleted_job_is_no_longer_planned_for() -> None:
+    async with staged(nodes=1) as stage:
+        await stage.submit("demo")
+        await stage.submit("other")
+        await seconds(10)
+        await stage.client.delete(JOBS, "default", "other", propagation="Background")
+        for index in range(3):
+            with suppress(NotFound):
+                await stage.client.delete(PODS, "default", f"other-worker-{index}")
+        await seconds(20)
+        assert stage.operator.autoscaler is not None
+        assert [each.key.name for each in stage.operator.autoscaler.register] == ["demo"]
+        assert await stage.size("demo") == 3
