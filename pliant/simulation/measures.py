@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import mul
 
 from pliant.simulation.crews import JobRun
 from pliant.simulation.trace import Window
@@ -101,7 +102,7 @@ def figures(policy: str, world: World, series: Series, windows: Iterable[Window]
         used_windows={
             window.name: _used(series, tally.total, window.start, window.end) for window in known.values()
         },
-        jain_plateau=_mean(_fairness(series, plateau)),
+        jain_plateau=_fairness(series, plateau),
         resizes=sum(job.resizes for job in world.jobs),
         services_wait_mean=tally.services_wait / tally.services_served if tally.services_served else 0.0,
         services_wait_max=tally.longest_service_wait,
@@ -119,11 +120,14 @@ def _mean(numbers: Sequence[float]) -> float:
     return sum(numbers) / len(numbers) if numbers else 0.0
 
 
-def _fairness(series: Series, window: Window) -> list[float]:
-    """At each look within a window at which there were jobs; at the last one before it if there was none."""
-    inside = [at for at, time in enumerate(series.times) if window.start <= time <= window.end]
-    inside = inside or [max(bisect_right(series.times, window.start) - 1, 0)]
-    return [series.fairness[at] for at in inside if series.jobs[at]]
+def _fairness(series: Series, window: Window) -> float:
+    """The mean over a stretch of time, while there were jobs: each look stands for the time until the next."""
+    weights = [
+        max(min(after, window.end) - max(time, window.start), 0.0) if jobs else 0.0
+        for time, after, jobs in zip(series.times, series.times[1:], series.jobs, strict=False)
+    ]
+    total = sum(weights)
+    return sum(map(mul, weights, series.fairness)) / total if total else 1.0
 
 
 def _used(series: Series, total: int, start: float, end: float) -> float:
