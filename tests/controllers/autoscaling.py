@@ -31,6 +31,8 @@ class Kubelet:
     """Lets pods run a moment after they were placed, and go a moment after they were told to."""
 
     def __init__(self, client: KubeClient) -> None:
+        self.grace = GRACE
+        """Seconds that pods take to go."""
         self._client = client
         self._pods = Informer(client, PODS, Pod, on_change=self._changed)
         self._changes: asyncio.Queue[Pod] = asyncio.Queue()
@@ -61,7 +63,7 @@ class Kubelet:
             await self._client.patch(PODS, "default", name, {"status": status}, subresource="status")
 
     async def _leave(self, found: Pod) -> None:
-        await asyncio.sleep(GRACE)
+        await asyncio.sleep(self.grace)
         meta = found.metadata
         with suppress(NotFound, Conflict):
             await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace=0)

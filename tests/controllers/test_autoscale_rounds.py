@@ -45,6 +45,37 @@ async def test_whoever_waits_is_let_in_and_what_is_free_again_is_used_again() ->
 
 
 @on_virtual_time
+async def test_nobody_else_has_to_leave_while_those_who_make_way_take_their_time() -> None:
+    async with staged() as stage:
+        await stage.submit("demo")
+        await seconds(5)
+        stage.kubelet.grace = 20.0
+        await stage.pod("service", "2")
+        for _ in range(15):
+            await seconds(1)
+            assert await stage.size("demo") in (5, 6)
+            assert not await stage.places.of("service")
+        await seconds(15)
+        assert (await stage.places.of("service")).startswith("node-")
+        assert await stage.size("demo") == 5
+
+
+@on_virtual_time
+async def test_nobody_grows_into_room_that_is_not_free_yet() -> None:
+    async with staged(nodes=1) as stage:
+        await stage.pod("service", "2")
+        await stage.submit("demo", minReplicas=1)
+        await seconds(10)
+        assert await stage.size("demo") == 2
+        stage.kubelet.grace = 20.0
+        await stage.client.delete(PODS, "default", "service")
+        await seconds(15)
+        assert await stage.size("demo") == 2
+        await seconds(15)
+        assert await stage.size("demo") == 3
+
+
+@on_virtual_time
 async def test_no_group_goes_below_its_least_whoever_waits() -> None:
     async with staged() as stage:
         await stage.submit("demo")
