@@ -40,8 +40,8 @@ class Sources:
         self._nodes = nodes
         self._on_news = on_news
         shapes = Shapes(nodes.store)
-        self._ledger = Ledger(shapes)
-        self.picture = Picture(nodes.store, self.quotas.store, self._ledger, shapes, register)
+        self.ledger = Ledger(shapes)
+        self.picture = Picture(nodes.store, self.quotas.store, self.ledger, shapes, register)
         self._sees_quotas = True
 
     @property
@@ -86,7 +86,7 @@ class Sources:
             return True
 
     def _pod_changed(self, old: AnyPod | None, new: AnyPod | None) -> None:
-        news = self._ledger.changed(old, new)
+        news = self.ledger.changed(old, new)
         if news is not News.NONE:
             self.picture.touch(filter(None, {owner_of_member(old), owner_of_member(new)}))
             self._on_news(news)
