@@ -9,6 +9,7 @@ import random
 import socket
 import socketserver
 import time
+from typing import IO, Any
 
 TRUTH = [1.0, -2.0, 0.5, 3.0]
 RATE = 0.05
@@ -23,7 +24,7 @@ class Server(socketserver.StreamRequestHandler):
     weights = [0.0] * len(TRUTH)
     done = 0
 
-    def handle(self):
+    def handle(self) -> None:
         for line in self.rfile:
             for place, slope in json.loads(line).items():
                 Server.weights[int(place)] -= RATE * slope
@@ -34,12 +35,12 @@ class Server(socketserver.StreamRequestHandler):
 class Peer:
     """A server as a trainer sees it: asked again until it answers."""
 
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self.address = (host, int(port))
-        self.file = None
+        self.file: IO[str] | None = None
 
-    def ask(self, slopes):
+    def ask(self, slopes: dict[int, float]) -> Any:
         while True:
             try:
                 self.file = self.file or socket.create_connection(self.address, 5).makefile("rw")
@@ -51,14 +52,14 @@ class Peer:
                 time.sleep(0.1)
 
 
-def serve():
+def serve() -> None:
     here = (os.environ["POD_IP"], int(os.environ["PADDLE_PORT"]))
     socketserver.ThreadingTCPServer.allow_reuse_address = True
     print(f"serving at {here[0]}:{here[1]}", flush=True)
     socketserver.ThreadingTCPServer(here, Server).serve_forever()
 
 
-def train():
+def train() -> None:
     number = int(os.environ["PADDLE_TRAINER_ID"])
     servers = [Peer(address) for address in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")]
     chance = random.Random(number)
