@@ -15,8 +15,9 @@ class Pace:
     """Between two changes of a group's size of our own will, one of which takes back what the other did."""
     stride: float = 10.0
     """Between two changes that go the same way: room comes bit by bit when pods leave."""
-    restart_cooldown: float = 300.0
-    """In place of both for a group whose members all start again when it is resized."""
+    restart_cooldown: float = 120.0
+    """In place of both for a group whose members all start again when it is resized. Twice as long each time, up
+    to five times: early on there is little work to lose, and a group that lives long comes to rest."""
     freeze: float = 300.0
     """After somebody has set its size by hand."""
     patience: float = 60.0
@@ -34,6 +35,8 @@ class History:
     """When we changed its size last."""
     changed_by: int = 0
     """By how many members: below 0 where it shrank."""
+    changes: int = 0
+    """How often we did."""
     edited_at: float | None = None
     """When somebody set its size by hand last."""
     is_up: bool = True
@@ -68,6 +71,7 @@ class History:
             self,
             changed_at=now,
             changed_by=by,
+            changes=self.changes + 1,
             waits_since=None,
             misses=self.misses + is_miss,
             missed_at=now if is_miss else self.missed_at,
@@ -129,7 +133,8 @@ def _without_the_waiting(elastic: Elastic, pace: Pace) -> Elastic:
 def _cooldowns(history: History, pace: Pace) -> tuple[float, float]:
     """How long after its last change a group may not grow, and not shrink."""
     if history.starts_anew:
-        return pace.restart_cooldown, pace.restart_cooldown
+        wait = _doubled(pace.restart_cooldown, history.changes, 5 * pace.restart_cooldown)
+        return wait, wait
     if history.changed_by == 0:
         return pace.cooldown, pace.cooldown
     stride = min(pace.stride, pace.cooldown)
@@ -137,8 +142,12 @@ def _cooldowns(history: History, pace: Pace) -> tuple[float, float]:
 
 
 def _hold_off(history: History, pace: Pace) -> float:
-    doublings = min(max(history.misses - 1, 0), 30)
-    return float(min(pace.hold_off * 2**doublings, pace.longest_hold_off)) if history.misses else 0.0
+    return _doubled(pace.hold_off, history.misses, pace.longest_hold_off) if history.misses else 0.0
+
+
+def _doubled(first: float, times: int, longest: float) -> float:
+    """Twice as long each time after the first."""
+    return min(first * 2.0 ** min(max(times - 1, 0), 30), longest)
 
 
 def _end(start: float | None, limit: float) -> float | None:

@@ -62,9 +62,9 @@ def add_autoscale_options(parser: ArgumentParser) -> None:
     group.add_argument(
         "--autoscale-restart-cooldown",
         type=span,
-        default=duration("5m"),
+        default=duration("2m"),
         **spans,
-        help="the same where all members start again at each size (5m)",
+        help="the same where all members start again at each size, doubled each time, up to five times (2m)",
     )
     group.add_argument(
         "--autoscale-freeze",

@@ -58,10 +58,12 @@ def test_a_group_that_has_shrunk_may_shrink_on_soon_and_grow_later() -> None:
     assert paced(a_group(), history, NOW + 30, PACE) == a_group()
 
 
-def test_a_group_that_starts_anew_with_each_change_stays_for_longer() -> None:
-    history = History(starts_anew=True).resized(2, NOW)
-    assert freedoms(history, 299) == (False, False)
-    assert paced(a_group(), history, NOW + 300, PACE) == a_group()
+def test_a_group_that_starts_anew_with_each_change_stays_for_longer_each_time() -> None:
+    history = History(starts_anew=True)
+    for wait in (120, 240, 480, 600, 600):
+        history = history.resized(2, NOW)
+        assert freedoms(history, wait - 0.1) == (False, False)
+        assert paced(a_group(), history, NOW + wait, PACE) == a_group()
 
 
 def test_a_cool_down_that_was_made_short_is_short_both_ways() -> None:
