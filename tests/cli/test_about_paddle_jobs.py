@@ -87,7 +87,12 @@ def test_the_elastic_example_goes_on_at_another_size_and_ends_at_the_same_loss(
     user: OrdinaryUser, tmp_path: Path
 ) -> None:
     assert user.run("up", "--workspace", str(EXAMPLES)).code == 0
-    said(user, "submit", str(EXAMPLES / "elastic.yaml"))
+    # Slow at its first size, so that there is time to give it another one however busy the machine is.
+    paced = (
+        "command: [sh, -c, 'PAUSE=$([ $PADDLE_TRAINERS_NUM = 2 ] && echo 0.1 || echo 0) exec python3 train.py']"
+    )
+    text = (EXAMPLES / "elastic.yaml").read_text().replace("command: [python3, train.py]", paced)
+    said(user, "submit", user.write("elastic.yaml", text))
     with user.start("logs", "elastic", "--rank", "0", "--follow", "--no-prefix") as following:
         assert following.stdout is not None
         assert any("step=10 " in line for line in following.stdout)
