@@ -16,8 +16,6 @@ from math import floor
 from pliant.autoscale.model import Amounts, Cluster, Code, Elastic, GroupKey, Plan, Verdict
 
 _MEGA = 1_000_000
-_MOST_ROUNDS = 10_000
-"""No plan needs more; it would only go on for ever in some circle longer than one round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +95,13 @@ def planned(sums: Sums, jobs: Iterable[Trainers], load: float, rules: Rules) -> 
     """By how much each job's size is to change: all grow by one and then shrink by one, until nothing changes."""
     order = ordered(jobs)
     deltas = {job.key: 0 for job in order}
-    for _ in range(_MOST_ROUNDS):
-        before = dict(deltas)
+    seen: set[tuple[int, ...]] = set()
+    while (changes := tuple(deltas.values())) not in seen:
+        seen.add(changes)
         for job in order:
             deltas[job.key] += grown(sums, job, deltas[job.key], load, rules)
         for job in reversed(order):
             deltas[job.key] += shrunk(sums, job, deltas[job.key], load, rules)
-        if deltas == before:
-            break
     return deltas
 
 

@@ -155,6 +155,8 @@ times = st.none() | st.integers(0, 400).map(float)
 histories = st.builds(
     History,
     changed_at=times,
+    changed_by=st.integers(-2, 2),
+    changes=st.integers(0, 5),
     edited_at=times,
     is_up=st.booleans(),
     is_ending=st.booleans(),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pliant.autoscale.model import Cluster, Code, Elastic, GroupKey, Node, Shape
+from pliant.autoscale.model import Claim, Cluster, Code, Elastic, GroupKey, Node, Shape
 from pliant.autoscale.published import (
     Idle,
     PublishedEdl,
@@ -151,3 +151,18 @@ def test_a_group_that_is_coming_up_is_left_alone_unless_another_is_waiting_as_a_
     assert [(verdict.size, verdict.code) for verdict in verdicts.values()] == [(4, Code.SETTLING), (4, Code.GROWS)]
     verdicts = policy.plan(cluster_of(settling, running, waiting, cores=6))
     assert [verdict.size for verdict in verdicts.values()] == [2, 2, 2]
+
+
+def test_pods_of_services_that_wait_make_trainers_leave() -> None:
+    group = a_group("a", 10, ("n",) * 10)
+    nginx = Claim(key="default/nginx", shape=Shape.of({"cpu": 3000}), number=2)
+    verdict = PublishedEdl().plan(replace(cluster_of(group, cores=12), claims=(nginx,)))[group.key]
+    assert (verdict.size, verdict.code) == (6, Code.GIVES_WAY)
+
+
+def test_a_group_stays_that_has_all_it_may_have_or_cannot_change() -> None:
+    full, fixed = a_group("a", 60, ("n",) * 60), replace(a_group("b", 2, ("n", "n")), most=2)
+    assert [verdict.code for verdict in PublishedEdl().plan(cluster_of(full, fixed)).values()] == [
+        Code.MOST,
+        Code.FIXED,
+    ]
