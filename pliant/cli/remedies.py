@@ -14,6 +14,8 @@ from pliant.model.state import Phase
 
 UNSCHEDULABLE = "Unschedulable"
 _IMAGE = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
+_KEEPING = {"batch.paddlepaddle.org": "Never"}
+"""What a kind calls it to keep pods after the end, where that is not `None`; by group."""
 _MISSING = ("CreateContainerConfigError", "FailedMount")
 
 
@@ -88,7 +90,8 @@ def _after_failure(job: Job, has_pods: bool) -> Iterator[str]:
     if has_pods:
         yield f"read all of it: pliant logs {name}"
     elif job.clean is CleanPolicy.ALL:
-        yield "keep pods and logs next time: cleanPodPolicy: None"
+        api_group = job.owner.api_version.partition("/")[0]
+        yield f"keep pods and logs next time: cleanPodPolicy: {_KEEPING.get(api_group, 'None')}"
     for group in job.groups:
         memory = state.group(group.name) if state else None
         if group.restart.policy is None:

@@ -17,12 +17,14 @@ from pliant.cli.style import Style
 from pliant.cli.surroundings import Surroundings, Told
 from pliant.embedded.views import PodView
 from pliant.frontends import FRONTENDS
+from pliant.frontends.memory import blob_of
 from pliant.kube.objects import Condition, Node, NodeStatus, ObjectMeta, Pod
 from pliant.model.job import Job
 from pliant.model.observed import Exit
 from pliant.model.state import Advice, Cause, EngineState, Failure, GroupState, Moment, Phase, Request, Requester
 from tests.builders import NOON, make_group, make_job, restarting
 from tests.cli.test_board import pod
+from tests.frontends.paddle_batch import parsed, role
 
 [AITJ, *_] = FRONTENDS.values()
 LATER = NOON + timedelta(minutes=5)
@@ -58,6 +60,12 @@ def test_when_the_pods_are_gone_that_is_said() -> None:
     told = told_of(make_job(state=state(Phase.FAILED, "x", ended_at=NOON)))
     assert "Its pods are gone (cleanPodPolicy All), and their logs with them" in sentences(told)
     assert "keep pods and logs next time: cleanPodPolicy: None" in told.remedies
+
+
+def test_what_keeps_pods_is_told_in_the_words_of_the_kind() -> None:
+    ended = {"pliant": blob_of(state(Phase.FAILED, "x", ended_at=NOON))}
+    told = told_of(parsed(cleanPodPolicy="Always", worker=role(), status=ended))
+    assert "keep pods and logs next time: cleanPodPolicy: Never" in told.remedies
 
 
 def test_a_job_that_nobody_looks_after_says_so() -> None:
