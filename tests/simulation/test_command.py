@@ -104,6 +104,19 @@ def test_a_png_is_drawn_or_the_way_to_get_one_told(capsys: pytest.CaptureFixture
         assert Path("all.png").read_bytes().startswith(b"\x89PNG")
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "simulate"
+
+
+@pytest.mark.parametrize("files", [["nodes.csv", "jobs.csv", "services.csv"], ["trace.yaml"]], ids=["csv", "yaml"])
+def test_examples_can_be_simulated(
+    files: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    code, out, _ = ended(capsys, *files, "--policy", "none,edl,fair,goodput", "-o", "json")
+    assert code == 0
+    assert all(run["ended"] == run["jobs"] for run in json.loads(out))
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
