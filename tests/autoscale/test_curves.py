@@ -88,3 +88,8 @@ def test_the_units_of_work_make_no_difference(found: list[tuple[int, float]], ex
     one = fitted(tuple(found))
     other = fitted(tuple((size, speed * 2.0**exponent) for size, speed in found))
     assert [other.zeal(size) for size in range(1, 9)] == pytest.approx([one.zeal(size) for size in range(1, 9)])
+
+
+def test_a_little_noise_makes_no_curve_of_a_straight_line() -> None:
+    curve = fitted(((1, 10.0), (2, 19.7), (4, 40.6), (8, 79.0)))
+    assert (curve.alone, curve.talk) == (0, 0)

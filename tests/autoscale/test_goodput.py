@@ -121,3 +121,15 @@ def test_room_goes_where_it_makes_the_product_of_all_speeds_largest(truths: list
     best = max(prod(curve.speed(size) for curve, size in zip(found, sizes, strict=True)) for sizes in every)
     ours = prod(curve.speed(plan[each.key].size) for curve, each in zip(found, groups, strict=True))
     assert ours == pytest.approx(best)
+
+
+def test_a_place_changes_hands_only_if_that_is_worth_it() -> None:
+    straight = ((1, 10.0), (2, 20.0), (20, 200.0), (22, 220.0))
+
+    def planned(*sizes: int) -> list[int]:
+        groups = [a_group(f"j{size}", size, speeds=straight) for size in sizes]
+        cluster = Cluster(nodes=(Node(name="n", room={"cpu": 42_000}),), elastics=tuple(groups), load=1.0)
+        return [verdict.size for _, verdict in sorted(POLICIES["goodput"].plan(cluster).items())]
+
+    assert planned(20, 22) == [20, 22]
+    assert planned(16, 26) == [20, 22]

@@ -83,3 +83,12 @@ def test_plans_of_any_mixture_come_to_rest(cluster: Cluster, names: list[str]) -
             return
         cluster = after
     pytest.fail("sizes change and change")
+
+
+def test_every_group_is_ranked_by_the_policy_it_chose() -> None:
+    groups = a_group("a", most=12), a_group("b", most=62), a_group("c", most=62)
+    alike = sizes(cluster_of(*groups), a="edl", b="edl", c="edl")
+    mixed = sizes(cluster_of(*groups), a="edl", b="edl")
+    assert alike == {"a": 7, "b": 27, "c": 26}
+    assert mixed == {"a": 7, "b": 30, "c": 23}  # half of what they may have each, and the third by number
+    assert sizes(cluster_of(*groups)) == {"a": 12, "b": 24, "c": 24}
