@@ -180,6 +180,15 @@ def test_those_who_leave_take_up_room_until_somebody_waits_for_it() -> None:
     assert scene.taken(NOON + timedelta(minutes=5)) == {"a": 3000}
 
 
+def test_members_beyond_the_size_make_way_before_they_have_been_told_to() -> None:
+    scene = Scene(node("a"))
+    scene.put(*(pod(f"w{index}", "a", of=("demo", index)) for index in range(4)))
+    scene.note(job(2))
+    assert scene.taken() == {"a": 2000}
+    scene.put(pod("newcomer", cpu="6"))
+    assert scene.taken() == {"a": 0}
+
+
 def test_like_pods_of_one_owner_wait_as_one_claim() -> None:
     scene = Scene(node("a"))
     owned: dict[str, Any] = {"ownerReferences": [{"name": "nginx", "uid": "rs", "controller": True}]}

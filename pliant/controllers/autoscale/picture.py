@@ -37,6 +37,8 @@ class Drawn:
     """Whether a resize starts all members again."""
     members: tuple[str, ...] = ()
     """Its pods, by uid."""
+    leavers: tuple[str, ...] = ()
+    """Pods beyond its size: they are about to be told to go, if they have not been."""
     known_at: datetime | None = None
     """Until when the story of its job was known."""
 
@@ -98,6 +100,7 @@ class Picture:
         if self._ledger.waiting:
             # Who is leaving makes room for those who wait: nobody else has to go on their account.
             spared.update(pod.metadata.uid for pod in self._ledger.lingering(terms.now))
+            spared.update(uid for each in moving for uid in each.leavers)
         seats = self._ledger.seats
         taken = _without(self._ledger.used, (seats[uid] for uid in spared if uid in seats))
         nodes = tuple(self._node(node, taken) for node in self._nodes.all())
@@ -139,6 +142,11 @@ class Picture:
             is_ending=bool(memory.finished),
             starts_anew=group.resize is Resize.RESTART,
             members=tuple(pod.metadata.uid for pod in there),
+            leavers=tuple(
+                pod.metadata.uid
+                for (name, index), pod in members.items()
+                if name == label and index >= size and not pod.is_leaving
+            ),
             known_at=job.state.written_at if job.state else None,
         )
 
