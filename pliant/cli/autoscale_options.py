@@ -75,14 +75,12 @@ def add_autoscale_options(parser: ArgumentParser) -> None:
     )
 
 
-def autoscale_of(args: Namespace) -> Options | None:
-    """How sizes are to be planned; None if they are not."""
+def autoscale_of(args: Namespace) -> Options:
+    """How sizes are to be planned."""
     from pliant.autoscale.pacing import Pace
     from pliant.controllers.autoscale.options import Options
 
     choice: Choice = args.autoscale
-    if not choice.policy:
-        return None
     return Options(
         policy=choice.policy,
         only_advice=choice.only_advice or args.autoscale_recommend,

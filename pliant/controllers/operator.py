@@ -37,6 +37,7 @@ MANAGED = f"{MANAGED_BY}={MANAGER}"
 NODE = "node"
 """The index of pods by the node they sit on."""
 
+TURNED_OFF = "the operator was started with --autoscale off"
 ONE_OF_SOME = "the operator works in some namespaces only, and others use the same nodes"
 
 log = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Operator:
                 cluster.wishes,
                 autoscale,
                 on_wish=self._wished,
-                hindrance=ONE_OF_SOME if namespaces else "",
+                hindrance=(ONE_OF_SOME if namespaces else "") if autoscale.policy else TURNED_OFF,
             )
             self.controllers[self.autoscaler.controller.name] = self.autoscaler.controller
         self._members_known = asyncio.Event()

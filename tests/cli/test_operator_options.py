@@ -224,13 +224,11 @@ def test_a_pod_needs_no_kubeconfig(option: str) -> None:
 
 def test_the_autoscaler_is_fair_unless_told_otherwise() -> None:
     assert autoscale_of(understood("")) == Options()
-    assert autoscale_of(understood("--autoscale off")) is None
+    assert autoscale_of(understood("--autoscale off")) == Options(policy="")
     told = autoscale_of(understood("--autoscale goodput,recommend --autoscale-period 2s --autoscale-cooldown 0"))
-    assert told is not None
     assert (told.policy, told.only_advice, told.period) == ("goodput", True, timedelta(seconds=2))
     assert (told.pace.cooldown, told.pace.freeze) == (0.0, 300.0)
     advised = autoscale_of(understood("--autoscale-recommend"))
-    assert advised is not None
     assert (advised.policy, advised.only_advice) == ("fair", True)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pliant.controllers.autoscale.options import Options
 from pliant.controllers.operator import Operator
 from pliant.controllers.telemetry import Telemetry
 from pliant.kube.client import KubeClient
@@ -62,6 +63,20 @@ async def test_what_is_missing_is_told_in_the_status_and_sizes_stay(
         await stage.submit("later")
         await seconds(10)
         assert (await stage.scaling("later"))["why"] == f"the autoscaler is off: {why}"
+
+
+@on_virtual_time
+async def test_an_operator_that_shall_not_says_so_and_leaves_sizes_as_they_are() -> None:
+    async with staged() as stage:
+        await stage.submit("demo")
+        await seconds(10)
+        await stage.restart(Options(policy=""))
+        await seconds(10)
+        told = await stage.scaling("demo")
+        assert (told["size"], told["by"]) == (6, "autoscaler")
+        assert told["why"] == "the autoscaler is off: the operator was started with --autoscale off"
+        assert stage.operator.autoscaler is not None
+        assert stage.operator.autoscaler.sources.pods.lists == 0
 
 
 @on_virtual_time

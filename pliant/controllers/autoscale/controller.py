@@ -89,7 +89,7 @@ class Autoscaler:
         await self._needed.wait()
         self._hindrance = self._hindrance or await self.sources.hindrance()
         if self._hindrance:
-            log.warning("autoscaler off", extra={"because": self._hindrance})
+            log.info("autoscaler off", extra={"because": self._hindrance})
             for job in list(self.register):
                 self._say_off(job)
             return

@@ -13,7 +13,7 @@ class Options:
     """How sizes are planned, and how often."""
 
     policy: str = "fair"
-    """For jobs that choose none."""
+    """For jobs that choose none; empty where nobody shall be resized."""
     only_advice: bool = False
     """Whether sizes are told and not set, whatever jobs say."""
     period: timedelta = timedelta(seconds=5)
