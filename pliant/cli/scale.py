@@ -105,7 +105,7 @@ def _free_to_move(job: Job, group: Group) -> Group:
     from pliant.errors import UserError
     from pliant.model.job import Resize
 
-    if group.resize is Resize.HOLD:
+    if group.resize is Resize.HOLD and not job.is_suspended:  # after a rest all are told anew
         raise UserError(f"{group.name} of {job.key.name} keeps its size: {group.hold}")
     return group
 

@@ -57,7 +57,7 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
 
 def _turn(case: Case) -> Turn | None:
     """The first change of course that is due, in order of precedence."""
-    if (turn := ordered(case) or completed(case) or suspended(case) or resumed(case) or resized(case)) is not None:
+    if (turn := ordered(case) or completed(case) or suspended(case) or resized(case) or resumed(case)) is not None:
         return turn
     if case.state.phase is Phase.SUSPENDED:
         return None  # nothing that happens to those who leave counts

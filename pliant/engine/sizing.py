@@ -40,7 +40,8 @@ def resized(case: Case) -> Turn | None:
     """Take on the sizes that are wanted by now; whoever has to leave is forgotten, not counted as failed."""
     wanted = {group.name: wanted_size(group, case.state.group(group.name)) for group in case.asked.groups}
     changed = [group for group in case.asked.groups if case.state.group(group.name).size != wanted[group.name]]
-    moving = [group for group in changed if group.resize is not Resize.HOLD]
+    is_resting = case.state.phase is Phase.SUSPENDED  # whoever comes after a rest is told everything anew
+    moving = [group for group in changed if group.resize is not Resize.HOLD or is_resting]
     if not moving:
         return _refused(case, changed, wanted)
     memories = {group.name: case.state.group(group.name) for group in moving}
@@ -49,8 +50,8 @@ def resized(case: Case) -> Turn | None:
     message = f"resizing {said} ({why})"
     groups = {name: _moved(memory, wanted[name]) for name, memory in memories.items()}
     state = replace(case.state, groups={**case.state.groups, **groups})
-    if any(group.resize is Resize.RESTART for group in moving):
-        message = f"{message}; all members start again, to be told of it"
+    if any(group.resize is not Resize.JOIN for group in moving):
+        message = message if is_resting else f"{message}; all members start again, to be told of it"
         state = _all_anew(case.job, state, message)
     return turned(state, case.now, RESIZED, message, is_warning=False)
 
@@ -106,8 +107,10 @@ def _noted(group: Group, wish: Wish | None, memory: GroupState, now: datetime) -
         speeds=speeds,
         template=memory.template or group.fingerprint,
     )
-    # Nobody has to be told of the first size: it is simply what the job is.
-    return after if memory.size is not None else replace(after, size=wanted_size(group, after))
+    size = wanted_size(group, after)
+    if memory.size is None:
+        return replace(after, size=size)  # nobody has to be told of the first size: it is simply what the job is
+    return replace(after, refused=None) if size == memory.size else after
 
 
 def _ordered(wish: Wish | None, memory: GroupState, others: Mapping[Requester, Request]) -> Request | None:

@@ -57,6 +57,7 @@ def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_canno
     listed = said(cluster, "get", "-o", "wide").out
     assert re.search(r"^elastic +Running +3/3 +0 .* PaddleJob\.batch\.paddlepaddle\.org ", listed, re.MULTILINE)
     assert said(cluster, "suspend", "resnet", "--wait").out.splitlines()[-1] == "resnet: Suspended, suspended"
+    assert said(cluster, "scale", "pdj/resnet", "3").out == "resnet: worker 2 → 3\n", "all are told after a rest"
 
 
 def test_one_of_several_kinds_of_the_same_name_is_printed_by_its_group(capsys: pytest.CaptureFixture[str]) -> None:

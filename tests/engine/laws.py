@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pliant.engine.decide import decide
-from pliant.engine.sizing import wanted_size, with_requests
+from pliant.engine.sizing import RESIZED, wanted_size, with_requests
 from pliant.engine.suspending import seconds_run
 from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent
-from pliant.model.job import CleanPolicy, RestartScope
+from pliant.model.job import CleanPolicy, Resize, RestartScope
 from pliant.model.labels import INDEX, REPLICA, member_name
 from pliant.model.state import LEGAL_MOVES, EngineState, Phase
 from tests.builders import NOON, PlainFramework
@@ -38,10 +38,10 @@ def nobody_is_made_where_somebody_is(world: World, decision: Decision) -> None:
 
 
 def nobody_is_made_who_is_done(world: World, decision: Decision) -> None:
-    """Whoever has done their work does it again only if restarted since."""
+    """Whoever has done their work does it again only if started again since."""
     for group, index in _places(decision):
         name = member_name(world.job, group, index)
-        assert name not in world.done or world.done[name] < world.restarts_of(group)
+        assert name not in world.done or world.done[name] < world.attempt_of(group)
 
 
 def generations_never_meet(world: World, decision: Decision) -> None:
@@ -75,15 +75,39 @@ def what_is_suspended_makes_nothing(world: World, decision: Decision) -> None:
 
 def sizes_stay_within_bounds(world: World, decision: Decision) -> None:
     """Nobody is made beyond the size acted upon, which is the one wanted last and within its bounds."""
-    memories = with_requests(
-        world.job, {}, world.job.state or EngineState(phase=Phase.PENDING, started_at=NOON), NOON
-    )
+    first = EngineState(phase=Phase.PENDING, started_at=NOON)
+    memories = with_requests(world.job, world.wishes, world.job.state or first, world.now)
     for name, index in _places(decision):
         group, size = world.group(name), memories.group(name).size
         assert size is not None
         assert index < size
-        assert group.least <= size
-        assert group.most is None or size <= group.most
+        if group.resize is not Resize.HOLD:
+            assert group.least <= size
+            assert group.most is None or size <= group.most
+
+
+def sizes_that_are_held_stay(world: World, decision: Decision) -> None:
+    """Who cannot learn of another size keeps the first one, but for a rest: there nobody is who would have to."""
+    before = world.job.state
+    if before is None or before.phase is Phase.SUSPENDED:
+        return
+    for after in _after(decision):
+        for group in world.job.groups:
+            old = before.group(group.name).size
+            assert old is None or group.resize is not Resize.HOLD or after.group(group.name).size == old
+
+
+def resizes_are_free(world: World, decision: Decision) -> None:
+    """Another size costs no restart; where members must be told of it, nobody goes on who was not."""
+    before, after = world.job.state, next(_after(decision), None)
+    if before is None or after is None or decision.intent is None or after.timeline[-1].what != RESIZED:
+        return
+    assert after.restarts == before.restarts
+    assert all(after.group(name).spent == memory.spent for name, memory in before.groups.items())
+    moved = [each for each in world.job.groups if before.group(each.name).size != after.group(each.name).size]
+    if any(group.resize is not Resize.JOIN for group in moved):
+        assert all(pod.attempt < after.group(pod.group).job_floor for pod in world.pods.values())
+        assert all(memory.finished == {} for memory in after.groups.values())
 
 
 def budgets_are_kept(world: World, decision: Decision) -> None:
@@ -230,6 +254,8 @@ LAWS = (
     what_has_ended_makes_nothing,
     what_is_suspended_makes_nothing,
     sizes_stay_within_bounds,
+    sizes_that_are_held_stay,
+    resizes_are_free,
     budgets_are_kept,
     disruptions_are_free,
     phases_move_legally,
@@ -278,7 +304,10 @@ def _check_places(world: World, state: EngineState) -> None:
     wanted: set[str] = set()
     for group in world.job.groups:
         memory = state.group(group.name)
-        assert memory.size == wanted_size(group, with_requests(world.job, {}, state, world.now).group(group.name))
+        size = wanted_size(group, with_requests(world.job, world.wishes, state, world.now).group(group.name))
+        assert memory.size == size or (group.resize is Resize.HOLD and memory.refused == size)
+        assert memory.size != size or memory.refused is None, "nothing is refused that nobody asks for"
+        assert memory.size is not None
         for index in range(memory.size):
             name = member_name(world.job, group.name, index)
             wanted.add(name)

@@ -9,7 +9,17 @@ from datetime import timedelta
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Order, RestartPolicy, RestartRule, RestartScope
+from pliant.model.job import (
+    CleanPolicy,
+    EndPolicy,
+    Group,
+    Job,
+    Order,
+    Resize,
+    RestartPolicy,
+    RestartRule,
+    RestartScope,
+)
 from pliant.model.observed import ObservedPod
 from pliant.model.state import Phase, Requester
 from tests.builders import make_group, make_job
@@ -30,6 +40,7 @@ rules = st.builds(
     RestartRule, policy=st.sampled_from([None, *RestartPolicy]), scope=scopes, limit=st.integers(0, 3)
 )
 eager_rules = st.builds(RestartRule, policy=st.just(RestartPolicy.ALWAYS), scope=scopes, limit=st.integers(1, 3))
+ways = st.sampled_from((Resize.JOIN, Resize.JOIN, Resize.RESTART, Resize.HOLD))
 spans = st.integers(0, 100).map(lambda number: timedelta(seconds=number))
 codes = st.lists(st.sampled_from((0, 0, 1, 137)), min_size=4, max_size=12)
 codes_of_some_that_run_on = st.lists(st.sampled_from((-1, -1, 0, 1)), min_size=3, max_size=12)
@@ -49,6 +60,9 @@ def groups(draw: st.DrawFn, name: str, rule: st.SearchStrategy[RestartRule], lea
         is_elastic=is_elastic,
         least=draw(st.integers(0, size)) if is_elastic else 0,
         most=draw(st.integers(size, 5)) if is_elastic else None,
+        is_automatic=is_elastic and draw(st.booleans()),
+        resize=draw(ways),
+        hold="they count each other",
     )
 
 
@@ -71,10 +85,15 @@ def jobs(draw: st.DrawFn, *, has_limits: bool = False) -> Job:
 
 
 @st.composite
+def restarting_groups(draw: st.DrawFn, name: str) -> Group:
+    return make_group(name, draw(st.integers(1, 3)), restart=draw(eager_rules), resize=draw(ways), hold="for good")
+
+
+@st.composite
 def restarting_jobs(draw: st.DrawFn) -> Job:
     """Jobs that are likely to be in the middle of a restart."""
     names = ("worker", "ps")[: draw(st.integers(1, 2))]
-    return make_job(*(make_group(name, draw(st.integers(1, 3)), restart=draw(eager_rules)) for name in names))
+    return make_job(*(draw(restarting_groups(name)) for name in names))
 
 
 def histories(*special: str, longest: int = 40) -> st.SearchStrategy[History]:
@@ -187,6 +206,9 @@ MISCHIEF: dict[str, Callable[[World, int], None]] = {
     "scale": lambda world, number: world.resize("worker", scale=number % 6),
     "edit": lambda world, number: world.resize("worker", spec=number % 6),
     "bound": _bound,
+    "wish": lambda world, number: world.wish("worker", number % 6, is_order=number != 11),
+    "silence": lambda world, number: world.wishes.clear(),
+    "way": lambda world, number: world.edit_group("worker", resize=list(Resize)[number % 3], hold="from now on"),
     "suspend": lambda world, number: world.suspend(),
     "resume": lambda world, number: world.resume(),
     "order": _order,

@@ -68,8 +68,13 @@ def test_resizes_keep_the_laws(job: Job, script: list[int], days: History) -> No
     come_to_rest(live(world_of(job, script), days))
 
 
+@given(any_jobs, codes_of_some_that_run_on, histories("wish", "wish", "silence", "scale", "edit", "way", "remove"))
+def test_sizes_that_the_autoscaler_wants_keep_the_laws(job: Job, script: list[int], days: History) -> None:
+    come_to_rest(live(world_of(job, script), days))
+
+
 @many
-@given(any_jobs, codes, histories("suspend", "resume", "resume", "edit", "node"))
+@given(any_jobs, codes, histories("suspend", "resume", "resume", "edit", "wish", "node"))
 def test_suspensions_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     world = come_to_rest(live(world_of(job, script), days))
     assert not world.job.is_suspended or world.memory.phase is Phase.SUSPENDED or world.memory.phase.is_final

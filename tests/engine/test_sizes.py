@@ -270,6 +270,12 @@ def test_a_group_that_cannot_be_resized_keeps_its_size_and_says_so_once() -> Non
     assert [moment.what for moment in again.timeline].count("SizeHeld") == 1
 
 
+def test_what_is_refused_again_after_it_was_taken_back_is_told_again() -> None:
+    held = automatic(4, resize=Resize.HOLD, hold="servers count their trainers")
+    state = after_wishes((held, {}), (copied(held, requests={Requester.SPEC: 2}), {}), (held, {}))
+    assert [moment.what for moment in state.timeline].count("SizeHeld") == 2
+
+
 def test_measured_speeds_are_remembered_until_there_are_newer_ones() -> None:
     fast = {"worker": copied(advised(2)["worker"], speeds={2: 10.0})}
     faster = {"worker": copied(advised(2)["worker"], speeds={2: 10.0, 4: 18.0})}

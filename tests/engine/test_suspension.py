@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pliant.model.actions import CreatePod, CreateService, DeletePod, DeleteService
-from pliant.model.job import Job
+from pliant.model.job import Job, Resize
 from pliant.model.observed import PodPhase
-from pliant.model.state import Cause, EngineState, GroupState, Outcome, Phase
+from pliant.model.state import Cause, EngineState, GroupState, Outcome, Phase, Requester
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
 from tests.engine.rulings import decided, event_of, intent_of, names, of_workers, remembering, status_of
 from tests.engine.world import World
@@ -160,3 +160,18 @@ def test_a_job_that_has_ended_cannot_be_suspended(phase: Phase) -> None:
     world.settle()
     assert world.phases[-1] is Phase.SUCCEED
     assert Phase.SUSPENDED not in world.phases
+
+
+def test_a_group_that_is_held_takes_on_another_size_while_it_rests() -> None:
+    held = make_group(size=2, resize=Resize.HOLD, hold="they count each other", requests={Requester.SPEC: 2})
+    world = World(make_job(held), lambda pod: 0 if pod.index == 0 else -1)
+    world.settle()
+    world.suspend()
+    world.settle()
+    world.resize("worker", spec=4)
+    world.resume()
+    world.settle()
+    assert world.memory.group("worker").size == 4
+    names, attempts = zip(*world.created[-4:], strict=True)
+    assert set(names) == {f"demo-worker-{index}" for index in range(4)}, "all are told, and who had ended too"
+    assert len(set(attempts)) == 1

@@ -21,9 +21,9 @@ from pliant.model.actions import (
 )
 from pliant.model.job import Group, Job
 from pliant.model.labels import ATTEMPT, INDEX, REPLICA, member_name
-from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck
+from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck, Wish
 from pliant.model.rules import Rules
-from pliant.model.state import EngineState, Phase, Requester
+from pliant.model.state import Advice, EngineState, Phase, Requester
 from tests.builders import NOON, PlainFramework
 
 Ending = Callable[[ObservedPod], int]
@@ -50,11 +50,13 @@ class World:
     services: dict[str, ObservedService] = field(default_factory=dict)
     faults: dict[str, NodeFault] = field(default_factory=dict)
     """What is wrong with nodes; a fault that is not deadly concerns workers only, who have the devices."""
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    """What the autoscaler wants."""
     phases: list[Phase] = field(default_factory=list)
     created: list[tuple[str, int]] = field(default_factory=list)
     """Every pod ever made: its name and attempt; those of members retired since are struck off."""
     done: dict[str, int] = field(default_factory=dict)
-    """Members that have done their work, and how many restarts their group had seen by then."""
+    """Members that have done their work, and the attempt of their group by then."""
     events: list[EmitEvent] = field(default_factory=list)
     is_gone: bool = False
     """Whether the job itself was taken away."""
@@ -69,7 +71,9 @@ class World:
 
     def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Seen:
         pods = [replace(pod, fault=self.fault_under(pod)) for pod in self.pods.values()]
-        return Seen(pods=tuple(order(pods)), services=dict(self.services), rules=self.rules)
+        return Seen(
+            pods=tuple(order(pods)), services=dict(self.services), rules=self.rules, wishes=dict(self.wishes)
+        )
 
     def fault_under(self, pod: ObservedPod) -> NodeFault | None:
         """What is wrong with the node of a pod, as far as it concerns this pod."""
@@ -197,7 +201,7 @@ class World:
         end = Exit(code=code, container="trainer")
         self.pods[pod.name] = replace(pod, phase=phase, exit=end, finished_at=self.now)
         if code == 0 and self._is_wanted(pod):
-            self.done[pod.name] = self.restarts_of(pod.group)
+            self.done[pod.name] = self.attempt_of(pod.group)
 
     def _is_wanted(self, pod: ObservedPod) -> bool:
         """Whether a pod stands at a place that has not been given up, and is not to be restarted."""
@@ -206,9 +210,9 @@ class World:
         memory = self.memory.group(pod.group)
         return pod.index < (memory.size or 0) and pod.attempt >= memory.wanted_attempt(pod.index)
 
-    def restarts_of(self, group: str) -> int:
-        """Restarts of a group so far, charged or free."""
-        return sum(self.memory.group(group).restarts.values()) if self.job.state else 0
+    def attempt_of(self, group: str) -> int:
+        """How often members of a group have started again, some or all."""
+        return self.memory.group(group).attempt if self.job.state else 0
 
     # What people and the cluster do.
 
@@ -231,6 +235,11 @@ class World:
         asked = {Requester.SPEC: spec, Requester.SCALE: scale}
         new = {who: size for who, size in asked.items() if size is not None}
         self.edit_group(name, requests={**self.group(name).requests, **new})
+
+    def wish(self, name: str, size: int, *, is_order: bool) -> None:
+        """The autoscaler thinks of another size, and has it taken on or only told."""
+        advice = Advice(size=size, code="Fits", why="room for it", at=self.now)
+        self.wishes[name] = Wish(advice=advice, is_order=is_order, known_at=self.now)
 
     def group(self, name: str) -> Group:
         group = self.job.group(name)

@@ -67,12 +67,12 @@ class Training:
 
     def scale(self, size: int) -> None:
         """Ask for another number of trainers."""
-        ended = self.asked_to_scale(size)
+        ended = self.told("scale", self.name, str(size))
         assert ended.code == 0, ended.err
 
-    def asked_to_scale(self, size: int) -> Ended:
-        """How the command went that asks for another number of trainers."""
-        return self.user.run("scale", self.name, str(size), "--kubeconfig", str(self.kubeconfig))
+    def told(self, *words: str) -> Ended:
+        """How a command went that was given to its cluster."""
+        return self.user.run(*words, "--kubeconfig", str(self.kubeconfig))
 
     def finish(self) -> None:
         """Read to the end, which is a success."""
@@ -139,7 +139,7 @@ def test_trainers_in_step_start_again_at_each_size_and_end_where_others_do() -> 
     assert disturbed.loss == pytest.approx(left_alone.loss, abs=1e-5)
 
 
-def test_trainers_who_count_each_other_keep_their_number_and_the_job_says_why() -> None:
+def test_trainers_who_count_each_other_keep_their_number_until_they_rest_and_the_job_says_why() -> None:
     fixed = (
         "--set",
         "spec.elastic=null",
@@ -150,12 +150,15 @@ def test_trainers_who_count_each_other_keep_their_number_and_the_job_says_why() 
     )
     with training("collective", "paddle", *BY_OURSELVES, *fixed) as held:
         held.wait_for("pliant: step=10 ")
-        refused = held.asked_to_scale(4)
+        refused = held.told("scale", "collective", "4")
         assert refused.code != 0
         assert "set spec.elastic: 1" in refused.err
         kubectl = ("kubectl", "--kubeconfig", str(held.kubeconfig), "patch", "paddlejobs.batch.paddlepaddle.org")
         edit = ("collective", "--type=merge", "-p", '{"spec":{"worker":{"replicas":4}}}')
         subprocess.run([*kubectl, *edit], check=True, capture_output=True)
-        held.wait_for(r"worker stays at 2, not 4: trainers were told their number at the start")
+        held.wait_for("worker stays at 2, not 4: trainers were told their number at the start")
+        held.wait_for("pliant: step=")
+        assert {size for _, size in BEGUN.findall(held.text)} == {"2"}
+        assert held.told("suspend", "collective").code == held.told("resume", "collective").code == 0
+        held.wait_for("trainer . of 4 goes on after step [1-9]")
         held.finish()
-    assert {size for _, size in BEGUN.findall(held.text)} == {"2"}
