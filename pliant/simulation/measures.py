@@ -84,7 +84,7 @@ class Figures:
 def figures(policy: str, world: World, series: Series, windows: Iterable[Window], rounds: int) -> Figures:
     """The numbers of a run that is over."""
     end = series.times[-1]
-    known = {window.name: window for window in windows}
+    known = {window.name: window for window in windows if window.start < end}
     plateau = known.pop(PLATEAU, Window(name=PLATEAU, start=end / 4, end=end * 3 / 4))
     pending = [_pending(job, end) for job in world.jobs]
     ended = [job.ended_at - job.spec.submit for job in world.jobs if job.ended_at is not None]

@@ -9,7 +9,7 @@ from pliant.simulation.delays import Delays
 from pliant.simulation.rounds import Rhythm
 from pliant.simulation.run import Outcome, Settings, simulate
 from pliant.simulation.speed import Speed, read_speed
-from pliant.simulation.trace import JobSpec, ServiceSpec, Trace
+from pliant.simulation.trace import JobSpec, ServiceSpec, Trace, Window
 from tests.simulation.traces import cores, job, nodes
 
 AT_ONCE = Delays(place=0.0, start=0.0, leave=0.0, retry=0.0)
@@ -117,6 +117,13 @@ def test_long_jobs_cost_no_more_than_short_ones() -> None:
     assert outcome.figures.completion_mean == pytest.approx(1e12)
     assert outcome.figures.used_plateau == pytest.approx(1.0)
     assert len(outcome.series.times) < 10
+
+
+def test_windows_that_a_run_never_came_to_are_left_out() -> None:
+    late, soon = Window(name="plateau", start=50.0, end=60.0), Window(name="soon", start=5.0, end=500.0)
+    trace = Trace(nodes=(nodes(1, 4),), jobs=(job("a", 2),), windows=(late, soon), until=20.0)
+    figures = simulate(trace, None, Settings(delays=AT_ONCE, look=1.0)).figures
+    assert (figures.used_windows, figures.used_plateau) == ({"soon": 0.5}, 0.5)
 
 
 def test_pods_spread_or_pack() -> None:
