@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pliant.controllers.apply import Applier
@@ -15,7 +16,7 @@ from pliant.controllers.nodes import NodeWatch, ills_of
 from pliant.controllers.orphans import JOB_NAME, job_names
 from pliant.controllers.reports import ReportDesk
 from pliant.controllers.served import wait_served
-from pliant.errors import ApiError, Forbidden
+from pliant.errors import ApiError, Forbidden, InvalidSpec
 from pliant.frontends.base import Frontend
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
@@ -92,6 +93,7 @@ class Operator:
                 self._nodes,
                 cluster.wishes,
                 autoscale,
+                jobs=self._every_job,
                 on_wish=self._wished,
                 hindrance=(ONE_OF_SOME if namespaces else "") if autoscale.policy else TURNED_OFF,
             )
@@ -116,9 +118,9 @@ class Operator:
             await asyncio.gather(nodes, self._pods.wait_synced(), self._services.wait_synced())
             # Deciding on half a picture would create what is there already.
             self._members_known.set()
+            await asyncio.gather(*(kind.known.wait() for kind in every))
             if self.autoscaler is not None:
                 tasks.create_task(self.autoscaler.run())
-            await asyncio.gather(*(kind.known.wait() for kind in every))
             self._ready.set()
 
     async def wait_ready(self) -> None:
@@ -161,6 +163,17 @@ class Operator:
             for pod in (pod for name in names for pod in self._pods.store.by_index(NODE, name)):
                 self._member(None, pod)
 
+    def _every_job(self) -> Iterator[Job]:
+        """Every job that can be understood and is ours."""
+        for kind in self._kinds.values():
+            for known in kind.jobs.store.all():
+                # Whoever takes them may let time pass between two.
+                raw = kind.jobs.store.get(known["metadata"]["namespace"], known["metadata"]["name"])
+                with suppress(InvalidSpec):
+                    job = kind.frontend.parse(raw) if raw is not None else None
+                    if job is not None and job.managed_by in ("", MANAGER):
+                        yield job
+
     def _wished(self, job: Job) -> None:
         """The autoscaler wants something of a job: it must be looked at."""
         self._kinds[job.owner.api_version, job.owner.kind].controller.queue.add(job.key)
@@ -186,6 +199,7 @@ class _Kind:
         namespaces: Sequence[str],
         workers: int,
     ) -> None:
+        self.frontend = frontend
         self.resource = resource_of(frontend)
         self.known = asyncio.Event()
         """Set once its jobs are known, or known not to be: the cluster has no such kind."""

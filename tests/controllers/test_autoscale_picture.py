@@ -198,6 +198,17 @@ def test_like_pods_of_one_owner_wait_as_one_claim() -> None:
     assert dict(found["default/nginx"].shape.needs)["cpu"] == 3000
 
 
+def test_nobody_makes_room_for_a_newcomer_before_it_is_known_what_it_could_do_without() -> None:
+    scene = Scene(node("a"))
+    scene.note(replace(job(name="new"), state=None))
+    scene.put(pod("n0", of=("new", 0)), pod("n1", of=("new", 1)))
+    assert scene.claims() == ()
+    scene.note(job(name="new"))
+    assert scene.elastic().places == ("", "")
+    scene.note(job(name="new", edlPolicy="Manual"))
+    assert [(each.key, each.number) for each in scene.claims()] == [("default/new", 2)]
+
+
 def test_nobody_makes_room_for_pods_that_room_would_not_help() -> None:
     scene = Scene(node("a", labels={"zone": "x"}))
     refused = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."

@@ -162,14 +162,16 @@ async def test_a_size_set_by_hand_wins_and_is_left_alone_for_a_while() -> None:
 @on_virtual_time
 async def test_another_operator_finds_sizes_right_and_changes_nothing() -> None:
     async with staged() as stage:
-        await stage.submit("demo")
-        await stage.pod("service", "3")
-        await seconds(60)
-        before = await stage.client.get(JOBS, "default", "demo")
+        for name in ("a", "b", "c"):
+            await stage.submit(name, minReplicas=1)
+        await stage.pod("service", "2")
+        await seconds(120)
+        before = {each["metadata"]["name"]: each for each in (await stage.client.list(JOBS)).items}
         await stage.restart(QUICK)
-        await seconds(60)
-        after = await stage.client.get(JOBS, "default", "demo")
-        assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        await seconds(120)
+        for after in (await stage.client.list(JOBS)).items:
+            old = before[after["metadata"]["name"]]
+            assert after["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"]
 
 
 @on_virtual_time

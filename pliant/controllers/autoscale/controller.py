@@ -35,6 +35,8 @@ SOON = 1.0
 """Seconds between two plans at least while somebody waits."""
 BREATH = 0.05
 """Seconds for which news gather: seldom does one thing change alone."""
+BATCH = 50
+"""Jobs that are met at a stretch when there are many."""
 SMALL = 200
 """Nodes and groups that are planned on the spot; more of them in a thread, as that takes a while."""
 MEASURES = "goodput"
@@ -57,6 +59,7 @@ class Autoscaler:
         wishes: Wishes,
         options: Options,
         *,
+        jobs: Callable[[], Iterable[Job]],
         on_wish: Callable[[Job], None],
         hindrance: str = "",
     ) -> None:
@@ -70,6 +73,7 @@ class Autoscaler:
         self._clock = clock
         self._wishes = wishes
         self._options = options
+        self._jobs = jobs
         self._on_wish = on_wish
         self._hindrance = hindrance
         self._chronicle = Chronicle(options.pace)
@@ -95,9 +99,17 @@ class Autoscaler:
             return
         async with asyncio.TaskGroup() as tasks:
             await self.sources.follow(tasks)
+            await self._meet_all()
             self._is_watching = True
             self._heard(News.NEED)
             await self.controller.run()
+
+    async def _meet_all(self) -> None:
+        """Know every job before the first plan: members of others would pass for somebody else's pods."""
+        for number, job in enumerate(self._jobs()):
+            self.sources.picture.touch(self.register.note(job))
+            if number % BATCH == 0:
+                await asyncio.sleep(0)
 
     def note(self, job: Job, progress: Mapping[str, Any]) -> None:
         """Take in a job as its own pass sees it."""

@@ -164,6 +164,8 @@ class Picture:
             owner = pod.owner
             if owner is not None and owner.uid in drawn and self._is_drawn(owner.uid, pod):
                 continue
+            if owner is not None and self._register.is_fresh(owner.uid):
+                continue  # which of them it could do without is known in a moment
             shape = self._shapes.of(pod.spec)
             if pod.needs_more_than_room or shape.allowed == frozenset() or not _asks(shape.needs):
                 continue

@@ -22,6 +22,8 @@ class Register:
         self._jobs: dict[str, Job] = {}
         self._facts: dict[str, Any] = {}
         self._uids: dict[Name, str] = {}
+        self._fresh: dict[Name, str] = {}
+        """Jobs in their first pass: their sizes are not known yet, though their pods may be there already."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -33,9 +35,17 @@ class Register:
         """The job of that uid, if its size may be set."""
         return self._jobs.get(uid)
 
+    def is_fresh(self, uid: str) -> bool:
+        """Whether a job is about to be one of these, and nothing is known of it yet."""
+        return uid in self._fresh.values()
+
     def note(self, job: Job) -> set[str]:
         """Take in a job as it is now; the uids of those that have to be looked at on that account."""
         name, uid = (kind_of(job), job.key), job.owner.uid
+        if job.state is None and not job.is_suspended and any(map(may_move, job.groups)):
+            self._fresh[name] = uid
+        else:
+            self._fresh.pop(name, None)
         others = self._drop(name) if self._uids.get(name, uid) != uid else set()
         if not is_at_work(job) or not any(map(may_move, job.groups)):
             return others | self._drop(name)
@@ -48,6 +58,7 @@ class Register:
 
     def forget(self, kind: str, key: JobKey) -> set[str]:
         """Take in that a job is gone."""
+        self._fresh.pop((kind, key), None)
         return self._drop((kind, key))
 
     def _drop(self, name: Name) -> set[str]:
