@@ -144,6 +144,17 @@ def test_trainers_that_talk_to_each_other_have_no_servers(said: dict[str, Any]) 
     assert job.warnings == ("spec.pserver: there are no servers in a job that is local or uses nccl, not 2",)
 
 
+def test_trainers_that_talk_to_each_other_start_again_together() -> None:
+    trainers = group_of(parsed({"is_nccl": True}, trainer={"max-instance": 6}))
+    assert (trainers.is_automatic, trainers.resize, trainers.restart.scope) == (
+        True,
+        Resize.RESTART,
+        RestartScope.ALL,
+    )
+    tolerant = group_of(parsed({"is_nccl": True, "fault_tolerant": True}, trainer={"max-instance": 6}))
+    assert (tolerant.resize, tolerant.restart.scope) == (Resize.JOIN, RestartScope.POD)
+
+
 def test_what_is_asked_for_in_vain_is_warned_of() -> None:
     job = parsed({"frame_work": {"name": "tensorflow"}}, trainer={"instances": 4})
     assert job.warnings == (

@@ -95,7 +95,7 @@ def _groups(plan: Plan, state: EngineState | None) -> Iterator[Group]:
         resize=resize,
         hold=hold,
         requests={} if asked is None else {Requester.SCALE: asked},
-        restart=_restarts(trainer, bounds, memory or bounds.least, bool(servers)),
+        restart=_restarts(trainer, bounds, memory or bounds.least, _are_served(plan)),
         labels={"paddle-job": job},
         **_made(plan, TRAINER, trainer),
     )
@@ -108,7 +108,14 @@ def _says_master(plan: Plan) -> bool:
 def _resizing(plan: Plan, bounds: Bounds) -> tuple[Resize, str]:
     if not bounds.is_elastic:
         return Resize.HOLD, _FIXED
-    return (Resize.HOLD, _INTOLERANT) if plan.spec.fault_tolerant is False else (Resize.JOIN, "")
+    if plan.spec.fault_tolerant is False:
+        return Resize.HOLD, _INTOLERANT
+    return Resize.JOIN if _are_served(plan) else Resize.RESTART, ""
+
+
+def _are_served(plan: Plan) -> bool:
+    """Whether trainers find all they need at others than trainers; else they wait for each other at every step."""
+    return bool(servers_of(plan)) or bool(plan.spec.fault_tolerant)
 
 
 def _serving(plan: Plan, name: str, role: RoleSpec, size: int) -> Group:
@@ -143,7 +150,7 @@ def _made(plan: Plan, name: str, role: RoleSpec) -> dict[str, Any]:
     }
 
 
-def _restarts(trainer: TrainerSpec, bounds: Bounds, size: int, has_servers: bool) -> RestartRule:
+def _restarts(trainer: TrainerSpec, bounds: Bounds, size: int, are_served: bool) -> RestartRule:
     """Trainers that may come and go come back alone, about as often as there are trainers.
 
     Those of a fixed number fail their job, unless it is said how often they may come back; to lose a node is no
@@ -153,7 +160,7 @@ def _restarts(trainer: TrainerSpec, bounds: Bounds, size: int, has_servers: bool
     comes_back = bounds.is_elastic or limit is not None
     return RestartRule(
         policy=RestartPolicy.ALWAYS if comes_back else RestartPolicy.ON_NODE_FAIL,
-        scope=RestartScope.POD if has_servers or bounds.is_elastic else RestartScope.ALL,
+        scope=RestartScope.POD if are_served else RestartScope.ALL,
         limit=max(FEWEST_RESTARTS, size) if limit is None else limit,
     )
 
