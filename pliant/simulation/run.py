@@ -63,8 +63,20 @@ def simulate(
         is_scaled=policy is not None,
     )
     rounds = Rounds(world, policy, settings.rhythm, stopwatch) if policy else None
+    series = _watched(world, trace, settings.look or look_for(trace), tell)
+    return Outcome(
+        figures=figures(
+            policy.name if policy else NOBODY, world, series, trace.windows, rounds.number if rounds else 0
+        ),
+        series=series,
+        reasons=dict(sorted(rounds.resizes.items())) if rounds else {},
+        planning=rounds.seconds if rounds else 0.0,
+    )
+
+
+def _watched(world: World, trace: Trace, look: float, tell: Callable[[float, int], None]) -> Series:
+    """Let it go on until it is over, and write down how things are."""
     series = Series()
-    look = settings.look or look_for(trace)
     series.look(world)
     time = 0.0
     while time < trace.until:
@@ -80,14 +92,7 @@ def simulate(
         tell(time, len(world.jobs) - len(world.live))
         if trace.until == math.inf and (not goes_on or (trace.jobs and world.is_over)):
             break
-    return Outcome(
-        figures=figures(
-            policy.name if policy else NOBODY, world, series, trace.windows, rounds.number if rounds else 0
-        ),
-        series=series,
-        reasons=dict(sorted(rounds.resizes.items())) if rounds else {},
-        planning=rounds.seconds if rounds else 0.0,
-    )
+    return series
 
 
 def settings_for(policy: str, trace: Trace, settings: Settings) -> Settings:
