@@ -18,12 +18,11 @@ import gc
 import random
 import statistics
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 
-from pliant.autoscale.fair import Fair
-from pliant.autoscale.model import Claim, Cluster, Elastic, GroupKey, Node, Plan, Policy, Shape
-from pliant.autoscale.packing import Floor
+from pliant.autoscale.mixing import drafted
+from pliant.autoscale.model import Claim, Cluster, Elastic, GroupKey, Node, Policy, Shape
+from pliant.autoscale.policies import POLICIES
 
 GIB = 2**30
 PICTURES = ("first", "rest", "busy", "uneven")
@@ -44,7 +43,10 @@ def cluster_of(size: int, seed: int = 1) -> Cluster:
         for gpus in (1, 2, 4)
     ]
     elastics = tuple(_job(number, chance, shapes) for number in range(size))
-    return seated(Cluster(nodes=nodes, elastics=elastics))
+    young = seated(
+        Cluster(nodes=nodes, elastics=tuple(replace(each, may_grow=False) for each in elastics)), "fair"
+    )
+    return replace(young, elastics=tuple(replace(each, may_grow=True) for each in young.elastics))
 
 
 def _node(number: int, chance: random.Random) -> Node:
@@ -72,40 +74,36 @@ def _job(number: int, chance: random.Random, shapes: list[Shape]) -> Elastic:
     )
 
 
-def seated(cluster: Cluster, plan: Plan | None = None) -> Cluster:
-    """The cluster when a plan was carried out: whoever has no node yet sits where there is room."""
-    sized = [replace(each, size=plan[each.key].size) if plan else each for each in cluster.elastics]
-    cluster = replace(cluster, elastics=tuple(replace(each, places=each.places[: each.size]) for each in sized))
-    floor = Floor(cluster)
-    elastics = []
-    for each in cluster.elastics:
-        foot, places = floor.footprint(each.shape), list(each.places)
-        while len(places) < each.size:
-            node = floor.where(foot)
-            if node is not None:
-                floor.take(foot, node)
-            places.append("" if node is None else floor.names[node])
-        elastics.append(replace(each, places=tuple(places)))
+def seated(cluster: Cluster, policy: str) -> Cluster:
+    """The cluster as a policy would have it, everybody where it planned them to be."""
+    draft = drafted(cluster, {}, policy)
+    names = [*draft.floor.names, ""]
+    crews = {crew.elastic.key: crew for crew in draft.crews}
+    elastics = [
+        replace(each, size=crews[each.key].size, places=tuple(names[seat] for seat in crews[each.key].seats))
+        for each in cluster.elastics
+    ]
     return replace(cluster, elastics=tuple(elastics))
 
 
-def pictures(first: Cluster) -> dict[str, Cluster]:
-    """A cluster at several times of its life, as the policy `fair` would have it."""
-    rest = seated(first, Fair().plan(first))
+def pictures(first: Cluster, policy: str) -> dict[str, Cluster]:
+    """A cluster at several times of its life with this policy."""
+    rest = seated(first, policy)
     late = [each for number, each in enumerate(rest.elastics) if number % 10 == 0]
     newcomers = {each.key: replace(each, size=each.least, places=("",) * each.least) for each in late}
     claims = tuple(
         Claim(key=f"web/{number}", shape=Shape.of({"cpu": 3000, "memory": 4 * GIB}), number=10)
         for number in range(len(first.elastics) // 100)
     )
-    crowd = seated(replace(rest, elastics=tuple(each for each in rest.elastics if each.key not in newcomers)))
-    crowd = seated(crowd, Fair().plan(crowd))
+    crowd = seated(
+        replace(rest, elastics=tuple(each for each in rest.elastics if each.key not in newcomers)), policy
+    )
     busy = replace(rest, elastics=(*crowd.elastics, *newcomers.values()), claims=claims)
     half = replace(
         first,
         elastics=tuple(replace(each, may_grow=number % 2 == 0) for number, each in enumerate(first.elastics)),
     )
-    uneven = seated(half, Fair().plan(half))
+    uneven = seated(half, policy)
     uneven = replace(uneven, elastics=tuple(replace(each, may_grow=True) for each in uneven.elastics))
     return {"first": first, "rest": rest, "busy": busy, "uneven": uneven}
 
@@ -119,36 +117,35 @@ def seconds(policy: Policy, cluster: Cluster) -> tuple[float, int]:
     return taken, sum(plan[each.key].size != each.size for each in cluster.elastics)
 
 
-def policies() -> Mapping[str, Policy]:
-    """Every policy there is for users."""
-    from pliant.autoscale.policies import POLICIES
-
-    return {**POLICIES, "fair": Fair()}
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="What one round of planning costs.")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2500, 5000, 10000])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--policies", nargs="+", default=sorted(policies()))
+    parser.add_argument("--policies", nargs="+", default=sorted(POLICIES))
     parser.add_argument("--pictures", nargs="+", default=PICTURES)
     args = parser.parse_args()
     print("policy   picture    nodes    jobs  members  resized   CPU s (least to most)     to linear")
     first: dict[tuple[str, str], float] = {}
     for size in args.sizes:
-        for name, cluster in pictures(cluster_of(size)).items():
-            for policy in args.policies if name in args.pictures else ():
-                tries = [seconds(policies()[policy], cluster) for _ in range(args.rounds)]
-                times, changed = [each[0] for each in tries], tries[0][1]
-                here = statistics.median(times)
-                base = first.setdefault((policy, name), here / size) * size
-                members = sum(each.size for each in cluster.elastics)
-                print(
-                    f"{policy:<8} {name:<8} {size:>7} {len(cluster.elastics):>7} {members:>8} {changed:>8}"
-                    f"   {here:5.2f} ({min(times):.2f} to {max(times):.2f})   {here / base:10.2f} ×",
-                    flush=True,
-                )
+        cluster = cluster_of(size)
+        for policy in args.policies:
+            for name, picture in pictures(cluster, policy).items():
+                if name in args.pictures:
+                    tries = [seconds(POLICIES[policy], picture) for _ in range(args.rounds)]
+                    here = statistics.median(taken for taken, _ in tries)
+                    base = first.setdefault((policy, name), here / size) * size
+                    print(line(policy, name, picture, tries), f"{here / base:10.2f} ×", flush=True)
+
+
+def line(policy: str, name: str, cluster: Cluster, tries: list[tuple[float, int]]) -> str:
+    """What is printed about one picture."""
+    times, changed = [taken for taken, _ in tries], tries[0][1]
+    members = sum(each.size for each in cluster.elastics)
+    counts = f"{len(cluster.nodes):>7} {len(cluster.elastics):>7} {members:>8} {changed:>8}"
+    return (
+        f"{policy:<8} {name:<8} {counts}   {statistics.median(times):5.2f} ({min(times):.2f} to {max(times):.2f})"
+    )
 
 
 if __name__ == "__main__":
