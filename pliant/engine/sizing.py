@@ -46,7 +46,7 @@ def resized(case: Case) -> Turn | None:
         return _refused(case, changed, wanted)
     memories = {group.name: case.state.group(group.name) for group in moving}
     said = ", ".join(f"{name} from {memory.size} to {wanted[name]}" for name, memory in memories.items())
-    why = " and ".join(sorted({_asked_by(memory) for memory in memories.values()}))
+    why = " and ".join(sorted({_asked_by(memory, _before(case, name)) for name, memory in memories.items()}))
     message = f"resizing {said} ({why})"
     groups = {name: _moved(memory, wanted[name]) for name, memory in memories.items()}
     state = replace(case.state, groups={**case.state.groups, **groups})
@@ -72,11 +72,18 @@ def is_overtaken(wish: Wish, requests: Mapping[Requester, Request]) -> bool:
 _ASKED_BY = {Requester.SPEC: "replicas was edited", Requester.SCALE: "scaled", None: "bounds were edited"}
 
 
-def _asked_by(memory: GroupState) -> str:
+def _asked_by(memory: GroupState, before: GroupState) -> str:
     latest = memory.latest
     if latest is Requester.AUTOSCALER:
         return f"autoscaler: {memory.requests[latest].why}"
+    if before.latest is Requester.AUTOSCALER and Requester.AUTOSCALER not in memory.requests:
+        return "the autoscaler was kept out"
     return _ASKED_BY[latest]
+
+
+def _before(case: Case, group: str) -> GroupState:
+    """What was remembered of a group when the last pass ended."""
+    return case.job.state.group(group) if case.job.state else GroupState()
 
 
 def _refused(case: Case, held: list[Group], wanted: Mapping[str, int]) -> Turn | None:

@@ -227,6 +227,7 @@ def test_the_author_s_size_counts_again_once_the_autoscaler_is_kept_out() -> Non
     state = after_wishes((automatic(), advised(5)), (copied(automatic(), is_automatic=False), advised(5)))
     assert state.group("worker").size == 2
     assert state.group("worker").advice is None
+    assert state.timeline[-1].why == "resizing worker from 5 to 2 (the autoscaler was kept out)"
 
 
 def test_an_advice_is_remembered_and_not_acted_upon() -> None:
