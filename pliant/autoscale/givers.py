@@ -44,7 +44,14 @@ class Givers:
 
     def put(self, crew: Crew) -> None:
         """Add one that has a member to give again."""
-        heappush(self._heaps[_family(crew)], _entry(crew))
+        heappush(self._heaps.setdefault(_family(crew), []), _entry(crew))
+
+    def renew(self, crews: Iterable[Crew]) -> None:
+        """Begin anew: these have another size than before, and everybody may ask again."""
+        self._futile.clear()
+        for crew in sorted(crews, key=lambda each: each.number):
+            if len(crew.seats) > crew.least:
+                self.put(crew)
 
     def first(self, asker: Asker, suits: Callable[[Crew], Answer | None]) -> Answer | None:
         """What the first says that suits, of those that are no more important."""
@@ -68,10 +75,10 @@ def _first(heap: list[Entry], asker: Asker, suits: Callable[[Crew], Answer | Non
         if importance > priority or (below is not None and importance == priority and -level <= below):
             break
         heappop(heap)
-        if size == len(crew.seats):
+        if size == len(crew.seats) and crew not in asked:
             asked.append(crew)
             answer = suits(crew)
-        elif len(crew.seats) > crew.least:
+        elif size != len(crew.seats) > crew.least:
             heappush(heap, _entry(crew))
     for crew in asked:
         if len(crew.seats) > crew.least:

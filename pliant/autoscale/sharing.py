@@ -8,6 +8,7 @@ so it is never taken back and there is an end to them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heapreplace
 from itertools import groupby
 
@@ -16,6 +17,8 @@ from pliant.autoscale.draft import Draft
 from pliant.autoscale.givers import Asker, Givers
 from pliant.autoscale.model import Code
 
+Entry = tuple[float, int, Crew]
+"""How well off a crew is, its number, and itself."""
 _PASSES = 50
 """A limit to what one plan may cost; hardly ever are there more than three. The next plan goes on."""
 _CHAIN = 8
@@ -30,63 +33,74 @@ class Shares:
         self._crews = [crew for crew in draft.crews if not crew.is_fixed]
         self._givers: Givers | None = None
         self._exchanges = 0
-        self._hopeless: set[tuple[int, int, int]] = set()
-        """Shape, quota and priority of groups to which nobody could give anything, in this pass."""
+        self._changed: set[Crew] = set()
+        """Crews that others know by a size they no longer have."""
 
     def share(self) -> None:
         """Until nothing gets better."""
         for _ in range(_PASSES):
             before = self._exchanges
-            self._givers = None
-            self._hopeless.clear()
             for _, crews in groupby(self._crews, key=lambda crew: crew.priority):
-                self._fill(list(crews))
+                self._fill(crews)
             if self._exchanges == before:
                 return
+            if self._givers:
+                self._givers.renew(crew for crew in self._changed if crew.elastic.may_shrink)
+            self._changed.clear()
 
-    def _fill(self, crews: list[Crew]) -> None:
+    def _fill(self, crews: Iterable[Crew]) -> None:
         """Give places to crews that are equally important for as long as there are any."""
-        draft = self._draft
-        # Who could not have the least it must have gets nothing here: a few members more would not help it.
-        heap = [
-            (crew.level(len(crew.seats)), crew.number, crew)
-            for crew in crews
-            if crew.least <= len(crew.seats) < crew.ceiling
-        ]
-        heapify(heap)
-        while heap:
-            level, number, crew = heap[0]
-            hindrance = draft.limit(crew)
-            node = None if hindrance else draft.place(crew)
-            if node is not None:
-                draft.add(crew, node)
-            elif not self._is_given(crew, level, hindrance):
-                heappop(heap)
-                continue
-            if len(crew.seats) < crew.ceiling:
-                heapreplace(heap, (crew.level(len(crew.seats)), number, crew))
+        kinds: dict[tuple[int, int], list[Entry]] = {}
+        for crew in crews:
+            # Who could not have the least it must have gets nothing here: a few members more would not help it.
+            if crew.least <= (size := len(crew.seats)) < crew.ceiling:
+                kinds.setdefault((id(crew.foot), id(crew.purse)), []).append((crew.level(size), crew.number, crew))
+        for entries in kinds.values():
+            heapify(entries)
+        heads = [(entries[0][:2], kind) for kind, entries in kinds.items()]
+        heapify(heads)
+        while heads:
+            _, kind = heads[0]
+            entries = kinds[kind]
+            crew = entries[0][2]
+            if self._grows(crew) and (size := len(crew.seats)) < crew.ceiling:
+                heapreplace(entries, (crew.level(size), crew.number, crew))
+            elif len(crew.seats) == crew.ceiling or crew.home != ANYWHERE:
+                heappop(entries)
             else:
-                heappop(heap)
+                entries.clear()  # others of its kind would fare no better
+            if entries:
+                heapreplace(heads, (entries[0][:2], kind))
+            else:
+                heappop(heads)
 
-    def _is_given(self, crew: Crew, level: float, hindrance: Code | None) -> bool:
-        """Whether somebody has given this one a place."""
-        purse = crew.purse if hindrance is Code.QUOTA else None
-        kind = id(crew.foot), id(crew.purse), crew.priority
-        if crew.home != ANYWHERE or kind in self._hopeless:
+    def _grows(self, crew: Crew) -> bool:
+        """Have one more member come if there is a place for it, or somebody gives one."""
+        hindrance = self._draft.limit(crew)
+        node = None if hindrance else self._draft.place(crew)
+        if node is not None:
+            self._draft.add(crew, node)
+        elif crew.home != ANYWHERE or not self._is_given(crew, hindrance):
             return False
+        if self._givers:
+            self._changed.add(crew)
+        return True
+
+    def _is_given(self, crew: Crew, hindrance: Code | None) -> bool:
+        """Whether somebody has given this one a place."""
         if self._givers is None:
             self._givers = Givers(each for each in self._crews if each.elastic.may_shrink)
+        purse, level = crew.purse if hindrance is Code.QUOTA else None, crew.level(len(crew.seats))
 
         def gives(giver: Crew) -> bool | None:
             if purse is not None and giver.purse is not purse:
                 return None
             return self._exchange(giver, crew, level, hindrance is not None) or None
 
-        if self._givers.first(Asker(crew.priority, level, kind), gives):
-            self._exchanges += 1
-            return True
-        self._hopeless.add(kind)
-        return False
+        asker = Asker(crew.priority, level, (id(crew.foot), id(crew.purse), crew.priority))
+        is_given = bool(self._givers.first(asker, gives))
+        self._exchanges += is_given
+        return is_given
 
     def _exchange(self, giver: Crew, crew: Crew, level: float, has_room: bool) -> bool:
         """Have a few members of one leave if one of the other can come then."""
@@ -99,6 +113,7 @@ class Shares:
         for _ in range(number):
             self._draft.drop(giver)
         self._draft.add(crew, node)
+        self._changed.add(giver)
         giver.takers.add(str(crew.elastic.key))
         return True
 
