@@ -20,6 +20,7 @@ class Crew:
     """The members of one group."""
 
     __slots__ = (
+        "_known",
         "ceiling",
         "elastic",
         "foot",
@@ -47,6 +48,7 @@ class Crew:
         self.is_fixed = elastic.is_fixed or not is_measured(elastic)
         self.least = min(elastic.least, elastic.size if self.is_fixed else elastic.most)
         self.ceiling = _ceiling(elastic, self.is_fixed)
+        self._known: tuple[int, float] = (-1, 0.0)
         self.number = 0
         """Its place among all crews: the more important first, then the older."""
         self.purse: Purse | None = None
@@ -64,6 +66,14 @@ class Crew:
         """Where the next member must sit, or anywhere."""
         size = len(self.seats)
         return self.homes[size] if size < len(self.homes) else ANYWHERE
+
+    @property
+    def standing(self) -> float:
+        """The level it is on; policies may have to think about it, so it is asked once for a size."""
+        size = len(self.seats)
+        if self._known[0] != size:
+            self._known = size, self.level(size)
+        return self._known[1]
 
     @property
     def keeps_waiting(self) -> bool:

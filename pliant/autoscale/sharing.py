@@ -53,8 +53,8 @@ class Shares:
         kinds: dict[tuple[int, int], list[Entry]] = {}
         for crew in crews:
             # Who could not have the least it must have gets nothing here: a few members more would not help it.
-            if crew.least <= (size := len(crew.seats)) < crew.ceiling:
-                kinds.setdefault((id(crew.foot), id(crew.purse)), []).append((crew.level(size), crew.number, crew))
+            if crew.least <= len(crew.seats) < crew.ceiling:
+                kinds.setdefault((id(crew.foot), id(crew.purse)), []).append((crew.standing, crew.number, crew))
         for entries in kinds.values():
             heapify(entries)
         heads = [(entries[0][:2], kind) for kind, entries in kinds.items()]
@@ -63,8 +63,8 @@ class Shares:
             _, kind = heads[0]
             entries = kinds[kind]
             crew = entries[0][2]
-            if self._grows(crew) and (size := len(crew.seats)) < crew.ceiling:
-                heapreplace(entries, (crew.level(size), crew.number, crew))
+            if self._grows(crew) and len(crew.seats) < crew.ceiling:
+                heapreplace(entries, (crew.standing, crew.number, crew))
             elif len(crew.seats) == crew.ceiling or crew.home != ANYWHERE:
                 heappop(entries)
             else:
@@ -90,7 +90,7 @@ class Shares:
         """Whether somebody has given this one a place."""
         if self._givers is None:
             self._givers = Givers(each for each in self._crews if each.elastic.may_shrink)
-        purse, level = crew.purse if hindrance is Code.QUOTA else None, crew.level(len(crew.seats))
+        purse, level = crew.purse if hindrance is Code.QUOTA else None, crew.standing
 
         def gives(giver: Crew) -> bool | None:
             if purse is not None and giver.purse is not purse:
@@ -125,7 +125,8 @@ class Shares:
         is_equal = giver.priority == crew.priority
         for number in range(1, min(_CHAIN, len(seats) - giver.least) + 1):
             size = len(seats) - number
-            if is_equal and giver.level(size) <= level:
+            # Of equals only those are asked that are better off when one has left.
+            if number > 1 and is_equal and giver.level(size) <= level:
                 break
             node = seats[size]
             room = left[node] = left.get(node, free[node]) + gift
