@@ -160,7 +160,8 @@ def could_come(crew: Crew, draft: Draft, number: int) -> bool:
 
 
 def is_newcomer(each: Elastic) -> bool:
-    return each.least - placed(each) == 1 and not each.is_fixed and is_measured(each)
+    there = sum(map(bool, each.places[: min(each.size, each.least)]))
+    return each.least - there == 1 and not each.is_fixed and is_measured(each)
 
 
 @each_policy
