@@ -32,7 +32,13 @@ def check_plot(path: str) -> None:
 
 def draw(path: str, outcomes: Sequence[Outcome], title: str) -> None:
     """Write one picture, or one for each policy into a folder, and say where."""
-    target = Path(path)
+    try:
+        _draw(Path(path), outcomes, title)
+    except OSError as error:
+        raise UserError(f"--plot: cannot write {error.filename or path}: {error.strerror}") from None
+
+
+def _draw(target: Path, outcomes: Sequence[Outcome], title: str) -> None:
     if target.suffix and not target.is_dir():
         _write(target, picture(outcomes, title))
         return

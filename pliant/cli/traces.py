@@ -18,8 +18,8 @@ from pliant.simulation.trace import Trace
 
 TABLES = ("nodes", "jobs", "services", "windows")
 TIMES = ("until", "period", "gap")
-_SIGNS = {"nodes": "count", "windows": "end", "services": "number", "jobs": "submit"}
-"""The column by which a table in a CSV file is known."""
+_SIGNS = {"jobs": "submit", "services": "number", "windows": "end", "nodes": "count"}
+"""The column by which a table in a CSV file is known, the first that is there: jobs may have a count as well."""
 
 
 @dataclass(slots=True)

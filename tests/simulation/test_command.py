@@ -67,6 +67,20 @@ def test_tables_in_csv_make_one_trace(capsys: pytest.CaptureFixture[str]) -> Non
     assert figures["completion_mean"] == pytest.approx((60 / 4 + 3.1 + 120 / 3 + 3.1) / 2)
 
 
+def test_jobs_in_csv_may_have_a_count(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "many.csv").write_text("name,submit,count,every,cpu,work\na,0,3,10,1,60\n")
+    code, out, _ = ended(capsys, "nodes.csv", "many.csv", "--policy", "fair")
+    assert code == 0
+    assert "3 of 3" in out
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_picture_that_cannot_be_written_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = ended(capsys, "nodes.csv", "jobs.csv", "--policy", "fair", "--plot", "/proc/picture.svg")
+    assert code == 2
+    assert "--plot: cannot write /proc/picture.svg: No such file or directory" in err
+
+
 @pytest.mark.usefixtures("folder")
 def test_a_trace_in_yaml_holds_everything(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = ended(capsys, "trace.yaml", "--policy", "none,edl-published", "-o", "csv")
@@ -179,7 +193,7 @@ def test_wrong_usage_is_told(words: list[str], said: str, capsys: pytest.Capture
     ("text", "said"),
     [
         ("", "x.csv: is empty; its first line names the columns"),
-        ("name,cpu\na,1\n", "x.csv:1: nobody can tell what table this is; it needs a column `count` for nodes"),
+        ("name,cpu\na,1\n", "x.csv:1: nobody can tell what table this is; it needs a column `submit` for jobs"),
         ("name,submit,submit\n", "x.csv:1: column `submit` is there twice"),
         ("name,submit,leest\na,0,1\n", "x.csv:2: leest: jobs have no such field; did you mean `least`?"),
         ("name,submit\na,0\n,1\n", "x.csv:3: name: is missing"),
