@@ -31,6 +31,7 @@ def summary(case: Case) -> EngineState:
         message=_message(case, phase),
         counts={group.name: _counts(group, roster.of(group), state) for group in job.groups},
         groups={**state.groups, **_with_endings(job, roster, state)},
+        warned=tuple(warning for warning in state.warned if warning in job.warnings),
     )
     if phase is Phase.RUNNING and state.phase is not Phase.RUNNING:
         current = noted(current, now, str(phase), current.message)

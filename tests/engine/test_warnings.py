@@ -30,3 +30,11 @@ def test_only_what_is_new_is_told() -> None:
     state = replace(RUNNING, warned=(ODD,))
     decision = decided(make_job(warnings=(ODD, "also this"), state=state), seeing(make_pod(0), make_pod(1)))
     assert event_of(decision).message == "also this"
+
+
+def test_a_warning_that_no_longer_holds_is_taken_back() -> None:
+    state = replace(RUNNING, warned=(ODD, "also this"))
+    job = make_job(warnings=("also this",), state=state)
+    decision = decided(job, seeing(make_pod(0), make_pod(1)))
+    assert decision.intent is None
+    assert decision.statuses[job.key].state.warned == ("also this",)
