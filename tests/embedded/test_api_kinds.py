@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from pliant.embedded.storage.store import Store
 from pliant.errors import Conflict, Invalid
 from pliant.kube.resources import CRDS, NAMESPACES, PODS, SECRETS, SERVICE_ACCOUNTS, SERVICES
-from tests.embedded.serving import WIDGETS, Served, pod, service, serving, widget, with_widgets
+from tests.embedded.serving import WIDGETS, Served, pod, service, serving, widget, widget_definition, with_widgets
 
 
 @pytest.fixture
@@ -102,3 +103,19 @@ async def test_a_pod_is_bound_once(served: Served) -> None:
     assert [(c["type"], c["status"]) for c in made["status"]["conditions"]] == [("PodScheduled", "True")]
     with pytest.raises(Conflict, match='already assigned to node "node-1"'):
         await served.client.create(PODS, "default", target, subresource="binding", name="a")
+
+
+async def test_groups_keep_their_order_when_the_server_starts_again() -> None:
+    store, told = Store.in_memory(), []
+    async with serving(store) as served:
+        for group in ("second.org", "first.org"):
+            definition = widget_definition()
+            definition["metadata"]["name"] = f"widgets.{group}"
+            definition["spec"]["group"] = group
+            await served.client.create(CRDS, None, definition)
+        told.append((await served.call("GET", "/apis"))[1])
+    async with serving(store) as served:
+        told.append((await served.call("GET", "/apis"))[1])
+    before, after = ([group["name"] for group in each["groups"]] for each in told)
+    assert before == after
+    assert before[-2:] == ["second.org", "first.org"]

@@ -24,7 +24,7 @@ from pliant.embedded.server.tokenrequests import request_token
 from pliant.embedded.server.tokens import Tokens, User
 from pliant.embedded.server.watches import open_watch
 from pliant.embedded.server.writes import Writer
-from pliant.embedded.storage.records import Event, Key
+from pliant.embedded.storage.records import Event, Key, Record
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.errors import ApiError
 from pliant.kube.transport import Reply, Request, StreamReply
@@ -92,7 +92,8 @@ class ApiServer:
         """Take up what the store holds and make the namespaces every cluster has."""
         visible = self.store.visible
         self._addresses.load(visible.listing(SERVICES))
-        for definition in visible.listing(CRDS):
+        # In the order in which they came: kubectl takes the first of several kinds of one name, before and after.
+        for definition in sorted(visible.listing(CRDS), key=_coming):
             self.catalog.put_crd(definition.decode())
         self.store.listen(self._addresses.committed)
         self.store.listen(self._follow_definitions)
@@ -188,3 +189,8 @@ class ApiServer:
             if kind is not None and transaction.get(Key(NAMESPACES, "", name)) is None:
                 fresh = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 self._writer.add(transaction, kind, "", fresh)
+
+
+def _coming(definition: Record) -> tuple[str, int]:
+    """When an object came: times are whole seconds, so the write decides within one."""
+    return definition.decode()["metadata"]["creationTimestamp"], definition.version
