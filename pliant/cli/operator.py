@@ -59,13 +59,14 @@ def execute(args: Namespace) -> int:
     """Work until told to stop."""
     from pliant.cli.logformat import write_log
     from pliant.cli.main import exit_code
+    from pliant.cli.stopping import run_till_stopped
     from pliant.errors import PliantError, UserError
 
     if args.report_bind_address is not None and not args.report_url:
         raise UserError("--report-bind-address needs --report-url: by what address do members reach it?")
     write_log(args.log_format, verbosity=args.verbosity)
     try:
-        return asyncio.run(_operate(args))
+        return run_till_stopped(_operate(args))
     except PliantError as error:
         if args.log_format == "text":
             raise

@@ -98,6 +98,7 @@ def execute(args: Namespace) -> int:
     from pliant.cli.manifests import load
     from pliant.cli.session import Plan
     from pliant.cli.setting import with_settings
+    from pliant.cli.stopping import run_till_stopped
     from pliant.cli.style import Style
 
     manifests = with_settings(load(args.files), args.set)
@@ -112,7 +113,7 @@ def execute(args: Namespace) -> int:
         autoscale=autoscale_of(args),
     )
     with _data_folder(args) as folder:
-        return asyncio.run(_run(args, plan, folder))
+        return run_till_stopped(_run(args, plan, folder))
 
 
 @contextmanager

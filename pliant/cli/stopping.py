@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,6 +37,15 @@ class Stop:
         self._task.cancel()
 
 
+def run_till_stopped(main: Coroutine[Any, Any, int]) -> int:
+    """Run what listens to signals itself, by `stopping`; one that comes before it listens is heard then."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        return asyncio.run(main)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
 @contextmanager
 def stopping() -> Iterator[Stop]:
     """Let signals cancel the current task, for as long as the context lasts."""
@@ -45,6 +54,7 @@ def stopping() -> Iterator[Stop]:
     stop = Stop(task)
     for number in SIGNALS:
         loop.add_signal_handler(number, stop.request, number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     try:
         yield stop
     finally:

@@ -80,6 +80,7 @@ def execute(args: Namespace) -> int:
 
 def _serve(args: Namespace, home: Home, tell: Tell) -> int:
     from pliant.cli.logformat import write_log
+    from pliant.cli.stopping import run_till_stopped
 
     with home.held() as claim:
         write_log(to=None if args.foreground else home.log)
@@ -88,7 +89,7 @@ def _serve(args: Namespace, home: Home, tell: Tell) -> int:
             args, data, workspace=(args.workspace or here()).absolute(), durable=True, port=args.port
         )
         with owned(data):
-            return asyncio.run(_stay_up(args, config, claim, tell))
+            return run_till_stopped(_stay_up(args, config, claim, tell))
 
 
 async def _stay_up(args: Namespace, config: ClusterConfig, claim: Claim, tell: Tell) -> int:
