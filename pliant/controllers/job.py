@@ -87,6 +87,7 @@ class JobReconciler:
         try:
             return soonest(left_over, await self._advance(self._frontend.parse(raw), raw))
         except InvalidSpec as problem:
+            self._forget(key)  # it would not heed a wish, and others would wait for room that it never gives
             await self._reject(key, raw, problem)
             return None
 
@@ -114,7 +115,7 @@ class JobReconciler:
         return timedelta(0) if self._note_refusals(job, refusals) else decision.look_again
 
     def _forget(self, key: JobKey) -> None:
-        """Leave a job that is gone, or somebody else's, out of all plans."""
+        """Leave a job that is gone, somebody else's or beyond understanding out of all plans."""
         if (listener := self._cluster.wishes.listener) is not None:
             listener.forget(f"{self.resource.kind}.{self.resource.group}", key)
 

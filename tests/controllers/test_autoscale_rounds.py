@@ -270,3 +270,25 @@ async def test_a_deleted_job_is_no_longer_planned_for() -> None:
         assert stage.operator.autoscaler is not None
         assert [each.key.name for each in stage.operator.autoscaler.register] == ["demo"]
         assert await stage.size("demo") == 3
+
+
+@on_virtual_time
+async def test_nobody_counts_on_the_room_of_a_job_that_can_no_longer_be_understood() -> None:
+    async with staged() as stage:
+        await stage.submit("demo")
+        await seconds(5)
+        await stage.submit("other", minReplicas=1)
+        await seconds(60)
+        nonsense = {"metadata": {"annotations": {"pliant/autoscale": "banana"}}}
+        await stage.client.patch(JOBS, "default", "demo", nonsense)
+        await seconds(1)
+        await stage.pod("service", "2")
+        await seconds(10)
+        assert (await stage.places.of("service")).startswith("node-")
+        assert await stage.sizes("demo", "other") == [4, 1]
+        await stage.client.patch(JOBS, "default", "demo", {"metadata": {"annotations": None}})
+        await seconds(60)
+        assert await stage.sizes("demo", "other") == [3, 2]
+        assert (await stage.resizes("demo"))[-1].endswith(
+            "from 4 to 3 (autoscaler: shares with default/other/worker)"
+        )
