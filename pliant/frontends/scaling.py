@@ -37,7 +37,11 @@ class GroupScaling(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 def autoscaling_in(annotations: Mapping[str, str]) -> Autoscaling:
     """What a job says about the autoscaler, `pliant/autoscale: goodput, recommend`."""
     found = Autoscaling()
-    for word in (each.strip().lower() for each in annotations.get(AUTOSCALE, "").split(",")):
+    words = [each.strip().lower() for each in annotations.get(AUTOSCALE, "").split(",")]
+    for several in (("on", "off"), POLICIES):
+        if len(said := sorted({*words} & {*several})) > 1:
+            raise InvalidSpec(f"metadata.annotations.{AUTOSCALE}", f"says both {' and '.join(said)}: keep one")
+    for word in words:
         match word:
             case "":
                 continue

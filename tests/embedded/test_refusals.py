@@ -46,6 +46,11 @@ REFUSED = {
         with_container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}}),
         "spec.containers[0].resources.requests",
     ),
+    "less than nothing": (
+        PODS,
+        with_container(resources={"requests": {"cpu": "-1"}}),
+        "spec.containers[0].resources.requests[cpu]",
+    ),
     "a finalizer of nobody": (
         CONFIG_MAPS,
         {**config("n"), "metadata": {"name": "n", "finalizers": ["short"]}},

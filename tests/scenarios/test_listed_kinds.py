@@ -73,12 +73,13 @@ def replicas_of(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 async def test_workers_that_end_well_end_the_job_and_release_the_others(stage: Stage) -> None:
     worker = "echo $DMLC_ROLE $DMLC_PS_ROOT_URI:$DMLC_PS_ROOT_PORT $DMLC_NUM_SERVER $DMLC_NUM_WORKER $PS_VERBOSE"
+    found = "until getent hosts $DMLC_PS_ROOT_URI >/dev/null; do sleep 0.1; done; echo found"
     await stage.submit(
         "MXJob",
         "train",
         replica("SCHEDULER", FOREVER),
         replica("SERVER", FOREVER),
-        replica("WORKER", f"{worker}; getent hosts $DMLC_PS_ROOT_URI >/dev/null && echo found; sleep 1.2", 2),
+        replica("WORKER", f"{worker}; {found}; sleep 1.2", 2),
     )
     status = await stage.until_phase("MXJob", "train", "Succeeded")
     assert status["message"] == "training completed"

@@ -111,15 +111,21 @@ def _repeated_names(spec: Object) -> list[Problem]:
 
 
 def _senseless_amounts(spec: Object) -> list[Problem]:
-    """What is no amount at all: the published schema only says how one that is text is written."""
+    """What is no amount, or less than none: the published schema only says how one that is text is written."""
     return [
-        Problem.of(f"spec.{group}[{index}].resources.{side}[{unit}]", Reason.INVALID, value, "must be an amount")
+        Problem.of(f"spec.{group}[{index}].resources.{side}[{unit}]", Reason.INVALID, value, why)
         for group in ("initContainers", "containers")
         for index, container in enumerate(spec.get(group) or ())
         for side in ("limits", "requests")
         for unit, value in ((container.get("resources") or {}).get(side) or {}).items()
-        if isinstance(value, bool) or not isinstance(value, str | int | float)
+        if (why := _senseless(value))
     ]
+
+
+def _senseless(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return "must be an amount"
+    return "must be greater than or equal to 0" if amount(value) < 0 else ""
 
 
 def _limits_exceeded(spec: Object) -> list[Problem]:
