@@ -102,6 +102,16 @@ def cluster(user: OrdinaryUser, *options: str) -> Iterator[Site]:
     assert user.processes() == []
 
 
+@contextmanager
+def without_operator(ground: str) -> Iterator[Site]:
+    """A cluster of that kind, for operators that a test starts itself."""
+    with (
+        an_ordinary_user() as user,
+        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
+    ):
+        yield started
+
+
 class OperatorProcess:
     """An operator that can be killed and started again."""
 

@@ -15,7 +15,7 @@ import yaml
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, QUOTAS, Resource
-from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator, real_cluster
+from tests.scenarios.cluster import OperatorProcess, Site, operator, without_operator
 from tests.scenarios.nodes import PaperNodes, paper_nodes
 from tests.scenarios.scene import Scene, fresh_name, played
 
@@ -69,10 +69,7 @@ class OpenNodes(PaperNodes):
 @pytest.fixture(scope="module")
 def site(ground: str) -> Iterator[Site]:
     """A cluster without an operator."""
-    with (
-        an_ordinary_user() as user,
-        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
-    ):
+    with without_operator(ground) as started:
         yield started
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
-from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator, real_cluster
+from tests.scenarios.cluster import OperatorProcess, Site, operator, without_operator
 from tests.scenarios.jobs import Manifest
 from tests.scenarios.kubeflow import KubeflowScene, members, on_paper, running, uids
 from tests.scenarios.nodes import Ends, Runs
@@ -18,10 +18,7 @@ from tests.scenarios.scene import Scene
 @pytest.fixture(scope="module")
 def site(ground: str) -> Iterator[Site]:
     """A cluster without an operator."""
-    with (
-        an_ordinary_user() as user,
-        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
-    ):
+    with without_operator(ground) as started:
         yield started
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pliant.kube.resources import LEASES
-from tests.scenarios.cluster import Site, an_ordinary_user, cluster, real_cluster
+from tests.scenarios.cluster import Site, without_operator
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import PATIENCE, Scene
 from tests.scenarios.tap import Arrival, Tap, tapped
@@ -71,10 +71,7 @@ Enter = Callable[[str], Awaitable[Candidate]]
 @pytest.fixture(scope="module")
 def site(ground: str) -> Iterator[Site]:
     """A cluster without an operator."""
-    with (
-        an_ordinary_user() as user,
-        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
-    ):
+    with without_operator(ground) as started:
         yield started
 
 

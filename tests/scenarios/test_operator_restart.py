@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator, real_cluster
+from tests.scenarios.cluster import OperatorProcess, Site, operator, without_operator
 from tests.scenarios.conftest import OpenScene
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_attempt, per_rank
 from tests.scenarios.scene import Scene
@@ -34,10 +34,7 @@ NAMES = [each["metadata"]["name"] for each in STORY]
 @pytest.fixture(scope="module")
 def site(ground: str) -> Iterator[Site]:
     """A cluster without an operator."""
-    with (
-        an_ordinary_user() as user,
-        cluster(user, "--no-operator") if ground == "embedded" else real_cluster(user) as started,
-    ):
+    with without_operator(ground) as started:
         yield started
 
 
