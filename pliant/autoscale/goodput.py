@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from math import inf
 
 from pliant.autoscale.curves import Curve, fitted
@@ -53,8 +53,7 @@ class Goodput:
         def rank(elastic: Elastic) -> Rank:
             curve = fitted(elastic.speeds)
             part = parts[elastic.shape.needs]
-            # Asked again and again while places are handed out.
-            return Rank(cache(partial(_level, curve, part, elastic.size if curve.reach else 0, margin)))
+            return Rank(partial(_level, curve, part, elastic.size if curve.reach else 0, margin))
 
         return rank
 
