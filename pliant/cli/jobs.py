@@ -14,7 +14,7 @@ from pliant.cli.target import Target
 from pliant.controllers.job import resource_of
 from pliant.errors import Forbidden, InvalidSpec, NotFound, UserError
 from pliant.frontends.base import Frontend
-from pliant.frontends.memory import status_in
+from pliant.frontends.memory import remembered, status_in
 from pliant.kube.resources import Resource
 from pliant.model.job import Job, JobKey
 from pliant.model.labels import MANAGER
@@ -61,7 +61,11 @@ class Found:
     @property
     def state(self) -> EngineState | None:
         """What the operator remembers of it; None if it has never looked at it."""
-        return self.job.state if self.job else None
+        if self.job is not None:
+            return self.job.state
+        with suppress(InvalidSpec):  # its members may be at work all the same
+            return remembered(status_in(self.raw))
+        return None
 
     @property
     def phase(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pliant.cli.apply import install_crds
-from pliant.cli.jobs import all_jobs, kinds_named, known_as, named_job
+from pliant.cli.jobs import all_jobs, found, kinds_named, known_as, named_job
 from pliant.cli.target import Target
 from pliant.cli.yamltext import documents
 from pliant.controllers.job import resource_of
@@ -17,8 +17,10 @@ from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
 from pliant.errors import Forbidden, UserError
 from pliant.frontends import FRONTENDS
+from pliant.frontends.memory import blob_of
 from pliant.kube.client import KubeClient
 from pliant.kube.transport import Reply, Request
+from pliant.model.state import EngineState, GroupCounts, Phase
 from pliant.runtime.clock import SystemClock
 from tests.cli.toy_node import JOB
 from tests.frontends.paddle_batch import PDJ, raw_pdj, role
@@ -105,3 +107,15 @@ async def test_a_cluster_without_our_kinds_says_how_to_get_them() -> None:
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
         with pytest.raises(UserError, match=r"pliant crds \| kubectl apply"):
             await all_jobs(target(Doorkeeper(api)))
+
+
+async def test_a_job_edited_into_nonsense_still_tells_how_many_of_its_members_run(door: Doorkeeper) -> None:
+    one = await named_job(target(door), "demo")
+    counts = {"worker": GroupCounts(size=2, active=2)}
+    state = EngineState(phase=Phase.RUNNING, started_at=SystemClock().now(), counts=counts)
+    broken = {**one.raw, "spec": {"replicaSpecs": 7}, "status": {"pliant": blob_of(state)}}
+    nonsense = found(one.frontend, broken)
+    assert nonsense.phase == "Invalid"
+    assert nonsense.state is not None
+    assert nonsense.state.counts == counts
+    assert found(one.frontend, {**broken, "status": {"pliant": {"phase": 7}}}).state is None
