@@ -83,7 +83,7 @@ class Trainer:
         elif fleet.is_first_worker():
             lay_out()
         while not (fleet.is_first_worker() or OPEN.exists()):
-            time.sleep(0.1)
+            time.sleep(0.1)  # the first trainer lays out the shards
         fleet.init_worker()
         OPEN.touch()
 

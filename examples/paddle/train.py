@@ -49,7 +49,7 @@ class Peer:
                 return json.loads(self.file.readline())
             except (OSError, ValueError):
                 self.file = None
-                time.sleep(0.1)
+                time.sleep(0.1)  # it is not up yet, or comes back
 
 
 def serve() -> None:

@@ -178,6 +178,13 @@ def test_a_field_that_nobody_knows_is_warned_of_and_old_ones_are_not() -> None:
     [
         ({"trainer": None}, "spec.trainer: is required: the job is done when its trainers are"),
         ({"trainer": {}}, "spec.trainer.entrypoint: is required: it is what trainers run"),
+        (
+            {"trainer": {"entrypiont": "true"}},
+            (
+                "spec.trainer.entrypoint: is required: it is what trainers run; "
+                "spec.trainer.entrypiont is not known and not read: did you mean entrypoint?"
+            ),
+        ),
         ({"Port": "many"}, 'spec.Port: must be an integer, got "many"'),
         ({"port": 70000}, "spec.port: must be 65535 or less, got 70000"),
         ({"port": 65535}, "spec.ports_num: 2 ports from 65535 on are more than there are: begin lower"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -91,7 +91,7 @@ class PaddleJob(Frontend):
         spec, warnings = read_spelled(PaddleJobSpec, raw.get("spec"), "spec")
         status = status_in(raw)
         state = remembered(status)
-        plan = _plan(metadata, spec)
+        plan = _plan(metadata, spec, warnings)
         groups = scaled_by(groups_of(plan, state), metadata.annotations)
         if not spec.suspend:
             _check_unchanged(groups, state)
@@ -141,9 +141,12 @@ class TrainingJob(PaddleJob):
     custom_kind = ELDER
 
 
-def _plan(metadata: Metadata, spec: PaddleJobSpec) -> Plan:
+def _plan(metadata: Metadata, spec: PaddleJobSpec, warnings: Iterable[str]) -> Plan:
     if not trainer_of(spec).entrypoint.strip():
-        raise InvalidSpec("spec.trainer.entrypoint", "is required: it is what trainers run")
+        misspelt = [each for each in warnings if each.endswith("did you mean entrypoint?")]
+        raise InvalidSpec(
+            "spec.trainer.entrypoint", "; ".join(["is required: it is what trainers run", *misspelt])
+        )
     check_volumes(spec)
     word = metadata.annotations.get(DISCOVERY, "").strip().lower()
     if word not in ("", "names", "image"):
