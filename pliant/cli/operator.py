@@ -57,10 +57,10 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(args: Namespace) -> int:
     """Work until told to stop."""
-    from pliant.cli.logformat import write_log
     from pliant.cli.main import exit_code
     from pliant.cli.stopping import run_till_stopped
     from pliant.errors import PliantError, UserError
+    from pliant.runtime.logformat import write_log
 
     if args.report_bind_address is not None and not args.report_url:
         raise UserError("--report-bind-address needs --report-url: by what address do members reach it?")

@@ -116,7 +116,7 @@ def rules_of(args: Namespace) -> Rules:
 
 def add_log_options(parser: ArgumentParser) -> None:
     """Let people choose what is told, and how."""
-    from pliant.cli.logformat import DETAILED, FORMATS
+    from pliant.runtime.logformat import DETAILED, FORMATS
 
     group = parser.add_argument_group("log, on the standard error")
     group.add_argument("--log-format", choices=FORMATS, default="text", help="text or json (text)")

@@ -139,9 +139,9 @@ def _data_folder(args: Namespace) -> Iterator[Path]:
 
 async def _run(args: Namespace, plan: Plan, folder: Path) -> int:
     from pliant.cli.durations import duration_text
-    from pliant.cli.logformat import ErrorNotes, write_log
     from pliant.cli.stopping import stopping
     from pliant.cli.verdict import Verdict
+    from pliant.runtime.logformat import ErrorNotes, write_log
 
     loop = asyncio.get_running_loop()
     began = loop.time()

@@ -79,8 +79,8 @@ def execute(args: Namespace) -> int:
 
 
 def _serve(args: Namespace, home: Home, tell: Tell) -> int:
-    from pliant.cli.logformat import write_log
     from pliant.cli.stopping import run_till_stopped
+    from pliant.runtime.logformat import write_log
 
     with home.held() as claim:
         write_log(to=None if args.foreground else home.log)

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from pliant import __version__
-from pliant.cli.logformat import ErrorNotes, JsonFormatter, TextFormatter
 from pliant.cli.main import COMMANDS, main
+from pliant.runtime.logformat import ErrorNotes, JsonFormatter, TextFormatter
 
 HEAVY = ("aiohttp", "rich", "cryptography", "yaml", "asyncio", "msgspec")
 

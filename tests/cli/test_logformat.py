@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.logformat import JsonFormatter, write_log
+from pliant.runtime.logformat import JsonFormatter, write_log
 
 
 def told(**fields: object) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_warnings_become_records(restored: None, capsys: pytest.CaptureFixture[s
 
 
 def test_a_crash_becomes_a_record() -> None:
-    program = "from pliant.cli.logformat import write_log; write_log('json'); 1 / 0"
+    program = "from pliant.runtime.logformat import write_log; write_log('json'); 1 / 0"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     read = json.loads(ended.stderr)
     assert (ended.returncode, read["level"], read["message"]) == (1, "critical", "internal error")
