@@ -1,0 +1,199 @@
+"""Every record is learned, whoever comes and goes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pliant.errors import InvalidSpec
+from pliant.master.model import NodeKey
+from pliant.master.shards import DataSet, DataSpec, Holder, Shard, shuffled
+
+WORKERS = [Holder(NodeKey("worker", number), 1) for number in range(4)]
+
+
+def data_set(size: int = 100, shard_size: int = 10, **more: Any) -> DataSet:
+    return DataSet(DataSpec(name="train", size=size, shard_size=shard_size, **more))
+
+
+def learn_all(data: DataSet, holder: Holder) -> list[Shard]:
+    learned: list[Shard] = []
+    while (shard := data.take(holder)) is not None:
+        learned.append(shard)
+        data.finish(shard.position)
+    return learned
+
+
+@given(st.integers(1, 300), st.text(max_size=5))
+def test_a_shuffled_order_has_every_place_once(count: int, seed: str) -> None:
+    assert sorted(shuffled(place, count, seed) for place in range(count)) == list(range(count))
+
+
+def test_a_shuffled_order_is_drawn_anew_for_each_epoch() -> None:
+    shards = learn_all(data_set(size=64, shard_size=1, epochs=2, shuffle=7), WORKERS[0])
+    first, second = [s.start for s in shards[:64]], [s.start for s in shards[64:]]
+    assert sorted(first) == sorted(second) == list(range(64))
+    assert first != second
+    assert first != sorted(first)
+
+
+@given(
+    size=st.integers(1, 60),
+    shard_size=st.integers(1, 20),
+    epochs=st.integers(1, 3),
+    shuffle=st.none() | st.integers(0, 9),
+)
+def test_every_record_is_learned_once_in_an_epoch(
+    size: int, shard_size: int, epochs: int, shuffle: int | None
+) -> None:
+    data = data_set(size, shard_size, epochs=epochs, shuffle=shuffle)
+    shards = learn_all(data, WORKERS[0])
+    learned = Counter((s.epoch, record) for s in shards for record in range(s.start, s.end))
+    assert learned == Counter((epoch, record) for epoch in range(epochs) for record in range(size))
+    assert data.is_done
+    assert data.left == data.held == 0
+
+
+ACTS = st.lists(
+    st.tuples(
+        st.sampled_from(["take", "take", "finish", "finish", "late", "fail", "lose", "reload"]), st.integers(0, 3)
+    ),
+    max_size=80,
+)
+
+
+class Play:
+    """Workers that do what a list of acts says, and then finish the work."""
+
+    def __init__(self, shards: int) -> None:
+        self.data = data_set(size=shards, shard_size=1)
+        self.hands: dict[Holder, list[int]] = {worker: [] for worker in WORKERS}
+        self.learned: Counter[int] = Counter()
+        self.counted = 0
+        self.lost = 0
+
+    def act(self, what: str, worker: Holder) -> None:
+        hand = self.hands[worker]
+        match what:
+            case "take" if (shard := self.data.take(worker)) is not None:
+                hand.append(shard.position)
+            case "finish" if hand:
+                self.finish(hand.pop(0))
+            case "late" if self.learned:
+                self.counted += self.data.finish(min(self.learned))
+            case "fail" if hand:
+                self.data.give_back(hand.pop(), worker)
+            case "lose":
+                self.lost += self.data.lose([worker])
+            case "reload":
+                self.data = DataSet.loaded(json.loads(json.dumps(self.data.saved())))
+
+    def finish(self, position: int) -> None:
+        self.learned[position] += 1
+        self.counted += self.data.finish(position)
+
+    def end(self) -> None:
+        for worker in WORKERS:
+            while self.hands[worker]:
+                self.act("finish", worker)
+        while (shard := self.data.take(WORKERS[0])) is not None:
+            self.finish(shard.position)
+
+
+@given(st.integers(1, 30), ACTS)
+def test_whatever_happens_every_record_is_learned_and_counted_once(
+    shards: int, acts: list[tuple[str, int]]
+) -> None:
+    play = Play(shards)
+    for what, who in acts:
+        play.act(what, WORKERS[who])
+        assert play.data.done + play.data.held + play.data.left == shards
+        assert play.data.done == play.counted
+    play.end()
+    assert play.data.is_done
+    assert play.counted == shards
+    assert set(play.learned) == set(range(shards))
+    if not play.lost:
+        assert set(play.learned.values()) == {1}
+
+
+def test_shards_of_the_lost_come_next_and_in_order() -> None:
+    data = data_set()
+    for _ in range(3):
+        data.take(WORKERS[0])
+    data.take(WORKERS[1])
+    assert data.lose([WORKERS[0]]) == 3
+    assert [shard.position for shard in learn_all(data, WORKERS[2])] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert data.held == 1
+
+
+def test_a_shard_that_failed_comes_after_those_of_the_lost() -> None:
+    data = data_set()
+    data.take(WORKERS[0])
+    data.take(WORKERS[1])
+    assert data.give_back(0, WORKERS[0])
+    data.lose([WORKERS[1]])
+    assert [shard.position for shard in learn_all(data, WORKERS[2])][:3] == [1, 0, 2]
+
+
+def test_a_late_report_about_a_shard_that_somebody_else_has_counts_once() -> None:
+    data = data_set()
+    data.take(WORKERS[0])
+    data.lose([WORKERS[0]])
+    data.take(WORKERS[1])
+    assert data.finish(0) == 10
+    assert data.finish(0) == 0
+    assert not data.give_back(0, WORKERS[1])
+    assert data.done == 1
+
+
+def test_shards_given_out_after_the_last_save_are_not_given_out_twice_when_their_holders_speak_first() -> None:
+    data = data_set()
+    saved = data.saved()
+    for worker in WORKERS:
+        data.take(worker)
+    forgetful = DataSet.loaded(saved)
+    forgetful.keep(WORKERS[2], [2])
+    assert forgetful.finish(3) == 10
+    assert [shard.position for shard in learn_all(forgetful, WORKERS[0])] == [0, 1, 4, 5, 6, 7, 8, 9]
+    assert forgetful.held == 1
+
+
+def test_a_shard_whose_holder_never_heard_of_it_goes_back() -> None:
+    data = data_set()
+    data.take(WORKERS[0])
+    assert data.keep(WORKERS[0], [], only=True) == 1
+    assert data.take(WORKERS[0]) == Shard(0, 0, 0, 10)
+
+
+def test_a_large_data_set_in_many_hands_is_remembered_in_a_few_bytes_each() -> None:
+    data = data_set(size=10**12, shard_size=100, epochs=1000, shuffle=1)
+    for number in range(1000):
+        data.take(Holder(NodeKey("worker", number), 4711))
+    assert len(json.dumps(data.saved())) < 45_000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"size": 0}, "size: must be 1 or more, got 0"),
+        ({"shard_size": -1}, "shard_size: must be 1 or more, got -1"),
+        ({"epochs": 0}, "epochs: must be 1 or more, got 0"),
+        ({"size": 10**18, "shard_size": 1}, "shard_size: makes 10+ shards: take larger ones"),
+    ],
+)
+def test_nonsense_is_refused_with_its_field(wrong: dict[str, int], words: str) -> None:
+    with pytest.raises(InvalidSpec, match=words):
+        data_set(**wrong)
+    with pytest.raises(InvalidSpec, match="name: 'a/b'"):
+        DataSpec(name="a/b", size=1, shard_size=1)
+
+
+def test_a_position_that_nobody_can_have_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="train has no shard 10 in anybody's hands"):
+        data_set().finish(10)
