@@ -62,7 +62,8 @@ async def test_nobody_else_gets_in(door: Door) -> None:
     for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
         assert await door.status("/api/v1/pods", **given) == 401
         assert await door.status("/api/v1/namespaces", method="POST", **given) == 401
-    assert await door.status("/api/v1/pods", Authorization=f"Bearer {TOKEN}") == 200
+    for scheme in ("Bearer", "bearer"):
+        assert await door.status("/api/v1/pods", Authorization=f"{scheme} {TOKEN}") == 200
 
 
 async def test_health_and_version_are_public_and_nothing_else_is(door: Door) -> None:

@@ -41,7 +41,7 @@ class HttpFront:
 
     def __init__(self, api: ApiServer, token: str, hosts: Collection[str]) -> None:
         self._api = api
-        self._token = f"Bearer {token}".encode()
+        self._token = token.encode()
         self._hosts = frozenset({*NAMES, *hosts})
         self._streams: set[asyncio.Task[None]] = set()
         self._runner: web.AppRunner | None = None
@@ -137,10 +137,12 @@ class HttpFront:
             raise Forbidden(403, "Forbidden", f"this server does not answer to the name {claimed[-1]!r}")
         if incoming.path.rstrip("/") in PUBLIC and incoming.method == "GET":
             return ANYBODY
-        given = incoming.headers.get("Authorization", "")
-        if hmac.compare_digest(given.encode(), self._token):
+        # The scheme may be written in any case: Kubernetes' own Python client says `bearer` inside a cluster.
+        scheme, _, given = incoming.headers.get("Authorization", "").partition(" ")
+        is_token = scheme.lower() == "bearer"
+        if is_token and hmac.compare_digest(given.encode(), self._token):
             return USER
-        user = self._api.tokens.user(given.removeprefix("Bearer "))
+        user = self._api.tokens.user(given) if is_token else None
         if user is None:
             raise Unauthorized(401, "Unauthorized", "Unauthorized")
         return user
