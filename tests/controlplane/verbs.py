@@ -30,6 +30,10 @@ def _plain() -> Iterator[Exchange]:
     yield Exchange("create elsewhere", "POST", maps, config_map("n", namespace="other"))
     yield Exchange("create in no namespace", "POST", "/api/v1/namespaces/none/configmaps", config_map("n"))
     yield Exchange("create another kind", "POST", maps, {**config_map("n"), "kind": "Secret"})
+    yield Exchange("create what the path names", "POST", maps, {"metadata": {"name": "unnamed"}})
+    yield Exchange(
+        "create without apiVersion", "POST", maps, {"kind": "ConfigMap", "metadata": {"name": "unversioned"}}
+    )
     yield Exchange("create with a version", "POST", maps, config_map("n", resourceVersion="7"))
     yield Exchange("create from nonsense", "POST", maps, b"{nonsense")
     yield Exchange("create from a list", "POST", maps, [])

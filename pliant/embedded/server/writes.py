@@ -214,6 +214,9 @@ class Writer:
 
 
 def _require_kind(kind: Kind, obj: Object) -> None:
+    if not kind.is_custom:  # of what is built in, the path says enough
+        obj["kind"] = obj.get("kind") or kind.kind
+        obj["apiVersion"] = obj.get("apiVersion") or kind.api_version
     said, version = obj.get("kind"), obj.get("apiVersion")
     if not said:
         raise senseless(f"Object 'Kind' is missing in the body: expected {kind.kind}")
