@@ -1,19 +1,31 @@
-"""Where a master keeps what the next one must know: one small JSON value on a shelf."""
+"""What the next master must know: one small JSON value, saved on a shelf whenever it has changed.
+
+Saving lags by a second. What is forgotten by that is harmless: a shard that was given out or done is given out
+once more at worst, and a round or a generation that members have seen is passed as soon as one of them speaks.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from pliant.errors import ApiError, PliantError
 
 LARGEST = 900_000
 """Bytes: a ConfigMap holds a little more than that."""
+FORMAT = 1
+LONGEST_PAUSE = 10.0
+"""Seconds between two tries to save while the API server is away."""
+
+log = logging.getLogger(__name__)
 
 
-class Superseded(Exception):
+class Superseded(PliantError):
     """Another master has written since: it works on, and we must not."""
-
-
-class TooLarge(Exception):
-    """What is to be remembered does not fit."""
 
 
 class Shelf(Protocol):
@@ -41,3 +53,56 @@ class HandyShelf:
         """Keep a value."""
         self.value = value
         self.saves += 1
+
+
+class Keeper:
+    """Saves what has changed, soon but not often."""
+
+    def __init__(self, shelf: Shelf, value: Callable[[], dict[str, Any]], pause: float) -> None:
+        self._shelf = shelf
+        self._value = value
+        self._pause = pause
+        self._changed = asyncio.Event()
+
+    def remember(self) -> None:
+        """Have the value saved soon."""
+        self._changed.set()
+
+    async def load(self) -> dict[str, Any] | None:
+        """What was saved last, which is saved again at once: so an earlier master learns that it is over."""
+        found = await self._shelf.load()
+        if found is None:
+            return None
+        value: dict[str, Any] = msgspec.json.decode(found, type=dict[str, Any])
+        if value.get("format") != FORMAT:
+            log.error("memory left aside", extra={"because": f"its format is {value.get('format')}, not {FORMAT}"})
+            return None
+        await self._shelf.save(found)
+        return value
+
+    async def run(self) -> None:
+        """Save for ever."""
+        pause = self._pause
+        while True:
+            await self._changed.wait()
+            try:
+                await self.save()
+                pause = self._pause
+            except ApiError as problem:
+                self._changed.set()
+                pause = min(2 * pause, LONGEST_PAUSE)
+                log.warning("memory not saved yet", extra={"because": str(problem)})
+            await asyncio.sleep(pause)
+
+    async def save(self) -> None:
+        """Save now, if anything changed."""
+        if not self._changed.is_set():
+            return
+        self._changed.clear()
+        value = {"format": FORMAT, **self._value()}
+        found = msgspec.json.encode(value)
+        if len(found) > LARGEST:
+            sizes = {name: len(msgspec.json.encode(part)) for name, part in value.items()}
+            log.error("memory too large to be saved", extra={"bytes": len(found), "most": LARGEST, "parts": sizes})
+            return
+        await self._shelf.save(found)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.master.memory import HandyShelf, Shelf
-from pliant.master.model import Beat, Node, NodeKey
-from pliant.runtime.clock import Clock, SystemClock
+from pliant.master.beats import Beats, Progress
+from pliant.master.bell import Bell
+from pliant.master.membership import Membership, gone
+from pliant.master.memory import HandyShelf, Keeper, Shelf
+from pliant.master.model import Beat, Node, NodeKey, NodeStatus
+from pliant.master.rounds import WORKING_TYPES, Closing, Rounds
+from pliant.master.shards import DataSpec, Holder, Shard
+from pliant.master.speeds import Speeds
+from pliant.master.wire import BeatReport
+from pliant.master.work import Work
+from pliant.runtime.clock import Clock, SystemClock, uptime
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +38,16 @@ class Waits:
     """A round waits so long for running workers that do not join."""
     save: float = 1.0
     """Between two saves."""
+    beat: float = 1.0
+    """Between two beats of a member whose figures change; large jobs are asked to beat less often."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterServers:
+    """A set of parameter servers, in cluster order."""
+
+    version: int = 0
+    hosts: tuple[str, ...] = ()
 
 
 class Service:
@@ -41,66 +61,220 @@ class Service:
         clock: Clock | None = None,
         waits: Waits | None = None,
         least: int = 1,
+        time: Callable[[], float] = uptime,
     ) -> None:
         self.uid = uid
         self.brain: dict[str, Any] = {}
         """What the brain wants remembered: JSON. Call `remember` after a change."""
-        self._shelf = shelf or HandyShelf()
+        self.waits = waits or Waits()
+        self.time = time
+        """Seconds that pass evenly, from anywhere on."""
+        self.work = Work(self.waits.lease)
+        self.membership = Membership()
+        self.rounds = Rounds(uid, Closing(least=least, gather=self.waits.gather, patience=self.waits.patience))
+        self.progress = Progress()
+        self.ps = ParameterServers()
+        self.shards_bell, self.members_bell, self.rounds_bell, self.ps_bell = Bell(), Bell(), Bell(), Bell()
+        self.keeper = Keeper(shelf or HandyShelf(), self._saved, self.waits.save)
         self._clock = clock or SystemClock()
-        self._waits = waits or Waits()
-        self._least = least
-        self._beats: dict[NodeKey, Beat] = {}
-        self._ps: tuple[int, tuple[str, ...]] = (0, ())
+        self._nodes: tuple[Node, ...] = ()
+        self._beats = Beats(self.waits.lease)
+        self._speeds = Speeds(self.waits.settle, self.waits.window)
+        self._told_at = 0.0
+        self._is_untold = False
 
-    async def load(self) -> bool:
-        """Take over what the last master knew; False if there was none. Call it before `run`."""
-        return False
-
-    def remember(self) -> None:
-        """Have everything saved soon: within a second."""
-
-    async def save(self) -> None:
-        """Save now, if anything changed."""
-
-    async def run(self, host: str | None, port: int, ready: asyncio.Event | None = None) -> None:
-        """Serve until cancelled; sets `ready` once it listens. Raises Superseded when another master took over."""
-        if ready is not None:
-            ready.set()
-        await asyncio.Event().wait()
+    # What the wiring tells.
 
     def set_members(self, nodes: tuple[Node, ...]) -> None:
         """Tell of all members as their pods show them, whenever that changes; calling it for nothing is cheap.
 
         Shards of those that ended or vanished go back, membership gets a new generation, rounds open.
         """
+        now = self.time()
+        lost, self._nodes = gone(self._nodes, nodes), nodes
+        self._took_back(self.work.lose(lost), "their members are gone")
+        running = {node.key for node in nodes if node.status is NodeStatus.RUNNING}
+        self._speeds.set_workers(frozenset(key for key in running if key.type in WORKING_TYPES), now)
+        self._beats.keep({node.key for node in nodes})
+        was_open = self.rounds.is_open
+        self.rounds.observe(nodes)
+        self._close_round(now)
+        if self.membership.observe(nodes):
+            self._is_untold = True
+            self._tell_members(now)
+            self.remember()
+        elif self.rounds.is_open != was_open:
+            self.remember()
 
     def set_ps(self, version: int, hosts: tuple[str, ...]) -> None:
         """Tell of a new set of parameter servers, in cluster order."""
-        self._ps = (version, hosts)
+        if self.ps != (found := ParameterServers(version, hosts)):
+            self.ps = found
+            self.ps_bell.ring()
+            self.remember()
 
-    def ps(self) -> tuple[int, tuple[str, ...]]:
-        """The set of parameter servers that was told last: version 0 if none."""
-        return self._ps
+    # What the wiring asks.
 
     def beats(self) -> Mapping[NodeKey, Beat]:
         """The latest that each member said of itself, all its processes together."""
-        return self._beats
+        return self._beats.by_node()
 
     def speeds(self) -> Mapping[int, float]:
         """Samples per second of all workers together, by their number, each over settled whiles."""
-        return {}
+        return self._speeds.medians()
 
     def forget_speeds(self) -> None:
         """Measure anew: what a worker has changed."""
+        self._speeds.forget()
+        self.remember()
 
     def ps_versions(self) -> Mapping[NodeKey, int]:
         """The set of parameter servers that each member last said it works with."""
-        return {key: beat.ps_version for key, beat in self._beats.items() if beat.ps_version is not None}
+        versions = {key: beat.ps_version for key, beat in self.beats().items()}
+        return {key: version for key, version in versions.items() if version is not None}
 
     def work_left(self) -> int | None:
         """Shards that nobody has taken yet, or that came back; None if the job uses none."""
-        return None
+        return self.work.left
 
     def is_work_done(self) -> bool:
         """Whether there are data sets, and all their shards are done."""
-        return False
+        return self.work.is_done
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All members, as they were told last."""
+        return self._nodes
+
+    # What members say.
+
+    def register(self, spec: DataSpec) -> None:
+        """Add a data set; the same one again is welcome."""
+        if self.work.register(spec):
+            log.info("data set registered", extra={"data_set": spec.name, "shards": spec.total})
+            self.remember()
+
+    def take(self, name: str, holder: Holder, holding: list[int]) -> Shard | None:
+        """The next shard of a data set for a process that holds no others than those it names."""
+        data = self.work.find(name)
+        self.work.hear(holder, self.time())
+        self._took_back(data.keep(holder, holding, only=True), "their holder never heard of them")
+        shard = data.take(holder)
+        if shard is not None:
+            self.remember()
+        return shard
+
+    def report(self, name: str, holder: Holder, done: list[int], failed: list[int]) -> None:
+        """Take note of what became of shards."""
+        data, now = self.work.find(name), self.time()
+        self.work.hear(holder, now)
+        records = sum([data.finish(position) for position in done])
+        returned = sum([data.give_back(position, holder) for position in failed])
+        self.progress.note(None, records > 0, now)
+        if data.is_done:
+            self.shards_bell.ring()
+        self._took_back(returned, f"{holder.node} could not learn them")
+        if records:
+            self.remember()
+
+    def beat(self, report: BeatReport) -> dict[str, Any]:
+        """Take down how a process fares; tells it what has changed meanwhile."""
+        holder, now = report.holder, self.time()
+        self.work.hear(holder, now)
+        self.work.keep(holder, report.holding)
+        before = self.beats().get(holder.node)
+        beat = self._beats.note(holder, report.told, self._clock.now(), now)
+        self._speeds.note(holder.node, holder, report.samples, now)
+        self.progress.note(beat.step, _has_learned(before, beat), now)
+        if self.membership.hear(report.generation):
+            self.remember()
+        answer: dict[str, Any] = {
+            "generation": self.membership.generation,
+            "ps_version": self.ps.version,
+            "every": max(self.waits.beat, len(self._nodes) / 200),
+        }
+        if report.round is not None:
+            is_over = self.rounds.is_over(holder.node, report.round)
+            answer |= {"restart": is_over, "round": self.rounds.number + is_over}
+        return answer
+
+    def join(self, holder: Holder, address: str) -> int:
+        """Have a worker wait for the next round; tells its number."""
+        now = self.time()
+        self.work.hear(holder, now)
+        self.rounds.join(holder.node, address, now)
+        number = self.rounds.number + 1
+        if self.rounds.may_be_complete:
+            self._close_round(now)
+        return number
+
+    # Time passes.
+
+    def tick(self) -> None:
+        """Do what is due; call it a few times a second."""
+        now = self.time()
+        self._took_back(self.work.expire(now), "their holders fell silent")
+        self._close_round(now)
+        self._tell_members(now)
+        self.progress.look(now)
+        if self._speeds.tick(now):
+            self.remember()
+
+    def remember(self) -> None:
+        """Have everything saved soon: within a second."""
+        self.keeper.remember()
+
+    async def load(self) -> bool:
+        """Take over what the last master knew; False if there was none. Call it before serving."""
+        value = await self.keeper.load()
+        if value is None:
+            return False
+        self.work.load(value["work"])
+        self.membership.load(value["membership"])
+        self.rounds.load(value["rounds"])
+        self._speeds.load(value["speeds"])
+        self.progress.load(value["progress"])
+        self.ps = ParameterServers(value["ps"][0], tuple(value["ps"][1]))
+        self.brain = value["brain"]
+        return True
+
+    def _saved(self) -> dict[str, Any]:
+        return {
+            "work": self.work.saved(),
+            "membership": self.membership.saved(),
+            "rounds": self.rounds.saved(),
+            "speeds": self._speeds.saved(),
+            "progress": self.progress.saved(),
+            "ps": [self.ps.version, list(self.ps.hosts)],
+            "brain": self.brain,
+        }
+
+    async def run(self, host: str | None, port: int, ready: Callable[[int], None] | None = None) -> None:
+        """Serve until cancelled, telling on which port; raises Superseded when another master took over."""
+        from pliant.master.server import serve  # it knows this class
+
+        await serve(self, host, port, ready)
+
+    def _close_round(self, now: float) -> None:
+        if self.rounds.close(now):
+            size = len(self.rounds.seats)
+            log.info("round closed", extra={"round": self.rounds.number, "workers": size})
+            self.rounds_bell.ring()
+            self.remember()
+
+    def _tell_members(self, now: float) -> None:
+        """Wake those who wait for another generation; not for each of many members that start one by one."""
+        if self._is_untold and now - self._told_at >= len(self._nodes) / 500:
+            self._told_at, self._is_untold = now, False
+            self.members_bell.ring()
+
+    def _took_back(self, count: int, reason: str) -> None:
+        if count:
+            log.info("shards came back", extra={"shards": count, "because": reason})
+            self.shards_bell.ring(count)
+            self.remember()
+
+
+def _has_learned(before: Beat | None, beat: Beat) -> bool:
+    """Whether a member that counts no steps has learned from more samples."""
+    return before is not None and beat.step is None and (beat.samples or 0.0) > (before.samples or 0.0)

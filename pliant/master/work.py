@@ -1,0 +1,107 @@
+"""All data sets of a job, and who may work on them: a process that falls silent loses its shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from pliant.errors import UserError
+from pliant.master.model import NodeKey
+from pliant.master.shards import DataSet, DataSpec, Holder
+
+MOST_SETS = 64
+
+
+class UnknownSet(UserError):
+    """A data set that nobody has registered."""
+
+
+class UnlikeSet(UserError):
+    """A data set is registered again with other numbers."""
+
+
+class Work:
+    """The data sets of a job."""
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self._sets: dict[str, DataSet] = {}
+        self._heard: dict[Holder, float] = {}
+        self.returned = 0
+        """Shards that came back from those who were lost."""
+
+    @property
+    def sets(self) -> Collection[DataSet]:
+        """Every data set, in the order of registration."""
+        return self._sets.values()
+
+    @property
+    def left(self) -> int | None:
+        """Shards that nobody has; None without data sets."""
+        return sum(data.left for data in self.sets) if self._sets else None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there are data sets, and all are learned."""
+        return bool(self._sets) and all(data.is_done for data in self.sets)
+
+    def register(self, spec: DataSpec) -> bool:
+        """Add a data set; False if it is there already. Raises UnlikeSet if that one is another."""
+        known = self._sets.get(spec.name)
+        if known is not None and known.spec != spec:
+            raise UnlikeSet(_unlike(known.spec, spec))
+        if known is None and len(self._sets) >= MOST_SETS:
+            raise UnlikeSet(f"there are {MOST_SETS} data sets already; {spec.name!r} is one too many")
+        self._sets.setdefault(spec.name, DataSet(spec))
+        return known is None
+
+    def find(self, name: str) -> DataSet:
+        """A data set by its name."""
+        if name not in self._sets:
+            raise UnknownSet(f"no data set {name!r}: register it first (POST /v1/datasets)")
+        return self._sets[name]
+
+    def hear(self, holder: Holder, now: float) -> None:
+        """Take note that a process is alive."""
+        self._heard[holder] = now
+
+    def keep(self, holder: Holder, holding: Mapping[str, list[int]]) -> None:
+        """Believe a process about the shards it is at; data sets that are not known yet come again."""
+        for name, positions in holding.items():
+            if name in self._sets:
+                self._sets[name].keep(holder, positions)
+
+    def lose(self, nodes: Collection[NodeKey]) -> int:
+        """Take back all shards of members that are gone; tells how many."""
+        return self._take_back(lambda holder: holder.node in nodes) if nodes else 0
+
+    def expire(self, now: float) -> int:
+        """Take back the shards of processes that have been silent for too long; tells how many."""
+        taken = self._take_back(lambda holder: now - self._heard.setdefault(holder, now) > self._lease)
+        for holder in [holder for holder, heard in self._heard.items() if now - heard > 2 * self._lease]:
+            del self._heard[holder]
+        return taken
+
+    def _take_back(self, is_gone: Callable[[Holder], bool]) -> int:
+        taken = 0
+        for data in self.sets:
+            taken += data.lose([holder for holder in data.holders() if is_gone(holder)])
+        self.returned += taken
+        return taken
+
+    def saved(self) -> dict[str, Any]:
+        """Everything as a small JSON value."""
+        return {"sets": [data.saved() for data in self.sets], "returned": self.returned}
+
+    def load(self, value: Mapping[str, Any]) -> None:
+        """Go on where another was saved."""
+        found = [DataSet.loaded(data) for data in value["sets"]]
+        self._sets = {data.spec.name: data for data in found}
+        self.returned = value["returned"]
+
+
+def _unlike(known: DataSpec, other: DataSpec) -> str:
+    fields = ("size", "shard_size", "epochs", "shuffle")
+    differing = [field for field in fields if getattr(known, field) != getattr(other, field)]
+    told = ", ".join(f"{field} is {getattr(known, field)}, not {getattr(other, field)}" for field in differing)
+    return f"data set {known.name!r} was registered otherwise: {told}; give a new data set a name of its own"
