@@ -46,13 +46,13 @@ class OrdinaryUser:
         """Start `pliant` with these arguments, perhaps by another program that becomes it."""
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         command = [*before, interpreter(), "-m", "pliant", *words]
-        return subprocess.Popen(command, cwd=self.home, env=self.environment, text=True, **_identity(), **options)
+        return subprocess.Popen(command, cwd=self.home, env=self.environment, text=True, **identity(), **options)
 
     def shell(self, script: str) -> subprocess.Popen[str]:
         """Start a shell script in which $PLIANT is our program; both of its streams are one."""
         env = {**self.environment, "PLIANT": f"{interpreter()} -m pliant"}
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        return subprocess.Popen(["sh", "-c", script], cwd=self.home, env=env, text=True, **_identity(), **streams)
+        return subprocess.Popen(["sh", "-c", script], cwd=self.home, env=env, text=True, **identity(), **streams)
 
     def run(self, *words: str, **options: Any) -> Ended:
         """Run `pliant` with these arguments to its end."""
@@ -113,7 +113,7 @@ def interpreter() -> str:
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             tried = subprocess.run(
-                [python, "-c", _NEEDED], env=user.environment, check=False, capture_output=True, **_identity()
+                [python, "-c", _NEEDED], env=user.environment, check=False, capture_output=True, **identity()
             )
         except PermissionError:
             continue
@@ -122,5 +122,6 @@ def interpreter() -> str:
     pytest.fail("no Python here that an ordinary user could run: put one outside of private folders on the PATH")
 
 
-def _identity() -> dict[str, Any]:
+def identity() -> dict[str, Any]:
+    """Who a process is started as: nobody in particular, where we may choose."""
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}

@@ -1,0 +1,127 @@
+"""The verbs of the Makefile at clusters: definitions come and go, and an operator in a terminal runs jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pliant.frontends import FRONTENDS
+from tests.cli.making import made, making
+from tests.cli.ordinary_user import ROOT
+from tests.controlplane.fixtures import GIVEN
+from tests.controlplane.installed import kubectl
+from tests.scenarios.cluster import Site, without_operator
+from tests.scenarios.jobs import group, job
+from tests.scenarios.scene import PATIENCE
+
+BASES = str(ROOT / "config" / "crd" / "bases")
+OURS = {frontend.crd()["metadata"]["name"] for frontend in FRONTENDS.values()}
+
+
+on_embedded = pytest.mark.parametrize("ground", ["embedded"], indirect=True)
+on_real = pytest.mark.parametrize("ground", [pytest.param("real", marks=pytest.mark.real)], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def site(ground: str) -> Iterator[Site]:
+    """A cluster without an operator."""
+    if ground == "real" and os.environ.get(GIVEN):
+        pytest.skip(f"{GIVEN} names a cluster, whose definitions are not ours to take away")
+    with without_operator(ground) as started:
+        yield started
+
+
+def make(site: Site, *words: str) -> str:
+    """What a verb says; one that fails ends the test."""
+    ended = made(site.user, *words, KUBECONFIG=str(site.kubeconfig))
+    assert ended.code == 0, ended.err
+    return ended.out
+
+
+def asked(site: Site, *words: str, stdin: str = "") -> str:
+    return kubectl(site.kubeconfig, f"--cache-dir={site.user.home / 'cache'}", *words, stdin=stdin)
+
+
+def objects(site: Site, *words: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(asked(site, "get", *words, "-o", "json"))["items"]
+    return listed
+
+
+def established(site: Site) -> set[str]:
+    """The definitions that are served, of ours."""
+    found = objects(site, "customresourcedefinitions")
+    is_served = {
+        crd["metadata"]["name"]: any(
+            (each["type"], each["status"]) == ("Established", "True") for each in crd["status"]["conditions"]
+        )
+        for crd in found
+    }
+    return {name for name in OURS if is_served.get(name)}
+
+
+def wait_established(site: Site) -> None:
+    names = [f"crd/{name}" for name in sorted(OURS)]
+    asked(site, "wait", "--for=condition=Established", f"--timeout={PATIENCE}s", *names)
+    assert established(site) == OURS
+
+
+def test_install_and_run_in_one_go_work_on_jobs_until_interrupted(site: Site) -> None:
+    written = job("t", {"worker": group("exit 0", 2)})
+    with making(site.user, "install", "run", KUBECONFIG=str(site.kubeconfig)):
+        wait_established(site)
+        asked(site, "apply", "-f", "-", stdin=json.dumps(written))
+        asked(site, "wait", "--for=jsonpath={.status.phase}=Succeed", "aitrainingjob/t", f"--timeout={PATIENCE}s")
+    asked(site, "delete", "aitrainingjob", "t")
+
+
+def test_the_folder_of_definitions_is_taken_as_it_is_and_install_takes_over(site: Site) -> None:
+    assert asked(site, "apply", "-f", BASES).count("customresourcedefinition") == len(OURS)
+    assert make(site, "install").count("serverside-applied") == len(OURS)
+    wait_established(site)
+
+
+@on_embedded
+def test_what_the_folder_taught_uninstall_takes_away(site: Site) -> None:
+    asked(site, "apply", "-f", BASES)
+    make(site, "uninstall")
+    assert established(site) == set()
+    assert make(site, "uninstall") == ""
+
+
+@on_embedded
+def test_a_cluster_without_deployments_is_told_before_anything_changes(site: Site) -> None:
+    ended = made(site.user, "deploy", KUBECONFIG=str(site.kubeconfig))
+    assert ended.code == 2
+    assert ended.err.startswith("this cluster runs no Deployments; fix: `make run`")
+    assert "pliant-system" not in {each["metadata"]["name"] for each in objects(site, "namespaces")}
+
+
+@on_real
+def test_an_operator_is_deployed_with_the_image_asked_for_and_taken_away_whole(site: Site) -> None:
+    make(site, "deploy", "IMG=easydl/elasticjob-controller:master")
+    assert images(site) == ["easydl/elasticjob-controller:master"]
+    assert {"Deployment/pliant-operator", "ClusterRole/pliant-operator.pliant-system"} <= deployed(site)
+    make(site, "deploy")
+    folders = str(ROOT / "config" / "default")
+    assert asked(site, "diff", "--server-side", "--force-conflicts", "-k", folders) == ""
+    make(site, "undeploy", "uninstall")
+    assert deployed(site) == set()
+    assert established(site) == set()
+
+
+def deployed(site: Site) -> set[str]:
+    """The parts of the operator that are on the cluster, by kind and name."""
+    kinds = "clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,services,deployments,pdb"
+    found = objects(site, kinds, "--all-namespaces") + objects(site, "namespaces")
+    titles = (f"{each['kind']}/{each['metadata']['name']}" for each in found)
+    return {title for title in titles if "pliant" in title}
+
+
+def images(site: Site) -> list[str]:
+    """What the pods of the Deployment run."""
+    [deployment] = objects(site, "deployments", "--namespace", "pliant-system")
+    return [each["image"] for each in deployment["spec"]["template"]["spec"]["containers"]]
