@@ -21,9 +21,11 @@ from pliant.model.actions import (
     CreatePod,
     CreateService,
     DeleteJob,
+    DeletePlan,
     DeletePod,
     DeleteService,
     EmitEvent,
+    GrantAccess,
 )
 from pliant.model.job import Job
 from pliant.model.labels import JOB, MANAGED_BY, MANAGER
@@ -86,6 +88,8 @@ class Applier:
                 await self._pods.delete(job, name, uid, grace=0 if is_forced else None)
             case DeleteService(name=name, uid=uid):
                 await self._services.delete(job, name, uid)
+            case DeletePlan() | GrantAccess():
+                raise NotYet("plans are not carried out yet")
             case DeleteJob():
                 await self._delete_job(job)
             case EmitEvent():

@@ -28,7 +28,7 @@ class Call:
     @property
     def is_free(self) -> bool:
         """Whether it is charged to nobody."""
-        return self.cause is Cause.DISRUPTION
+        return self.cause is Cause.DISRUPTION and not self.place.rank.group.restart.counts_disruptions
 
     def __str__(self) -> str:
         return failure_of(self.place)
@@ -49,7 +49,7 @@ def creation_patience_left(case: Case) -> timedelta | None:
     """How long until the first container that cannot be created has failed for too long."""
     ends = (
         place.pod.stuck.since + case.rules.creating_duration
-        for place in case.roster.places
+        for place in case.roster.steady()
         if place.standing is Standing.SCHEDULED and place.pod is not None and place.pod.stuck is not None
     )
     return min((end - case.now for end in ends if end > case.now), default=None)
@@ -59,7 +59,7 @@ def stuck_for_good(case: Case) -> list[Place]:
     """Members whose containers cannot be created, although there was patience."""
     return [
         place
-        for place in case.roster.places
+        for place in case.roster.steady()
         if place.standing is Standing.SCHEDULED
         and place.pod is not None
         and is_overdue(place.pod.stuck, case.rules, case.now)
@@ -76,6 +76,8 @@ def is_restartable(job: Job, place: Place) -> bool:
     """Whether a member ended in a way that its group restarts on, as long as there is a budget."""
     end = place.pod.exit if place.pod else None
     is_listed = end is not None and end.code in job.restart_exit_codes
+    if end is not None and end.code in place.rank.group.restart.final_codes:
+        return False
     match place.rank.group.restart.policy:
         case RestartPolicy.ALWAYS:
             return True
@@ -105,6 +107,6 @@ def _may_try_again(place: Place, memory: GroupState, rules: Rules, now: datetime
 
 
 def _disruptions(roster: Roster) -> Iterator[Call]:
-    for place in roster.places:
+    for place in roster.steady():
         if place.standing in (Standing.LEAVING, Standing.DISRUPTED):
             yield Call(place=place, cause=Cause.DISRUPTION, scope=RestartScope.POD)

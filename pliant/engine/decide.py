@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pliant.engine.calls import creation_patience_left
 from pliant.engine.case import Case, Turn
+from pliant.engine.control import furnished
 from pliant.engine.departure import lingering, patience_left
 from pliant.engine.ending import (
     OVER,
@@ -20,12 +21,15 @@ from pliant.engine.ending import (
     timed_out,
 )
 from pliant.engine.limits import life_left, time_left
+from pliant.engine.members import with_members
 from pliant.engine.membership import staffing
+from pliant.engine.plancare import farewell, upkeep
+from pliant.engine.plans import given_up, planned, without_finished
 from pliant.engine.restarting import restarted
 from pliant.engine.rollup import at_the_end, has_changed, is_pressing, settles_in, summary
 from pliant.engine.roster import abreast, call_the_roll
 from pliant.engine.sizing import resized, sized, with_requests
-from pliant.engine.suspending import evacuation, resumed, suspended
+from pliant.engine.suspending import evacuation, master_kept, resumed, suspended
 from pliant.engine.timeline import accounted, noted
 from pliant.engine.warning import warned
 from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatus
@@ -39,7 +43,9 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     """Say what to do next. Reads only its arguments: same input, same answer."""
     if job.is_deleting:
         return Decision()  # owner references clean up
+    job = furnished(job, seen.rules)
     state = abreast(job, seen, with_requests(job, seen.wishes, job.state or _first_memory(now), now))
+    state = with_members(job, seen, without_finished(given_up(state, job, seen), seen))
     if state.phase.is_final:
         return _afterlife(job, seen, state, now)
     if state.verdict is not None:
@@ -50,7 +56,8 @@ def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decisio
     if (turn := _turn(case)) is not None:
         return _intent(turn, case)
     if state.phase is Phase.SUSPENDED:
-        return _progress(case, evacuation(job, seen, now), patience_left(seen, now))
+        staffed, wait = staffing(master_kept(case), framework) if job.has_master else ((), None)
+        return _progress(case, (*evacuation(job, seen, now), *staffed), soonest(wait, patience_left(seen, now)))
     actions, wait = staffing(case, framework)
     return _progress(case, actions, soonest(wait, _patience(case)))
 
@@ -59,19 +66,23 @@ def _turn(case: Case) -> Turn | None:
     """The first change of course that is due, in order of precedence."""
     if (turn := ordered(case) or completed(case) or suspended(case) or resized(case) or resumed(case)) is not None:
         return turn
-    if case.state.phase is Phase.SUSPENDED:
+    if case.state.phase is Phase.SUSPENDED and not case.job.has_master:
         return None  # nothing that happens to those who leave counts
-    return restarted(case) or failed(case) or timed_out(case) or warned(case)
+    if (turn := restarted(case) or failed(case)) is not None or case.state.phase is Phase.SUSPENDED:
+        return turn
+    return timed_out(case) or planned(case) or warned(case)
 
 
 def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -> Decision:
     """Act, and tell what changed: at once if it matters, else when it has settled."""
-    before, after = case.job.state, summary(case)
+    before, after, plans = case.job.state, summary(case), upkeep(case)
+    actions, wait = (*actions, *plans.actions), soonest(wait, plans.wait)
+    statuses = {case.job.key: _status(after, case.seen, case.now)}
     if not has_changed(before, after):
-        return Decision(actions=actions, look_again=wait)
-    if before is not None and not is_pressing(before, after) and (hold := settles_in(before, case.now)):
-        return Decision(actions=actions, look_again=soonest(hold, wait))
-    return Decision(actions=actions, statuses={case.job.key: _status(after, case.seen, case.now)}, look_again=wait)
+        statuses = {}
+    elif before is not None and not is_pressing(before, after) and (hold := settles_in(before, case.now)):
+        statuses, wait = {}, soonest(hold, wait)
+    return Decision(actions=actions, statuses=statuses, plans=plans.statuses, look_again=wait)
 
 
 def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: datetime) -> Decision:
@@ -80,7 +91,8 @@ def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: da
         after = replace(state, message=end_delayed(verdict, lingering(seen, now)))
         statuses = {job.key: _status(after, seen, now)} if after.message != state.message else {}
         actions = clearing(job, seen, state, now)
-        return Decision(actions=actions, statuses=statuses, look_again=patience_left(seen, now))
+        plans = farewell(seen, now).statuses
+        return Decision(actions=actions, statuses=statuses, plans=plans, look_again=patience_left(seen, now))
     counts = at_the_end(state) if all(pod.phase in OVER for pod in seen.pods) else state.counts
     ended = replace(state, phase=verdict.phase, message=verdict.message, ended_at=now, counts=counts)
     return Decision(statuses={job.key: _status(ended, seen, now)})
@@ -91,7 +103,12 @@ def _afterlife(job: Job, seen: Seen, state: EngineState, now: datetime) -> Decis
     left = life_left(job, state, now)
     if left is not None and left <= timedelta(0):
         return Decision(actions=(DeleteJob(),))
-    return Decision(actions=clearing(job, seen, state, now), look_again=soonest(left, patience_left(seen, now)))
+    plans = farewell(seen, now)
+    return Decision(
+        actions=(*clearing(job, seen, state, now), *plans.actions),
+        plans=plans.statuses,
+        look_again=soonest(left, patience_left(seen, now), plans.wait),
+    )
 
 
 def _intent(turn: Turn, case: Case) -> Decision:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace as altered
 from datetime import datetime, timedelta
 
 from pliant.model.actions import DeletePod
@@ -24,6 +25,11 @@ def departures(seen: Seen, pods: Iterable[ObservedPod], because: str, now: datet
         is_stranded = is_lost(pod, seen.rules, now) and pod.fault is not None and pod.fault.is_dead
         if is_stranded or not pod.is_leaving:
             yield DeletePod(name=pod.name, uid=pod.uid, because=because, is_forced=is_stranded)
+
+
+def dismissals(seen: Seen, pods: Iterable[ObservedPod], because: str, now: datetime) -> Iterator[DeletePod]:
+    """The deletions due among pods that a master made, and is not to make again."""
+    return (altered(each, is_for_good=True) for each in departures(seen, pods, because, now))
 
 
 def patience_left(seen: Seen, now: datetime) -> timedelta | None:

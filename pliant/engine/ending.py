@@ -12,8 +12,9 @@ from pliant.engine.case import Case, Turn, turned
 from pliant.engine.departure import departures
 from pliant.engine.failures import blamed
 from pliant.engine.limits import overrun
+from pliant.engine.restarting import is_within_budget
 from pliant.engine.rollup import summary
-from pliant.engine.roster import Place
+from pliant.engine.roster import Place, Standing
 from pliant.engine.voting import completion_reached, deciding, failure_reached, nobody_is_left
 from pliant.engine.wording import counted, failure_of, listing
 from pliant.model.actions import Action, DeleteService
@@ -44,7 +45,7 @@ def completed(case: Case) -> Turn | None:
 
 def failed(case: Case) -> Turn | None:
     """End the job because it has failed or can no longer complete, if so."""
-    verdict = _failure(case) or _creation_failure(case)
+    verdict = _failure(case) or _creation_failure(case) or _disruption(case)
     return None if verdict is None else _sentenced(case, verdict)
 
 
@@ -133,6 +134,18 @@ def _creation_failure(case: Case) -> Verdict | None:
         return None
     message = listing([failure_of(place) for place in stuck])
     return Verdict(phase=Phase.FAILED, message=message, at=case.now)
+
+
+def _disruption(case: Case) -> Verdict | None:
+    """The end of a job some member of which was taken away, and may not be replaced any more."""
+    for place in case.roster.steady():
+        group = place.rank.group
+        is_counted = place.standing in (Standing.LEAVING, Standing.DISRUPTED) and group.restart.counts_disruptions
+        if is_counted and not is_within_budget(group, case.state.group(group.name)):
+            limit = counted(group.restart.limit or 0, "replacement")
+            message = f"{failure_of(place)}, and {group.name} is allowed {limit}"
+            return Verdict(phase=Phase.FAILED, message=message, at=case.now)
+    return None
 
 
 def _cause(place: Place, case: Case) -> str:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 from pliant.engine.case import Case
-from pliant.engine.departure import departures
+from pliant.engine.departure import departures, dismissals
 from pliant.engine.outfit import Outfit, outfit_of
 from pliant.engine.podspec import config_map_manifest, pod_manifest, service_manifest
 from pliant.engine.restarting import wait_left
 from pliant.engine.roster import Place, Roster, Standing
-from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateService, DeleteService
-from pliant.model.framework import Framework
-from pliant.model.job import Job
-from pliant.model.labels import member_group, service_of
+from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateService, DeleteService, GrantAccess
+from pliant.model.framework import Framework, Rank
+from pliant.model.job import Job, Steward
+from pliant.model.labels import member_group, rank_service, service_of
+from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState
+
+OWN_MASTER = "own_master"
+"""The option of a job that says whether its master is ours: it makes nobody again who was sent away."""
 
 
 def staffing(case: Case, framework: Framework) -> tuple[tuple[Action, ...], timedelta | None]:
@@ -22,14 +27,22 @@ def staffing(case: Case, framework: Framework) -> tuple[tuple[Action, ...], time
     job, places = case.job, case.roster.places
     vacant, wait = _may_be_filled(case)
     # Names come first: a member that starts must find its peers' names announced.
+    # Two may go by one name for a while: one that takes over, and one that is taken over from.
+    nameless = {place.service: place for place in places if place.service not in case.seen.services}
+    nameless.pop("", None)
     actions: list[Action] = [
-        CreateService(name=place.service, manifest=service_manifest(job, place.rank))
-        for place in places
-        if place.service not in case.seen.services
+        CreateService(name=name, manifest=service_manifest(job, place.rank)) for name, place in nameless.items()
     ]
+    actions += [_access(job, place.rank) for place in vacant if place.rank.group.is_control]
     if vacant:
         actions += _arrivals(outfit_of(job, framework), vacant)
     return (*actions, *_retirements(case)), wait
+
+
+def _access(job: Job, rank: Rank) -> GrantAccess:
+    """What a master is given before it starts: it may be there already, which costs questions and no harm."""
+    own = (rank.group.template.get("spec") or {}).get("serviceAccountName")
+    return GrantAccess(account=own or rank_service(job, rank), is_ours=not own)
 
 
 def _arrivals(outfit: Outfit, places: list[Place]) -> list[Action]:
@@ -69,6 +82,40 @@ def _blocked_groups(job: Job, roster: Roster, state: EngineState) -> set[str]:
     return blocked
 
 
+def _masters_concern(case: Case) -> Iterator[Action]:
+    """Pods of those whom a master looks after: lost ones, so that it learns of it, and those sent away."""
+    watched = [place for place in case.roster.places if place.rank.group.steward is Steward.MASTER]
+    if not watched:
+        return
+    lost = [place.pod for place in watched if place.standing is Standing.LOST and place.pod is not None]
+    yield from departures(case.seen, lost, "its node is lost", case.now)
+    sent = {uid for plan in case.state.plans.values() for uid in plan.removals}
+    gone = [
+        place.pod
+        for place in watched
+        if place.pod is not None and (place.pod.uid in sent or _is_surplus(place, case.state))
+    ]
+    yield from dismissals(case.seen, gone, "the job no longer has this member", case.now)
+
+
+def _let_go(case: Case, strays: list[ObservedPod]) -> Iterator[Action]:
+    """Pods without a place: of those whom a master looks after, one that is not ours would make others."""
+    watched = {member_group(group.name) for group in case.job.groups if group.steward is Steward.MASTER}
+    for pod in strays:
+        go = departures if pod.group not in watched or case.job.options.get(OWN_MASTER) else dismissals
+        yield from go(case.seen, [pod], "the job no longer has this member", case.now)
+
+
+def _is_surplus(place: Place, state: EngineState) -> bool:
+    """Whether a master has asked for a member, or made it, beyond what a person wants.
+
+    It is made, and then taken away: a master waits for whoever was refused to it.
+    """
+    memory, member = state.group(place.rank.group.name), place.rank.member
+    is_beyond = member is not None and memory.size is not None and member.rank >= memory.size
+    return memory.is_capped and is_beyond and place.outcome is None
+
+
 def _retirements(case: Case) -> tuple[Action, ...]:
     """Deletions of pods and services that have no place any more."""
     seen, roster, now = case.seen, case.roster, case.now
@@ -83,7 +130,8 @@ def _retirements(case: Case) -> tuple[Action, ...]:
         if service.name not in named and not service.is_leaving
     ]
     return (
+        *_masters_concern(case),
         *departures(seen, stale, "a newer attempt takes its place", now),
-        *departures(seen, strays, "the job no longer has this member", now),
+        *_let_go(case, strays),
         *services,
     )

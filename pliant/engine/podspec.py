@@ -8,7 +8,7 @@ from typing import Any
 from pliant.engine.outfit import FOLDER, Outfit
 from pliant.model.framework import Rank
 from pliant.model.job import Job
-from pliant.model.labels import job_labels, member_labels, member_name, member_selector, pod_labels, service_name
+from pliant.model.labels import job_labels, member_labels, member_name, pod_labels, rank_service, service_selector
 
 VOLUME = "pliant-env"
 """Holds the files of a member's environment."""
@@ -35,24 +35,29 @@ def pod_manifest(outfit: Outfit, rank: Rank) -> dict[str, Any]:
 
 
 def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
-    """The headless service that gives one rank its name, whatever its attempt."""
+    """The service that gives one rank its name, whatever its attempt: headless, but for a job's master.
+
+    Members keep the address of their master, and must not be left with that of one that is gone.
+    """
+    headless = {} if rank.group.is_control else {"clusterIP": "None"}
     spec: dict[str, Any] = {
-        "clusterIP": "None",
+        **headless,
         # Members look each other up while they start, before any of them is ready.
         "publishNotReadyAddresses": True,
-        "selector": member_selector(job, rank.group, rank.index),
+        "selector": service_selector(job, rank),
     }
-    if rank.group.ports:
-        spec["ports"] = [
-            {"name": port.name or f"port-{port.number}", "port": port.number} for port in rank.group.ports
-        ]
+    ports = [(port.name or f"port-{port.number}", port.number) for port in rank.group.ports]
+    if ports and rank.member is not None and rank.member.port is not None:
+        ports[0] = (ports[0][0], rank.member.port)
+    if ports:
+        spec["ports"] = [{"name": name, "port": number} for name, number in ports]
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": service_name(job, rank.group.name, rank.index),
+            "name": rank_service(job, rank),
             "namespace": job.key.namespace,
-            "labels": member_labels(job, rank.group, rank.index),
+            "labels": member_labels(job, rank),
             "ownerReferences": [_owner_reference(job)],
         },
         "spec": spec,
@@ -82,6 +87,9 @@ def _pod_spec(outfit: Outfit, rank: Rank) -> dict[str, Any]:
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
             spec[kind] = [_fitted_out(each, outfit, rank) for each in spec[kind]]
+    if rank.member is not None and rank.member.resource and spec.get("containers"):
+        first, *others = spec["containers"]
+        spec["containers"] = [_asking_for(first, rank.member.resource), *others]
     if outfit.holder:
         spec["volumes"] = [*(spec.get("volumes") or ()), *_volumes(outfit)]
     if rank.group.restart.policy is not None or not spec.get("restartPolicy"):
@@ -133,6 +141,13 @@ def _fitted_out(container: Mapping[str, Any], outfit: Outfit, rank: Rank) -> dic
         mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in places.items()]
         fitted["volumeMounts"] = [*mounted, *(mount for mount in mounts if mount["mountPath"] not in used)]
     return fitted
+
+
+def _asking_for(container: Mapping[str, Any], resource: Mapping[str, str]) -> dict[str, Any]:
+    """A container with these requests, which are its limits, too; what a plan leaves out stays as it was."""
+    own = container.get("resources") or {}
+    wanted = {kind: {**(own.get(kind) or {}), **resource} for kind in ("requests", "limits")}
+    return {**container, "resources": {**own, **wanted}}
 
 
 def _volumes(outfit: Outfit) -> list[dict[str, Any]]:

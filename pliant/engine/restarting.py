@@ -10,7 +10,7 @@ from pliant.engine.calls import Call, calls
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.failures import blamed
 from pliant.engine.wording import listing
-from pliant.model.job import Group, Job, RestartScope
+from pliant.model.job import Group, Job, RestartScope, Steward
 from pliant.model.state import Cause, EngineState, GroupState, Phase
 
 LONGEST_WAIT = timedelta(minutes=5)
@@ -30,7 +30,7 @@ def restarted(case: Case) -> Turn | None:
         if call.place.rank.attempt < memory.wanted_attempt(index):
             continue  # a wider restart, decided a moment ago, takes this member along
         spent = case.state.restarts + sum(not each.is_free for each in chosen)
-        if call.is_free or (_is_within_budget(group, memory) and _may_restart(case.job, spent)):
+        if call.is_free or (is_within_budget(group, memory) and _may_restart(case.job, spent)):
             after = _charged(case.job, after, call, case.now)
             chosen.append(call)
     if not chosen:
@@ -49,8 +49,10 @@ def wait_left(memory: GroupState, now: datetime) -> timedelta:
     return max(wait - passed, timedelta(0)) if passed >= timedelta(0) else timedelta(0)
 
 
-def _is_within_budget(group: Group, memory: GroupState) -> bool:
-    return group.restart.limit is None or memory.spent < group.restart.limit
+def is_within_budget(group: Group, memory: GroupState) -> bool:
+    """Whether a group may still be restarted, as far as its own limit goes."""
+    spent = memory.charged(with_disruptions=group.restart.counts_disruptions)
+    return group.restart.limit is None or spent < group.restart.limit
 
 
 def _may_restart(job: Job, spent: int) -> bool:
@@ -59,7 +61,8 @@ def _may_restart(job: Job, spent: int) -> bool:
 
 def _charged(job: Job, state: EngineState, call: Call, now: datetime) -> EngineState:
     group, index = call.place.rank.group, call.place.rank.index
-    reached = job.groups if call.scope is RestartScope.ALL else (group,)
+    steady = tuple(each for each in job.groups if each.steward is Steward.ENGINE)
+    reached = steady if call.scope is RestartScope.ALL else (group,)
     groups = {**state.groups}
     for each in reached:
         groups[each.name] = _raised(_spent(state.group(each.name), call, now), call.scope, index)
@@ -106,7 +109,7 @@ def _raised(memory: GroupState, scope: RestartScope, index: int) -> GroupState:
 def _announced(state: EngineState, paid: list[Call], now: datetime) -> Turn:
     group = paid[0].place.rank.group
     limit = group.restart.limit
-    spent = state.group(group.name).spent
+    spent = state.group(group.name).charged(with_disruptions=group.restart.counts_disruptions)
     budget = f"{spent} of {limit}" if limit is not None else str(spent)
     state = blamed(state, [call.place for call in paid], now)
     message = f"{listing([str(call) for call in paid])}; restart {budget} of {group.name}, scope {paid[0].scope}"

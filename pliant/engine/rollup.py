@@ -14,8 +14,9 @@ from pliant.engine.roster import Place, Roster, Standing
 from pliant.engine.sizing import RESIZED
 from pliant.engine.timeline import noted
 from pliant.engine.wording import counted, failure_of, listing, troubles
-from pliant.model.job import Group, Job
-from pliant.model.state import EngineState, GroupCounts, GroupState, Outcome, Phase, Request, Requester
+from pliant.model.job import Group, Job, Steward
+from pliant.model.labels import member_group
+from pliant.model.state import EngineState, GroupCounts, GroupState, Member, Outcome, Phase, Request, Requester
 
 SETTLING = timedelta(seconds=1)
 """Counts that change faster are written once they settle: a thousand pods coming up are not a thousand writes."""
@@ -51,6 +52,8 @@ def is_pressing(before: EngineState | None, after: EngineState) -> bool:
     """Whether a change must be told at once rather than when things have settled."""
     if before is None or _requests(before) != _requests(after):
         return True  # which of two requests came later is known only if the first is written before the second
+    if _lists(before) != _lists(after) or before.plans != after.plans:
+        return True  # who was there once is not made again
     return before.phase is not after.phase and after.phase is not Phase.CREATING
 
 
@@ -71,10 +74,15 @@ def _requests(state: EngineState) -> dict[str, dict[Requester, Request]]:
     return {name: memory.requests for name, memory in state.groups.items() if memory.requests}
 
 
+def _lists(state: EngineState) -> dict[str, dict[int, Member]]:
+    return {name: memory.members for name, memory in state.groups.items() if memory.members}
+
+
 def _phase(roster: Roster, state: EngineState) -> Phase:
     if state.phase is Phase.SUSPENDED:
         return state.phase
-    standings = [place.standing for place in roster.places]
+    # Of a job with a master nothing more can be told than whether that runs: who else there is to be, it decides.
+    standings = [place.standing for place in roster.steady()]
     if all(standing.is_up for standing in standings):
         return Phase.RUNNING
     if state.phase in (Phase.RUNNING, Phase.RESTARTING):
@@ -86,7 +94,8 @@ def _phase(roster: Roster, state: EngineState) -> Phase:
 def _message(case: Case, phase: Phase) -> str:
     late = lingering(case.seen, case.now)
     if phase is Phase.SUSPENDED:
-        left = len(case.seen.pods)
+        control = {member_group(group.name) for group in case.job.groups if group.is_control}
+        left = sum(pod.group not in control for pod in case.seen.pods)
         told = [f"suspended; {counted(left, 'pod')} still to go" if left else "suspended"]
         return ": ".join([*told, listing(late)]) if late else told[0]
     places = case.roster.places
@@ -134,7 +143,7 @@ def _counts(group: Group, places: tuple[Place, ...], state: EngineState) -> Grou
     is_restarting = state.phase is Phase.RESTARTING
     returning = tally[Standing.STALE] + tally[Standing.LEAVING] + tally[Standing.DISRUPTED]
     return GroupCounts(
-        size=group.size,
+        size=group.size if group.steward is Steward.ENGINE else len(places),
         pending=tally[Standing.PENDING] + (0 if is_restarting else absent),
         scheduled=tally[Standing.SCHEDULED],
         active=tally[Standing.RUNNING],
@@ -149,6 +158,8 @@ def _with_endings(job: Job, roster: Roster, state: EngineState) -> dict[str, Gro
     endings: dict[str, GroupState] = {}
     for group in job.groups:
         memory, places = state.group(group.name), roster.of(group)
+        if group.steward is Steward.MASTER:
+            continue  # nobody makes those again who have ended
         seen = {place.rank.index: _OUTCOMES[place.standing] for place in places if place.standing in _OUTCOMES}
         # Only restarts and resizes forget: a pod from before a suspension hides an end that still stands.
         ended = memory.finished | seen

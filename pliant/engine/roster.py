@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from dataclasses import replace as altered
 from datetime import datetime
 from enum import Enum, auto
 
@@ -11,10 +12,10 @@ from msgspec.structs import replace
 
 from pliant.engine.departure import is_lost
 from pliant.model.framework import Rank
-from pliant.model.job import Group, Job
-from pliant.model.labels import member_group, member_name, service_name
+from pliant.model.job import Group, Job, Steward
+from pliant.model.labels import member_group, member_name, rank_service, service_name
 from pliant.model.observed import ObservedPod, PodPhase, Seen
-from pliant.model.state import Cause, EngineState, Outcome
+from pliant.model.state import Cause, EngineState, GroupState, Member, Outcome
 
 
 class Standing(Enum):
@@ -58,6 +59,7 @@ class Place:
     name: str
     """Of its pod."""
     service: str
+    """Empty if somebody else sees to it."""
     standing: Standing
     pod: ObservedPod | None = None
 
@@ -90,6 +92,10 @@ class Roster:
         """The places of one group, lowest index first."""
         return tuple(place for place in self.places if place.rank.group is group)
 
+    def steady(self) -> tuple[Place, ...]:
+        """The places that the engine itself looks after."""
+        return tuple(place for place in self.places if place.rank.group.steward is Steward.ENGINE)
+
     def failed(self) -> Iterator[Place]:
         """Places whose member ended badly or was lost, in order."""
         return (place for place in self.places if place.outcome is Outcome.FAILED)
@@ -114,6 +120,12 @@ def call_the_roll(job: Job, seen: Seen, state: EngineState, now: datetime) -> Ro
     places: list[Place] = []
     for group in job.groups:
         memory = state.group(group.name)
+        if group.steward is Steward.MASTER:
+            for place in _listed(job, group, memory, pods):
+                is_gone = place.pod is not None and is_lost(place.pod, seen.rules, now)
+                at_mercy = place.standing in _AT_THE_MERCY_OF_NODES
+                places.append(altered(place, standing=Standing.LOST) if is_gone and at_mercy else place)
+            continue
         for index in range(group.size):
             name = member_name(job, group.name, index)
             service = service_name(job, group.name, index)
@@ -123,7 +135,27 @@ def call_the_roll(job: Job, seen: Seen, state: EngineState, now: datetime) -> Ro
             if standing in _AT_THE_MERCY_OF_NODES and pod is not None and is_lost(pod, seen.rules, now):
                 standing = Standing.LOST
             places.append(Place(rank=rank, name=name, service=service, standing=standing, pod=pod))
-    return Roster(places=tuple(places), strays=_in_order(pods.values()))
+    # What a master made is its own until it is sent away by name.
+    return Roster(places=tuple(places), strays=_in_order(pod for pod in pods.values() if not pod.is_foreign))
+
+
+def _listed(job: Job, group: Group, memory: GroupState, pods: dict[str, ObservedPod]) -> list[Place]:
+    """The places of a group that a master looks after: those on the list, and whom it made itself."""
+    places = []
+    for index, member in sorted(memory.members.items()):
+        rank = Rank(group=group, index=index, attempt=0, member=member)
+        name = member_name(job, group.name, index)
+        places.append(_held(rank, pods.pop(name, None), rank_service(job, rank), name))
+    made = [pod for pod in pods.values() if pod.is_foreign and pod.group == member_group(group.name)]
+    for pod in _in_order(made):
+        del pods[pod.name]
+        member = Member(rank=pod.rank if pod.rank >= 0 else pod.index, is_made=True)
+        places.append(_held(Rank(group=group, index=pod.index, attempt=0, member=member), pod, "", pod.name))
+    return places
+
+
+def _held(rank: Rank, pod: ObservedPod | None, service: str, name: str) -> Place:
+    return Place(rank=rank, name=name, service=service, standing=_standing(rank, None, pod), pod=pod)
 
 
 _AT_THE_MERCY_OF_NODES = (Standing.SCHEDULED, Standing.RUNNING)

@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from pliant.engine.case import Case, Turn, turned
-from pliant.model.job import Group, Job, Resize
+from pliant.model.job import Group, Job, Resize, Steward
 from pliant.model.observed import Wish
 from pliant.model.state import Advice, EngineState, GroupState, Phase, Request, Requester
 
@@ -39,7 +39,11 @@ def sized(job: Job, state: EngineState) -> Job:
 def resized(case: Case) -> Turn | None:
     """Take on the sizes that are wanted by now; whoever has to leave is forgotten, not counted as failed."""
     wanted = {group.name: wanted_size(group, case.state.group(group.name)) for group in case.asked.groups}
-    changed = [group for group in case.asked.groups if case.state.group(group.name).size != wanted[group.name]]
+    changed = [
+        group
+        for group in case.asked.groups
+        if group.steward is Steward.ENGINE and case.state.group(group.name).size != wanted[group.name]
+    ]
     is_resting = case.state.phase is Phase.SUSPENDED  # whoever comes after a rest is told everything anew
     moving = [group for group in changed if group.resize is not Resize.HOLD or is_resting]
     if not moving:
@@ -69,7 +73,13 @@ def is_overtaken(wish: Wish, requests: Mapping[Requester, Request]) -> bool:
     return wish.known_at is not None and any(at > wish.known_at for at in asked)
 
 
-_ASKED_BY = {Requester.SPEC: "replicas was edited", Requester.SCALE: "scaled", None: "bounds were edited"}
+_ASKED_BY = {
+    Requester.MASTER: "the master asks for it",
+    Requester.PLAN: "a plan asks for it",
+    Requester.SPEC: "replicas was edited",
+    Requester.SCALE: "scaled",
+    None: "bounds were edited",
+}
 
 
 def _asked_by(memory: GroupState, before: GroupState) -> str:
@@ -103,6 +113,8 @@ def _refused(case: Case, held: list[Group], wanted: Mapping[str, int]) -> Turn |
 
 def _noted(group: Group, wish: Wish | None, memory: GroupState, now: datetime) -> GroupState:
     requests = {who: _since(memory.requests.get(who), size, now) for who, size in group.requests.items()}
+    # What plans have asked for stands although they are gone.
+    requests |= {who: each for who, each in memory.requests.items() if who in (Requester.MASTER, Requester.PLAN)}
     if group.is_automatic and (order := _ordered(wish, memory, requests)) is not None:
         requests[Requester.AUTOSCALER] = order
     advice = _advised(wish, memory) if group.is_automatic else None
@@ -155,7 +167,8 @@ def _moved(memory: GroupState, size: int) -> GroupState:
 
 def _all_anew(job: Job, state: EngineState, message: str) -> EngineState:
     """Start every member again: no failure, so nobody's budget is charged and nobody has to wait."""
-    groups = {group.name: _floored(state.group(group.name)) for group in job.groups}
+    steady = [group.name for group in job.groups if group.steward is Steward.ENGINE]
+    groups = {name: _floored(state.group(name)) for name in steady}
     phase = Phase.RESTARTING if state.phase is Phase.RUNNING else state.phase
     return replace(state, phase=phase, message=message, groups={**state.groups, **groups})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace as altered
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -9,8 +10,10 @@ from msgspec.structs import replace
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.departure import departures
 from pliant.engine.rollup import summary
+from pliant.engine.roster import Roster, Standing
 from pliant.model.actions import Action, DeleteService
-from pliant.model.job import Job
+from pliant.model.job import Job, Steward
+from pliant.model.labels import member_group, service_name
 from pliant.model.observed import Seen
 from pliant.model.state import EngineState, GroupState, Outcome, Phase
 
@@ -48,12 +51,34 @@ def resumed(case: Case) -> Turn | None:
 
 
 def evacuation(job: Job, seen: Seen, now: datetime) -> tuple[Action, ...]:
-    """Everything a suspended job still holds must go."""
-    services = sorted(seen.services.values(), key=lambda service: service.name)
+    """Everything a suspended job still holds must go; its master stays, if it has one."""
+    control = [group for group in job.groups if group.is_control]
+    staying = {member_group(group.name) for group in control}
+    named = {service_name(job, group.name, index) for group in control for index in range(group.size)}
+    services = sorted(
+        (service for service in seen.services.values() if service.name not in named),
+        key=lambda service: service.name,
+    )
+    leaving = sorted((pod for pod in seen.pods if pod.group not in staying), key=lambda pod: pod.name)
     return (
-        *departures(seen, sorted(seen.pods, key=lambda pod: pod.name), "the job is suspended", now),
+        *departures(seen, leaving, "the job is suspended", now),
         *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_leaving),
     )
+
+
+def master_kept(case: Case) -> Case:
+    """A suspended job with nobody to care for but its master, which begins anew.
+
+    The old one would miss its members; the new one waits until they have left, or it would take them for its own.
+    """
+    control = {member_group(group.name) for group in case.job.groups if group.is_control}
+    has_others = any(pod.group not in control for pod in case.seen.pods)
+    places = tuple(
+        place
+        for place in case.roster.places
+        if place.rank.group.is_control and not (has_others and place.standing is Standing.ABSENT)
+    )
+    return altered(case, roster=Roster(places=places, strays=()))
 
 
 def seconds_run(state: EngineState, now: datetime) -> float:
@@ -70,6 +95,8 @@ def _left_behind(case: Case) -> dict[str, GroupState]:
     groups = {**case.state.groups}
     for group in case.job.groups:
         memory = case.state.group(group.name)
+        if group.steward is Steward.MASTER:
+            continue  # those whom a master looks after come and go by its word alone
         attempt = memory.attempt + 1
         done = {
             place.rank.index: Outcome.SUCCEEDED

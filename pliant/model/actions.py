@@ -9,6 +9,7 @@ from typing import Any
 
 from pliant.model.job import JobKey
 from pliant.model.observed import ObservedPod
+from pliant.model.plans import PlanStatus
 from pliant.model.state import EngineState, GroupCounts
 
 
@@ -37,6 +38,16 @@ class CreateConfigMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GrantAccess:
+    """Give the job's master an account of its own, and the rights it needs in its namespace."""
+
+    account: str
+    """The service account that its pod runs under."""
+    is_ours: bool
+    """Whether the account is made for it, too, or is there already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePod:
     """Take away exactly this pod, and no later one of the same name."""
 
@@ -45,11 +56,21 @@ class DeletePod:
     because: str
     is_forced: bool = False
     """Whether to let go of it at once: its node is dead, so nobody can confirm that it has stopped."""
+    is_for_good: bool = False
+    """Whether nobody is to make another in its place: a master that would is told so first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteService:
     """Take away exactly this service."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePlan:
+    """Take away exactly this plan."""
 
     name: str
     uid: str
@@ -69,7 +90,17 @@ class EmitEvent:
     is_warning: bool = False
 
 
-Action = CreatePod | CreateService | CreateConfigMap | DeletePod | DeleteService | DeleteJob | EmitEvent
+Action = (
+    CreatePod
+    | CreateService
+    | CreateConfigMap
+    | GrantAccess
+    | DeletePod
+    | DeleteService
+    | DeletePlan
+    | DeleteJob
+    | EmitEvent
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,4 +125,6 @@ class Decision:
     intent: JobStatus | None = None
     actions: tuple[Action, ...] = ()
     statuses: Mapping[JobKey, JobStatus] = field(default_factory=dict)
+    plans: Mapping[str, PlanStatus] = field(default_factory=dict)
+    """What there is to tell about plans, by name; written before the job's own status."""
     look_again: timedelta | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from pliant.model.job import EndPolicy, Group, Job, Port
+from pliant.model.state import Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,8 @@ class Rank:
     group: Group
     index: int
     attempt: int
+    member: Member | None = None
+    """What is known of it beyond that, in groups that a master looks after: there the index is its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,6 +70,15 @@ class Resize(StrEnum):
     """They cannot: the size stays what it was at first."""
 
 
+class Steward(StrEnum):
+    """Who says which members a group has."""
+
+    ENGINE = "engine"
+    """So many, at indexes from 0: whoever is lost is made anew by the rules of the job."""
+    MASTER = "master"
+    """The job's own master, by plans or by making pods itself: whoever is lost is its concern."""
+
+
 class Port(NamedTuple):
     """A port that members of a group listen on."""
 
@@ -100,8 +109,17 @@ class Naming:
     service: str = "{pod}"
     subdomain: str = ""
     """The subdomain of a pod, `{pod}`: where a service has that name, the pod knows its whole name by itself."""
+    services: Mapping[str, str] = field(default_factory=dict)
+    """Names of services that are made in another way, by group in lower case."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of members beside those that every job's members have; values may hold the same words and `{pod}`."""
+    """Labels of members beside those that every job's members have; values may hold the same words and `{pod}`.
+
+    Of groups that a master looks after also `{rank}` and `{relaunches}`.
+    """
+    type_label: str = ""
+    """The label by which members are told apart whom a master made: of what type they are."""
+    id_label: str = ""
+    rank_label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +130,10 @@ class RestartRule:
     """None when the user said nothing: the pod's own restartPolicy stands, and the engine restarts nothing."""
     scope: RestartScope = RestartScope.ALL
     limit: int | None = None
+    counts_disruptions: bool = False
+    """Whether a member that the cluster took away costs a restart, too."""
+    final_codes: frozenset[int] = frozenset()
+    """Exit codes by which a member says that trying again is in vain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +152,9 @@ class Group:
     resize: Resize = Resize.JOIN
     hold: str = ""
     """Why it cannot be resized, where it cannot."""
+    steward: Steward = Steward.ENGINE
+    is_control: bool = False
+    """Whether it runs the job's own master: outside of ranks, and there while the job is suspended."""
     requests: Mapping[Requester, int] = field(default_factory=dict)
     """The sizes asked for at present, by who asks."""
     template: Mapping[str, Any]
@@ -217,6 +242,11 @@ class Job:
     """The group whose size one number can set, as `kubectl scale` does; empty if there is no such group."""
     state: EngineState | None = None
     """What the engine remembered; None for a job it has never seen."""
+
+    @property
+    def has_master(self) -> bool:
+        """Whether it is run by a master of its own."""
+        return any(group.is_control for group in self.groups)
 
     def group(self, name: str) -> Group | None:
         """The group of that name, if the job has one."""

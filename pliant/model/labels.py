@@ -16,6 +16,8 @@ ROLE = "PodRole"
 PRIORITY = "priority"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "pliant"
+SERVICE = "pliant/service"
+"""By which name others reach a member whom a master looks after: its id changes, its rank may be held twice."""
 
 
 def member_group(group: str) -> str:
@@ -30,7 +32,18 @@ def member_name(job: Job, group: str, index: int) -> str:
 
 def service_name(job: Job, group: str, index: int) -> str:
     """The name of a member's service."""
+    name = member_group(group)
+    if (own := job.naming.services.get(name)) is not None:
+        return own.format(job=job.key.name, group=name, index=index)
     return service_of(job.naming, member_name(job, group, index))
+
+
+def rank_service(job: Job, rank: Rank) -> str:
+    """The name of the service by which whoever holds a rank is reached."""
+    member = rank.member
+    if member is None:
+        return service_name(job, rank.group.name, rank.index)
+    return member.service or service_name(job, rank.group.name, member.rank)
 
 
 def member_address(job: Job, group: str, index: int) -> str:
@@ -70,11 +83,18 @@ def member_selector(job: Job, group: Group, index: int) -> dict[str, str]:
     return {JOB: job.key.name, REPLICA: member_group(group.name), INDEX: str(index)}
 
 
+def service_selector(job: Job, rank: Rank) -> dict[str, str]:
+    """Labels that pick whoever is reached by the service of a rank."""
+    if rank.member is None:
+        return member_selector(job, rank.group, rank.index)
+    return {JOB: job.key.name, SERVICE: rank_service(job, rank)}
+
+
 def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
     """Labels on a member's pod."""
     priority = {PRIORITY: job.priority} if job.priority else {}
     return {
-        **member_labels(job, rank.group, rank.index),
+        **member_labels(job, rank),
         **rank.group.labels,
         **(rank.group.lead_labels if rank.index == 0 else {}),
         ROLE: member_group(rank.group.name),
@@ -83,9 +103,17 @@ def pod_labels(job: Job, rank: Rank) -> dict[str, str]:
     }
 
 
-def member_labels(job: Job, group: Group, index: int) -> dict[str, str]:
+def member_labels(job: Job, rank: Rank) -> dict[str, str]:
     """Labels on the pod and on the service of a member, whatever its attempt."""
-    words = {"job": job.key.name, "group": member_group(group.name), "index": index}
-    pod = member_name(job, group.name, index)
-    kinds_own = {label: value.format(**words, pod=pod) for label, value in job.naming.labels.items()}
-    return {**job_labels(job), **kinds_own, **member_selector(job, group, index)}
+    group, member = rank.group, rank.member
+    words: dict[str, str | int] = {
+        "job": job.key.name,
+        "group": member_group(group.name),
+        "index": rank.index,
+        "pod": member_name(job, group.name, rank.index),
+        "rank": rank.index if member is None else member.rank,
+        "relaunches": member.relaunches if member else 0,
+    }
+    kinds_own = {label: value.format(**words) for label, value in job.naming.labels.items()}
+    named = {SERVICE: rank_service(job, rank)} if member is not None else {}
+    return {**job_labels(job), **kinds_own, **member_selector(job, group, rank.index), **named}

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from signal import Signals
 
+from pliant.model.plans import Plan
 from pliant.model.rules import Rules
 from pliant.model.state import Advice
 
@@ -87,6 +88,10 @@ class ObservedPod:
     finished_at: datetime | None = None
     fault: NodeFault | None = None
     stuck: Stuck | None = None
+    rank: int = -1
+    """Of a member whom a master looks after."""
+    is_foreign: bool = False
+    """Whether the job's master made it, and not we."""
     disruption: str = ""
     """How the cluster took it away through no fault of its own: `was evicted: …`."""
 
@@ -124,3 +129,5 @@ class Seen:
     rules: Rules = field(default_factory=Rules)
     wishes: Mapping[str, Wish] = field(default_factory=dict)
     """What the autoscaler wants, by group; without a word from it its last one stands."""
+    plans: tuple[Plan, ...] = ()
+    """Every plan for this job, the oldest first."""

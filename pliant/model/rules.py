@@ -18,3 +18,13 @@ class Rules:
     """Whether the job fails once that is over; otherwise it goes on waiting."""
     node_grace: timedelta = timedelta(seconds=10)
     """How long a node may be away before its pods count as lost."""
+    plan_life: timedelta = timedelta(minutes=30)
+    """How long finished plans of masters are kept."""
+    plan_history: int = 10
+    """How many of them are kept."""
+    plan_patience: timedelta = timedelta(minutes=10)
+    """How long a plan may take before it is given up."""
+    master_image: str = ""
+    """The image of the master of jobs that name none; empty where images are not run."""
+    master_command: tuple[str, ...] = ("python", "-m", "pliant.master")
+    """What starts it."""

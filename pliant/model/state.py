@@ -69,6 +69,10 @@ class Requester(StrEnum):
     """Who may ask for a size; the later request wins, and of several at once the last in this order."""
 
     AUTOSCALER = "autoscaler"
+    MASTER = "master"
+    """The job's own master, by a plan."""
+    PLAN = "plan"
+    """A plan written by hand."""
     SPEC = "spec"
     SCALE = "scale"
 
@@ -148,6 +152,35 @@ class GroupCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     failed: int = 0
 
 
+class Member(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One member of a group that a master looks after."""
+
+    rank: int
+    service: str = ""
+    """The name by which others reach it; empty for the usual one of its rank."""
+    port: int | None = None
+    resource: dict[str, str] = {}
+    """What it asks for, where that differs from its template."""
+    relaunches: int = 0
+    """How many held its rank before."""
+    is_made: bool = False
+    """Whether its pod has been there: it is made once."""
+    replaces: int | None = None
+    """Whom it takes over from once it runs."""
+
+
+class Scaling(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A plan that is being carried out."""
+
+    name: str
+    at: Time
+    why: str = ""
+    pods: tuple[str, ...] = ()
+    """Those it adds, by name."""
+    removals: tuple[str, ...] = ()
+    """Those of others that it sends away, by uid."""
+
+
 class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """What is remembered about one group.
 
@@ -172,6 +205,14 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     """A size that was asked for while the group must keep the one it has; told once."""
     template: str = ""
     """The fingerprint of the template its pods are made from."""
+    members: dict[int, Member] = {}
+    """Who belongs to a group that a master looks after, by id; beside pods that it made itself."""
+    next_id: int = 0
+    """The id of the next member; none is used twice."""
+    resource: dict[str, str] = {}
+    """What new members ask for, if a plan has said."""
+    is_capped: bool = False
+    """Whether a person has set its size last: nobody of a higher rank stays, whoever made it."""
     restarts: dict[Cause, int] = {}
     stuck_from: Time | None = None
     """Since when containers of the group could not be created; None while they can."""
@@ -196,6 +237,10 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     def spent(self) -> int:
         """Restarts that count against the limit."""
         return sum(number for cause, number in self.restarts.items() if cause is not Cause.DISRUPTION)
+
+    def charged(self, *, with_disruptions: bool) -> int:
+        """Restarts that count against a limit which may count disruptions, too."""
+        return sum(self.restarts.values()) if with_disruptions else self.spent
 
 
 class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -229,6 +274,10 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """The earliest failure behind the end or, until then, behind the latest restart."""
     failures: tuple[Failure, ...] = ()
     """The latest members that ended badly, each with a line of what it said."""
+    plans: dict[str, Scaling] = {}
+    """The plans that are being carried out, by uid."""
+    hosts: tuple[str, ...] = ()
+    """The parameter servers in the order of their ranks, as the latest plan has them."""
     stage: Stage | None = None
     """The phase whose time is being counted."""
     spent: dict[Phase, float] = {}
