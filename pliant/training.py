@@ -1,4 +1,420 @@
 """For training programs of an ElasticJob: work, peers and heartbeats, from the job's master.
 
-It needs nothing but Python, so that this one file can be copied into an image.
+    job = training.join()
+    for shard in job.shards("train", size=60_000, shard_size=500, epochs=3):
+        learn(records[shard.start:shard.end])
+        job.beat(step=step)
+
+Without a master it works alone: every shard is its own, rank 0 of 1. It needs nothing but Python and is one file,
+longer than others for that, so that it can be copied into an image.
 """
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import random
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PATIENCE = 600.0
+"""Seconds that a program waits for a master that is away before it gives up."""
+POLL = 20.0
+"""Seconds that the master may take to answer that there is nothing new."""
+SLACK = 10.0
+"""Seconds that an answer may take besides."""
+HEARTBEAT = 5.0
+"""Seconds between two beats that say nothing new."""
+
+
+class Shard(NamedTuple):
+    """Records from start up to end."""
+
+    start: int
+    end: int
+    epoch: int
+
+
+class Member(NamedTuple):
+    """Somebody who takes part."""
+
+    type: str
+    id: int
+    rank: int
+    address: str
+
+
+class Round(NamedTuple):
+    """Who we are in a group that knows its members exactly."""
+
+    number: int
+    id: str
+    rank: int
+    world_size: int
+    leader: str
+    """The address of rank 0."""
+
+
+class Refused(Exception):
+    """The master does not accept what was asked; asking again does not help."""
+
+
+class _Unknown(Refused):
+    """The master has not heard of that, or has forgotten it."""
+
+
+class MasterAway(Exception):
+    """The master did not come back in time."""
+
+
+class Job:
+    """What a program asks of its job. This one is alone."""
+
+    type = "worker"
+    id = 0
+    rank = 0
+    is_round_over = False
+    """Whether to leave the round and call `rendezvous` again: look at it after each step."""
+    is_ps_changed = False
+    """Whether `ps_hosts` has a new answer: look at it after each step."""
+
+    def shards(
+        self, name: str, *, size: int, shard_size: int, epochs: int = 1, shuffle: int | None = None
+    ) -> Iterator[Shard]:
+        """Parts of a data set until all is learned; who comes back for the next one has learned the last."""
+        for epoch in range(epochs):
+            starts = list(range(0, size, shard_size))
+            if shuffle is not None:
+                random.Random(f"{shuffle}/{epoch}").shuffle(starts)
+            for start in starts:
+                yield Shard(start, min(start + shard_size, size), epoch)
+
+    def beat(self, step: int | None = None, samples: float | None = None) -> None:
+        """Tell how far this process is: steps, and samples learned from, all in all. It never waits."""
+
+    def members(self) -> list[Member]:
+        """Everybody who runs, in order of rank."""
+        return [Member(self.type, self.id, self.rank, "127.0.0.1")]
+
+    def wait_membership(self, timeout: float) -> list[Member]:
+        """The same as soon as it changes, or after so many seconds."""
+        time.sleep(timeout)
+        return self.members()
+
+    def rendezvous(self) -> Round:
+        """Wait until the workers are together, and tell who we are among them."""
+        return Round(1, "alone", 0, 1, "127.0.0.1")
+
+    def ps_hosts(self) -> list[str]:
+        """The parameter servers in order; who asks is taken to work with them from now on."""
+        return []
+
+
+def join(patience: float = PATIENCE) -> Job:
+    """The job this process belongs to, as its environment says."""
+    address = os.environ.get("DLROVER_MASTER_ADDR", "")
+    return _MasteredJob(address, patience) if address else Job()
+
+
+class _Line:
+    """Requests to the master; each thread has a connection of its own."""
+
+    def __init__(self, address: str, patience: float) -> None:
+        self._address = address
+        self._patience = patience
+        self._own = threading.local()
+
+    def ask(self, path: str, body: dict[str, Any] | None = None, wait: float = 0.0) -> dict[str, Any]:
+        """Send until it is answered, however long the master is away, within patience."""
+        began, pause, has_told = time.monotonic(), 0.1, False
+        while True:
+            try:
+                answer = self.send(path, body, wait + SLACK)
+            except (OSError, HTTPException) as problem:
+                away = time.monotonic() - began
+                if away > self._patience:
+                    raise MasterAway(f"no answer from {self._address} for {away:.0f} s: {problem!r}") from None
+                if not has_told:
+                    _tell(f"the job's master at {self._address} does not answer ({problem!r}): waiting")
+                    has_told = True
+                time.sleep(pause * random.uniform(0.5, 1.5))
+                pause = min(2 * pause, 5.0)
+            else:
+                if has_told:
+                    _tell(f"the job's master is back after {time.monotonic() - began:.1f} s")
+                return answer
+
+    def send(self, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        """Send once; and again if the connection was an old one, that may have been closed while nobody spoke."""
+        is_old = getattr(self._own, "connection", None) is not None
+        try:
+            return self._sent(path, body, timeout)
+        except (OSError, HTTPException):
+            if not is_old:
+                raise
+            return self._sent(path, body, timeout)
+
+    def _sent(self, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        connection: HTTPConnection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            host, _, port = self._address.rpartition(":")
+            connection = self._own.connection = HTTPConnection(host.strip("[]"), int(port))
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
+        headers = {"Pliant-Job-Uid": os.environ.get("JOB_UID", "")}
+        try:
+            data = None if body is None else json.dumps(body).encode()
+            connection.request("GET" if data is None else "POST", path, data, headers)
+            reply = connection.getresponse()
+            text = reply.read().decode()
+        except BaseException:
+            connection.close()
+            self._own.connection = None
+            raise
+        return _understood(reply.status, text)
+
+
+def _understood(status: int, text: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = {"error": text[:200]}
+    if status >= 500 or not isinstance(answer, dict):
+        raise HTTPException(f"HTTP {status}: {text[:200]}")
+    if status >= 400:
+        raise (_Unknown if status == 404 else Refused)(answer.get("error"))
+    return answer
+
+
+class _MasteredJob(Job):
+    """A job with a master: every request names who asks, and may be sent twice without harm."""
+
+    def __init__(self, address: str, patience: float) -> None:
+        env = os.environ
+        self.type = env.get("NODE_TYPE") or env.get("WORKER_TYPE") or "worker"
+        self.id = int(env.get("NODE_ID") or env.get("WORKER_ID") or 0)
+        self.rank = int(env.get("NODE_RANK") or env.get("WORKER_RANK") or self.id)
+        self._way = (address, patience)
+        self._round: int | None = None
+        self._ps_version: int | None = None
+        self._generation = -1
+        self.begin()
+        _jobs.add(self)
+        self._start_beating()
+
+    def begin(self) -> None:
+        """Have nothing, and no threads: so begin a process and those that are forked from it."""
+        self._line = _Line(*self._way)
+        self._told: dict[str, Any] = {}
+        self._learned = 0
+        self._holding: dict[str, set[int]] = {}
+        self._locks: dict[str, threading.Lock] = {}
+        self._news, self._over = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def _who(self) -> dict[str, Any]:
+        return {"member": f"{self.type}-{self.id}", "process": os.getpid()}
+
+    def shards(
+        self, name: str, *, size: int, shard_size: int, epochs: int = 1, shuffle: int | None = None
+    ) -> Iterator[Shard]:
+        spec = {"name": name, "size": size, "shard_size": shard_size, "epochs": epochs, "shuffle": shuffle}
+        self._line.ask("/v1/datasets", spec)
+        self._start_beating()
+        done: list[int] = []
+        while (shard := self._next(spec, done)) is not None:
+            position, holding = shard["position"], self._holding[name]
+            try:
+                yield Shard(shard["start"], shard["end"], shard["epoch"])
+            except GeneratorExit:
+                holding.discard(position)
+                self._give_back(name, position)
+                raise
+            holding.discard(position)
+            done = [position]
+            self._learned += shard["end"] - shard["start"]
+            self._news.set()
+
+    def _next(self, spec: dict[str, Any], done: list[int]) -> dict[str, Any] | None:
+        """One more shard, as soon as there is one; None once all are done."""
+        name = spec["name"]
+        holding = self._holding.setdefault(name, set())
+        with self._locks.setdefault(name, threading.Lock()):  # what one thread is given, another does not disown
+            while True:
+                body = {**self._who, "done": done, "holding": list(holding), "wait": POLL}
+                try:
+                    answer = self._line.ask(f"/v1/datasets/{name}/next", body, POLL)
+                except _Unknown:
+                    self._line.ask("/v1/datasets", spec)
+                    continue
+                if answer["shard"] is not None:
+                    holding.add(answer["shard"]["position"])
+                if answer["shard"] is not None or answer["over"]:
+                    found: dict[str, Any] | None = answer["shard"]
+                    return found
+                done = []
+
+    def _give_back(self, name: str, position: int) -> None:
+        # Otherwise the master learns it from our next request, our silence or our end.
+        with suppress(OSError, HTTPException, Refused):
+            self._line.send(f"/v1/datasets/{name}/report", {**self._who, "failed": [position]}, 1.0)
+
+    def beat(self, step: int | None = None, samples: float | None = None) -> None:
+        told = {"step": step, "samples": samples}
+        self._told = {**self._told, **{name: value for name, value in told.items() if value is not None}}
+        self._start_beating()
+        self._news.set()
+
+    def members(self) -> list[Member]:
+        return self._members("/v1/membership", 0.0)
+
+    def wait_membership(self, timeout: float) -> list[Member]:
+        until = time.monotonic() + timeout
+        while (left := until - time.monotonic()) > 0:
+            before, wait = self._generation, min(left, POLL)
+            found = self._members(f"/v1/membership?generation={before}&wait={wait}", wait)
+            if self._generation != before:
+                return found
+        return self.members()
+
+    def _members(self, path: str, wait: float) -> list[Member]:
+        answer = self._line.ask(path, wait=wait)
+        self._generation = answer["generation"]
+        return [Member(**member) for member in answer["members"]]
+
+    def rendezvous(self) -> Round:
+        body = {**self._who, "address": os.environ.get("POD_IP", ""), "wait": POLL}
+        self._round = None  # a beat must not speak of the one we leave
+        while True:
+            answer = self._line.ask("/v1/rendezvous", body, POLL)
+            if "round" in answer:
+                self._round, self.is_round_over = answer["round"], False
+                self._news.set()
+                names = ("round", "id", "rank", "world_size", "leader")
+                return Round(*(answer[name] for name in names))
+            body["ticket"] = answer["ticket"]
+
+    def ps_hosts(self) -> list[str]:
+        answer = self._line.ask("/v1/ps")
+        self._ps_version, self.is_ps_changed = answer["version"], False
+        self._news.set()
+        return list(answer["hosts"])
+
+    def _start_beating(self) -> None:
+        if self._thread is None and not self._over.is_set():
+            self._thread = threading.Thread(target=self._beat_on, name="pliant-beat", daemon=True)
+            self._thread.start()
+
+    def _beat_on(self) -> None:
+        usage = _Usage()
+        while True:
+            is_last = self._over.is_set()
+            self._news.clear()
+            try:
+                pause = self._send_beat(usage.measured())
+            except (OSError, HTTPException, Refused):
+                pause = HEARTBEAT  # the next one tells the same, and more
+            if is_last:
+                return
+            self._over.wait(pause)
+            if self._round is None:  # else it must learn soon when that is over
+                self._news.wait(max(0.0, HEARTBEAT - pause))
+
+    def _send_beat(self, figures: dict[str, Any]) -> float:
+        round_, version = self._round, self._ps_version
+        holding = {name: list(positions) for name, positions in self._holding.items() if positions}
+        learned = {"samples": self._learned} if self._learned else {}
+        more = {"round": round_, "ps_version": version, "generation": max(0, self._generation), "holding": holding}
+        answer = self._line.send("/v1/beat", {**self._who, **figures, **learned, **self._told, **more}, SLACK)
+        if round_ == self._round:
+            self.is_round_over = bool(answer.get("restart"))
+        self.is_ps_changed = version == self._ps_version and answer["ps_version"] != (version or 0)
+        return float(answer["every"])
+
+    def close(self) -> None:
+        """Let the last beat out, if it goes quickly."""
+        self._over.set()
+        self._news.set()
+        if self._thread is not None:
+            self._thread.join(1.0)
+
+
+class _Usage:
+    """Cores and bytes in use by this process and those it started."""
+
+    def __init__(self) -> None:
+        self._seconds, self._at = _cpu_seconds(_family()), time.monotonic()
+
+    def measured(self) -> dict[str, Any]:
+        """What is used now: the cores on average since the last time."""
+        family = _family()
+        seconds, now = _cpu_seconds(family), time.monotonic()
+        passed, used = now - self._at, max(0.0, seconds - self._seconds)
+        if passed < 0.2:
+            return {}
+        self._seconds, self._at = seconds, now
+        return {"cpu": round(used / passed, 3), "memory": sum(map(_memory, family))}
+
+
+def _family() -> list[str]:
+    """This process and all that descend from it."""
+    family = [str(os.getpid())]
+    for process in family:
+        for children in Path("/proc", process, "task").glob("*/children"):
+            family += _read(children).split()
+    return family
+
+
+def _cpu_seconds(family: list[str]) -> float:
+    # After the name, which may hold anything: user and system time, and those of children that have ended.
+    ticks = [_read(Path("/proc", process, "stat")).rpartition(")")[2].split()[11:15] for process in family]
+    return sum(int(tick) for each in ticks for tick in each) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory(process: str) -> int:
+    """What a process would set free: pages that it shares count in part."""
+    for line in _read(Path("/proc", process, "smaps_rollup")).splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    pages = _read(Path("/proc", process, "statm")).split()
+    return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""  # ended meanwhile, or not Linux
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"pliant: {words}\n")
+    sys.stderr.flush()
+
+
+_jobs: weakref.WeakSet[_MasteredJob] = weakref.WeakSet()
+
+
+def _begin_again() -> None:
+    """A child that was forked has no thread, and locks that nobody will open; what it holds is its parent's."""
+    for job in _jobs:
+        job.begin()
+
+
+def _close_all() -> None:
+    for job in list(_jobs):
+        job.close()
+
+
+os.register_at_fork(after_in_child=_begin_again)
+atexit.register(_close_all)

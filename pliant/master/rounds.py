@@ -122,7 +122,9 @@ class Rounds:
         self._places = {seat.key: place for place, seat in enumerate(seats)}
 
     def _is_complete(self, waited: float) -> bool:
-        joined, running = self._joined.keys(), self._keys(NodeStatus.RUNNING)
+        # Who took part in the last round is still there, unless its pod shows otherwise.
+        unseen = self._places.keys() - self._seen
+        joined, running = self._joined.keys(), self._keys(NodeStatus.RUNNING) | unseen
         if len(joined) < self._closing.least:
             return False
         if self._nodes and joined >= running | self._keys(NodeStatus.PENDING):

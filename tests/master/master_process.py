@@ -1,0 +1,36 @@
+"""A master in a process of its own, with a file for a shelf."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from pliant.master.service import Service, Waits
+
+WAITS = Waits(lease=1.0, beat=0.1, save=0.1, gather=0.3, patience=2.0, settle=0.2, window=0.3)
+
+
+class FileShelf:
+    """Keeps the value in a file that is whole at every moment."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def load(self) -> bytes | None:
+        return self._path.read_bytes() if self._path.exists() else None
+
+    async def save(self, value: bytes) -> None:
+        new = self._path.with_suffix(".new")
+        new.write_bytes(value)
+        new.replace(self._path)
+
+
+async def main(port: int, shelf: Path) -> None:
+    service = Service("uid-1", shelf=FileShelf(shelf), waits=WAITS)
+    await service.load()
+    await service.run("127.0.0.1", port, lambda port: print(port, flush=True))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), Path(sys.argv[2])))
