@@ -8,6 +8,7 @@ from typing import Any
 
 from pliant import __version__
 from pliant.cli.operator_options import LEASE
+from pliant.controllers.people import people_manifests
 from pliant.controllers.rights import needed_rights
 from pliant.controllers.roles import Account, role_manifests
 from pliant.plugins.known import kinds
@@ -59,11 +60,14 @@ def place(chosen: Installation) -> Iterator[Manifest]:
 
 
 def operator(chosen: Installation) -> Iterator[Manifest]:
-    """The operator itself: its account, its rights, and what runs it."""
+    """The operator itself: its account, its rights and those of people, and what runs it."""
     account = Account(namespace=chosen.namespace, name=NAME)
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(chosen)}
     for manifest in role_manifests(needed_rights(LEASE), account, chosen.watched):
         manifest["metadata"] = {**manifest["metadata"], "labels": dict(LABELS)}
+        yield manifest
+    for manifest in people_manifests(definitions(), chosen.namespace):
+        manifest["metadata"]["labels"] |= LABELS
         yield manifest
     yield _service(chosen)
     yield _deployment(chosen)

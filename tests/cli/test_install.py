@@ -79,6 +79,8 @@ def test_each_object_comes_after_those_it_needs(printed: Any) -> None:
         "ClusterRoleBinding",
         "Role",
         "RoleBinding",
+        "ClusterRole",
+        "ClusterRole",
         "Service",
         "Deployment",
         "PodDisruptionBudget",
@@ -87,7 +89,7 @@ def test_each_object_comes_after_those_it_needs(printed: Any) -> None:
 
 def test_the_operator_has_the_rights_it_needs_and_no_other(printed: Any) -> None:
     objects = printed("install", "--namespace", "ops")
-    [everywhere] = of_kind(objects, "ClusterRole")
+    [everywhere, *_] = of_kind(objects, "ClusterRole")
     [at_home] = of_kind(objects, "Role")
     assert rules(everywhere) == needed(Where.JOBS, Where.CLUSTER)
     assert rules(at_home) == needed(Where.HOME)
@@ -110,7 +112,7 @@ def test_rights_are_bound_to_the_account_of_the_pods(printed: Any) -> None:
 
 def test_outside_of_the_watched_namespaces_only_nodes_are_seen(printed: Any) -> None:
     objects = printed("install", *("--watch-namespace", "team-a"), *("--watch-namespace", "team-b"))
-    [everywhere] = of_kind(objects, "ClusterRole")
+    [everywhere, *_] = of_kind(objects, "ClusterRole")
     assert {resource for _, resource, _, _ in rules(everywhere)} == {"nodes"}
     assert rules(everywhere) == needed(Where.CLUSTER)
     by_place = {role["metadata"]["namespace"]: rules(role) for role in of_kind(objects, "Role")}
@@ -130,6 +132,26 @@ def test_the_container_is_told_what_the_operator_understands(printed: Any, watch
     assert args.metrics_bind_address == (None, ports["metrics"])
     assert args.health_probe_bind_address == (None, ports["health"])
     assert {only[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == {"health"}
+
+
+def test_whoever_may_edit_a_namespace_may_edit_its_jobs_and_whoever_may_view_it_sees_them(printed: Any) -> None:
+    objects = printed("install", "--namespace", "ops", "--watch-namespace", "team-a")
+    [_, view, edit] = of_kind(objects, "ClusterRole")
+    marked = {
+        role["metadata"]["name"]: [label for label in role["metadata"]["labels"] if "aggregate-to" in label]
+        for role in (view, edit)
+    }
+    prefix = "rbac.authorization.k8s.io/aggregate-to-"
+    assert marked == {"pliant-view.ops": [f"{prefix}view"], "pliant-edit.ops": [f"{prefix}edit", f"{prefix}admin"]}
+    ours = {
+        (crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        for crd in of_kind(objects, "CustomResourceDefinition")
+    }
+    assert {(group, name) for group, name, verb, _ in rules(view) if verb == "watch"} >= ours
+    assert {(group, name) for group, name, verb, _ in rules(edit) if verb == "create"} >= ours
+    assert {verb for _, _, verb, _ in rules(view)} == {"get", "list", "watch"}
+    assert ("kubeflow.org", "pytorchjobs/scale", "patch", "") in rules(edit)
+    assert not [name for _, name, _, _ in rules(edit) if name.endswith("/status")]
 
 
 def test_two_installations_share_no_name_but_those_of_namespaces_and_definitions(printed: Any) -> None:

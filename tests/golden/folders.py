@@ -16,6 +16,8 @@ RBAC_FILES = {
     ("Role", f"{NAME}-lease"): "leader_election_role",
     ("RoleBinding", f"{NAME}-lease"): "leader_election_role_binding",
     ("ClusterRole", f"{NAME}.{Installation().namespace}"): "role",
+    ("ClusterRole", f"pliant-view.{Installation().namespace}"): "viewer_role",
+    ("ClusterRole", f"pliant-edit.{Installation().namespace}"): "editor_role",
     ("ClusterRoleBinding", f"{NAME}.{Installation().namespace}"): "role_binding",
 }
 """What each account, role and binding is kept under; one that is not listed goes by its name."""
