@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from pliant.engine.case import Case
-from pliant.engine.members import OUT, Change, resized_list, sent_away, with_newcomer
+from pliant.engine.members import OUT, Change, apart_from_master, resized_list, sent_away, with_newcomer
 from pliant.engine.roster import Place
 from pliant.engine.sizing import wanted_size
 from pliant.model.job import Group, Steward
@@ -70,7 +70,8 @@ def _group_after(case: Case, group: Group, before: GroupState, plan: Plan) -> tu
             told += [f"{place.title} leaves" for place in leaving]
     for pod in plan.migrate:
         if pod.group == group.name:
-            heir, words = _migrated(places, change.memory, pod)
+            apart = apart_from_master(case.job.options, is_by_hand=plan.is_manual)
+            heir, words = _migrated(places, change.memory, pod, apart)
             change, told = change.then(heir), told + words
     return change, told
 
@@ -85,7 +86,8 @@ def _counted(case: Case, group: Group, before: GroupState, plan: Plan) -> tuple[
     if request.size is None:
         return Change(memory=memory), []
     size = wanted_size(group, memory)
-    change = resized_list(memory, case.roster.of(group), size)
+    apart = apart_from_master(case.job.options, is_by_hand=plan.is_manual)
+    change = resized_list(memory, case.roster.of(group), size, apart=apart)
     memory = replace(change.memory, size=size, is_capped=memory.latest is not Requester.MASTER)
     number = sum(place.standing not in OUT for place in case.roster.of(group))
     is_same = change.memory.members == before.members and not change.removals
@@ -121,7 +123,9 @@ def _created(places: tuple[Place, ...], memory: GroupState, pod: PodRequest) -> 
     return with_newcomer(memory, member, index), [f"{pod.group}-{index} joins at rank {rank}"]
 
 
-def _migrated(places: tuple[Place, ...], memory: GroupState, pod: PodRequest) -> tuple[Change, list[str]]:
+def _migrated(
+    places: tuple[Place, ...], memory: GroupState, pod: PodRequest, apart: int
+) -> tuple[Change, list[str]]:
     """A successor for one member, who stays until it runs."""
     # Some plans name the one that gives way, others the one that comes: a rank is held by the former.
     found = [place for place in _named(places, pod) or _at(places, pod.rank) if place.standing not in OUT]
@@ -136,7 +140,7 @@ def _migrated(places: tuple[Place, ...], memory: GroupState, pod: PodRequest) ->
         relaunches=old.relaunches,
         replaces=place.rank.index,
     )
-    change = with_newcomer(memory, member)
+    change = with_newcomer(memory, member, apart=apart)
     return change, [f"{place.title} gives way to {pod.group}-{change.added[0]}"]
 
 

@@ -13,6 +13,9 @@ from pliant.model.labels import member_group, member_name
 from pliant.model.observed import ObservedPod, Seen
 from pliant.model.state import EngineState, GroupState, Member
 
+OWN_MASTER = "own_master"
+"""The option of a job that says whether its master is ours: it knows who was sent away, and who came."""
+FAR = 100
 OUT = (Standing.FAILED, Standing.LOST, Standing.LEAVING, Standing.DISRUPTED)
 """Those who hold a rank no longer."""
 
@@ -46,17 +49,20 @@ def with_members(job: Job, seen: Seen, state: EngineState) -> EngineState:
     return replace(state, groups={**state.groups, **groups}) if groups else state
 
 
-def resized_list(memory: GroupState, places: Iterable[Place], size: int) -> Change:
-    """As many members as wanted: newcomers at the lowest free ranks, the highest ranks go first."""
+def resized_list(memory: GroupState, places: Iterable[Place], size: int, *, apart: int = 0) -> Change:
+    """As many members as wanted: newcomers at the lowest free ranks, the highest ranks go first.
+
+    Ids of newcomers may be kept apart from those that a master would give next.
+    """
     alive = {place.rank.index: place for place in places if place.standing not in OUT}
     by_rank: dict[int, list[Place]] = {}
     for place in alive.values():
-        by_rank.setdefault(_rank_of(place), []).append(place)
+        by_rank.setdefault(rank_of(place), []).append(place)
     surplus = sorted(by_rank, reverse=True)[: max(len(by_rank) - size, 0)]
     change = sent_away(memory, [place for rank in surplus for place in by_rank[rank]])
     free = (rank for rank in range(size + len(by_rank)) if rank not in by_rank)
     newcomers = [Member(rank=next(free), resource=memory.resource) for _ in range(size - len(by_rank))]
-    return change.then(_joined(change.memory, newcomers))
+    return change.then(_joined(change.memory, newcomers, apart)) if newcomers else change
 
 
 def sent_away(memory: GroupState, places: Iterable[Place]) -> Change:
@@ -68,21 +74,28 @@ def sent_away(memory: GroupState, places: Iterable[Place]) -> Change:
     return Change(memory=replace(memory, members=members), removals=tuple(foreign))
 
 
-def with_newcomer(memory: GroupState, member: Member, index: int | None = None) -> Change:
+def with_newcomer(memory: GroupState, member: Member, index: int | None = None, *, apart: int = 0) -> Change:
     """With one member more, at the id that its master gave it, or at the next one."""
     if index is None:
-        return _joined(memory, [member])
+        return _joined(memory, [member], apart)
     after = replace(memory, members={**memory.members, index: member}, next_id=max(memory.next_id, index + 1))
     return Change(memory=after, added=(index,))
 
 
-def _joined(memory: GroupState, members: Iterable[Member]) -> Change:
-    fresh = dict(enumerate(members, memory.next_id))
-    after = replace(memory, members={**memory.members, **fresh}, next_id=memory.next_id + len(fresh))
+def apart_from_master(options: Mapping[str, object], *, is_by_hand: bool) -> int:
+    """How far ids of newcomers are kept from those of a master that is not ours, and does not know of them yet."""
+    return FAR if is_by_hand and not options.get(OWN_MASTER) else 0
+
+
+def _joined(memory: GroupState, members: Iterable[Member], apart: int = 0) -> Change:
+    first = memory.next_id + (apart if memory.next_id else 0)
+    fresh = dict(enumerate(members, first))
+    after = replace(memory, members={**memory.members, **fresh}, next_id=first + len(fresh))
     return Change(memory=after, added=tuple(fresh))
 
 
-def _rank_of(place: Place) -> int:
+def rank_of(place: Place) -> int:
+    """The rank that a member holds, which is not its id."""
     return place.rank.member.rank if place.rank.member else place.rank.index
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from pliant.engine.case import Case
 from pliant.engine.departure import departures, dismissals
+from pliant.engine.members import OUT, OWN_MASTER, rank_of
 from pliant.engine.outfit import Outfit, outfit_of
 from pliant.engine.podspec import config_map_manifest, pod_manifest, service_manifest
 from pliant.engine.restarting import wait_left
@@ -17,9 +18,6 @@ from pliant.model.job import Job, Steward
 from pliant.model.labels import member_group, rank_service, service_of
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState
-
-OWN_MASTER = "own_master"
-"""The option of a job that says whether its master is ours: it makes nobody again who was sent away."""
 
 
 def staffing(case: Case, framework: Framework) -> tuple[tuple[Action, ...], timedelta | None]:
@@ -90,11 +88,8 @@ def _masters_concern(case: Case) -> Iterator[Action]:
     lost = [place.pod for place in watched if place.standing is Standing.LOST and place.pod is not None]
     yield from departures(case.seen, lost, "its node is lost", case.now)
     sent = {uid for plan in case.state.plans.values() for uid in plan.removals}
-    gone = [
-        place.pod
-        for place in watched
-        if place.pod is not None and (place.pod.uid in sent or _is_surplus(place, case.state))
-    ]
+    sent |= _surplus(case)
+    gone = [place.pod for place in watched if place.pod is not None and place.pod.uid in sent]
     yield from dismissals(case.seen, gone, "the job no longer has this member", case.now)
 
 
@@ -106,14 +101,24 @@ def _let_go(case: Case, strays: list[ObservedPod]) -> Iterator[Action]:
         yield from go(case.seen, [pod], "the job no longer has this member", case.now)
 
 
-def _is_surplus(place: Place, state: EngineState) -> bool:
-    """Whether a master has asked for a member, or made it, beyond what a person wants.
+def _surplus(case: Case) -> set[str]:
+    """The uids of members that a master has asked for, or made, beyond what a person wants: the highest ranks.
 
-    It is made, and then taken away: a master waits for whoever was refused to it.
+    They are made, and then taken away: a master would wait for whoever was refused to it.
     """
-    memory, member = state.group(place.rank.group.name), place.rank.member
-    is_beyond = member is not None and memory.size is not None and member.rank >= memory.size
-    return memory.is_capped and is_beyond and place.outcome is None
+    found: set[str] = set()
+    for group in case.job.groups:
+        memory = case.state.group(group.name)
+        if group.steward is not Steward.MASTER or not memory.is_capped or memory.size is None:
+            continue
+        alive = [place for place in case.roster.of(group) if place.standing not in OUT]
+        kept = set(sorted({rank_of(place) for place in alive})[: memory.size])
+        found |= {
+            place.pod.uid
+            for place in alive
+            if place.pod is not None and place.outcome is None and rank_of(place) not in kept
+        }
+    return found
 
 
 def _retirements(case: Case) -> tuple[Action, ...]:

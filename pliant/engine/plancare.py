@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pliant.engine.case import Case
 from pliant.engine.drafting import drafted
-from pliant.engine.membership import OWN_MASTER
+from pliant.engine.members import OWN_MASTER
 from pliant.engine.plans import COURTESY, is_busy, is_due, watched
 from pliant.engine.roster import Standing
 from pliant.engine.wording import listing

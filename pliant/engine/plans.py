@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.drafting import Draft, drafted
-from pliant.engine.members import resized_list
-from pliant.engine.membership import OWN_MASTER
+from pliant.engine.members import OWN_MASTER, apart_from_master, resized_list
 from pliant.engine.roster import Place, Standing
 from pliant.engine.sizing import RESIZED, wanted_size
 from pliant.engine.wording import listing
@@ -68,7 +67,8 @@ def reshaped(case: Case) -> Turn | None:
         size = wanted_size(group, memory)
         if memory.latest not in (Requester.SPEC, Requester.SCALE) or memory.size in (None, size):
             continue
-        change = resized_list(memory, case.roster.of(case.job.group(group.name) or group), size)
+        apart = apart_from_master(case.job.options, is_by_hand=True)
+        change = resized_list(memory, case.roster.of(case.job.group(group.name) or group), size, apart=apart)
         groups[group.name] = replace(change.memory, size=size, is_capped=True)
         told.append(f"{group.name} from {memory.size} to {size}")
     if not groups:

@@ -15,13 +15,16 @@ from pliant.model.actions import (
     CreateService,
     Decision,
     DeleteJob,
+    DeletePlan,
     DeletePod,
     DeleteService,
     EmitEvent,
+    GrantAccess,
 )
 from pliant.model.job import Group, Job
 from pliant.model.labels import ATTEMPT, INDEX, REPLICA, member_name
 from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck, Wish
+from pliant.model.plans import Plan, PlanPhase, PlanStatus
 from pliant.model.rules import Rules
 from pliant.model.state import Advice, EngineState, Phase, Requester
 from tests.builders import NOON, PlainFramework
@@ -52,6 +55,13 @@ class World:
     """What is wrong with nodes; a fault that is not deadly concerns workers only, who have the devices."""
     wishes: dict[str, Wish] = field(default_factory=dict)
     """What the autoscaler wants."""
+    plans: dict[str, Plan] = field(default_factory=dict)
+    """What the job's master and people ask for."""
+    granted: int = 0
+    """How often the master was given access."""
+    plan_phases: dict[str, list[PlanPhase]] = field(default_factory=dict)
+    plan_words: dict[str, str] = field(default_factory=dict)
+    """What was told of each plan last, though it may be gone."""
     phases: list[Phase] = field(default_factory=list)
     created: list[tuple[str, int]] = field(default_factory=list)
     """Every pod ever made: its name and attempt; those of members retired since are struck off."""
@@ -72,7 +82,11 @@ class World:
     def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Seen:
         pods = [replace(pod, fault=self.fault_under(pod)) for pod in self.pods.values()]
         return Seen(
-            pods=tuple(order(pods)), services=dict(self.services), rules=self.rules, wishes=dict(self.wishes)
+            pods=tuple(order(pods)),
+            services=dict(self.services),
+            rules=self.rules,
+            wishes=dict(self.wishes),
+            plans=tuple(sorted(self.plans.values(), key=lambda plan: (plan.created_at, plan.uid))),
         )
 
     def fault_under(self, pod: ObservedPod) -> NodeFault | None:
@@ -90,6 +104,7 @@ class World:
             intent = decision.intent
             writes.append(lambda: self._store(intent.state))
         writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
+        writes += [lambda told=told: self._tell(*told) for told in decision.plans.items()]  # type: ignore[misc]
         writes += [
             lambda status=status: self._store(status.state)  # type: ignore[misc]
             for status in decision.statuses.values()
@@ -104,6 +119,13 @@ class World:
         if not self.phases or self.phases[-1] is not state.phase:
             self.phases.append(state.phase)
 
+    def _tell(self, name: str, news: PlanStatus) -> None:
+        if name in self.plans:
+            ended = news.at if news.phase.is_final else None
+            self.plans[name] = replace(self.plans[name], phase=news.phase, said=news.message, finished_at=ended)
+            self.plan_phases.setdefault(name, []).append(news.phase)
+            self.plan_words[name] = news.message
+
     def _note_retired(self, before: EngineState | None, after: EngineState) -> None:
         for group in self.job.groups:
             old = before.group(group.name).size if before else None
@@ -115,12 +137,13 @@ class World:
         self.created = [made for made in self.created if made[0] != name]
         self.done.pop(name, None)
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: Action) -> None:  # noqa: C901 - one branch for each kind of action
         match action:
             case CreatePod(name=name, manifest=manifest):
                 if name not in self.pods:  # creating twice is a harmless conflict
                     labels = manifest["metadata"]["labels"]
                     self._admit(name, labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT]))
+                    self.pods[name] = replace(self.pods[name], rank=int(labels.get("rank", -1)))
             case CreateService(name=name):
                 self.serial += 1
                 self.services.setdefault(name, ObservedService(name=name, uid=f"svc-{self.serial}"))
@@ -134,6 +157,11 @@ class World:
             case DeleteService(name=name, uid=uid):
                 if name in self.services and self.services[name].uid == uid:
                     del self.services[name]
+            case GrantAccess():
+                self.granted += 1
+            case DeletePlan(name=name, uid=uid):
+                if name in self.plans and self.plans[name].uid == uid:
+                    del self.plans[name]
             case DeleteJob():
                 self.is_gone = True
                 self.job = replace(self.job, is_deleting=True)
@@ -271,13 +299,13 @@ class World:
             decision = self.decide()
             if check is not None:
                 check(self, decision)
-            before = (self.job.state, dict(self.pods), dict(self.services), self.is_gone)
+            before = (self.job.state, dict(self.pods), dict(self.services), dict(self.plans), self.is_gone)
             self.perform(decision)
             if until is not None and self.job.state is not None and self.job.state.phase is until:
                 return
             for name in sorted(self.pods):
                 self.step(name)
-            if before == (self.job.state, self.pods, self.services, self.is_gone):
+            if before == (self.job.state, self.pods, self.services, self.plans, self.is_gone):
                 if decision.look_again is None:
                     return
                 self.pass_time(decision.look_again)

@@ -1,0 +1,133 @@
+"""Jobs with a master of their own, and the plans that it and people write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from pliant.model.job import (
+    EndPolicy,
+    Group,
+    Job,
+    JobKey,
+    Naming,
+    Port,
+    RestartPolicy,
+    RestartRule,
+    RestartScope,
+    Steward,
+)
+from pliant.model.observed import ObservedPod, PodPhase
+from pliant.model.plans import GroupRequest, Plan, PodRequest
+from pliant.model.state import Requester
+from tests.builders import KEY, make_group, make_job
+from tests.engine.world import World
+
+MASTER = "dlrover-master"
+NAMING = Naming(
+    pod="{job}-edljob-{group}-{index}",
+    pods={MASTER: "elasticjob-{job}-dlrover-master-{index}"},
+    services={
+        MASTER: "elasticjob-{job}-dlrover-master",
+        "worker": "{job}-edljob-worker-{index}",
+        "ps": "{job}-edljob-ps-{index}",
+    },
+    labels={"rank": "{rank}", "relaunches": "{relaunches}"},
+)
+MASTER_POD = "elasticjob-demo-dlrover-master-0"
+
+
+def control(limit: int | None = 3, *, counts_disruptions: bool = False) -> Group:
+    rule = RestartRule(
+        policy=RestartPolicy.ON_FAILURE,
+        scope=RestartScope.POD,
+        limit=limit,
+        counts_disruptions=counts_disruptions,
+        final_codes=frozenset({1}),
+    )
+    return make_group(MASTER, 1, restart=rule, is_control=True, ports=(Port("master", 50001),))
+
+
+def watched(name: str, replicas: int | None = None, **fields: Any) -> Group:
+    asked = {} if replicas is None else {Requester.SPEC: replicas}
+    return make_group(
+        name,
+        replicas or 0,
+        complete=EndPolicy.NONE,
+        fail=EndPolicy.NONE,
+        steward=Steward.MASTER,
+        is_elastic=True,
+        requests=asked,
+        ports=(Port("grpc", 3333),),
+        **fields,
+    )
+
+
+def elastic_job(*groups: Group, own_master: bool = True, **fields: Any) -> Job:
+    every = (control(), *(groups or (watched("worker"), watched("ps"))))
+    return make_job(*every, naming=NAMING, options={"own_master": own_master}, **fields)
+
+
+def elastic_world(job: Job | None = None, **fields: Any) -> World:
+    """A world whose master runs, and waits for something to do."""
+    world = World(job=job or elastic_job(), ending=lambda pod: -1, **fields)
+    world.settle()
+    return world
+
+
+def write(world: World, name: str, *, is_manual: bool = False, **fields: Any) -> None:
+    """Somebody writes a plan; `worker=3` asks for a number, `create`, `remove` and `migrate` for pods."""
+    groups: dict[str, GroupRequest] = {
+        key: GroupRequest(size=fields.pop(key)) for key in ("worker", "ps") if key in fields
+    }
+    groups |= fields.pop("groups", {})
+    world.serial += 1
+    world.plans[name] = Plan(
+        key=JobKey(KEY.namespace, name),
+        uid=f"plan-{world.serial:06}",
+        is_manual=is_manual,
+        created_at=world.now,
+        groups=groups,
+        **fields,
+    )
+
+
+def pod(group: str, **fields: Any) -> PodRequest:
+    return PodRequest(group=group, **fields)
+
+
+def members(world: World, group: str) -> dict[int, int]:
+    """The ids of a group that are listed, and their ranks."""
+    return {index: member.rank for index, member in world.memory.group(group).members.items()}
+
+
+def names(world: World, group: str) -> list[str]:
+    """Pods of a group that are there and stay."""
+    return sorted(each.name for each in world.pods.values() if each.group == group and not each.is_leaving)
+
+
+def foreign(world: World, group: str, index: int, *, rank: int | None = None) -> None:
+    """The master makes a pod itself."""
+    world.serial += 1
+    name = f"demo-edljob-{group}-{index}"
+    made = ObservedPod(
+        name=name,
+        uid=f"pod-{world.serial}",
+        group=group,
+        index=index,
+        attempt=0,
+        phase=PodPhase.RUNNING,
+        node="n0",
+        rank=index if rank is None else rank,
+        is_foreign=True,
+    )
+    world.pods[name] = made
+
+
+def started(world: World) -> None:
+    """Note on the master's pod when it began, as nodes do."""
+    world.pods[MASTER_POD] = replace(world.pods[MASTER_POD], started_at=world.now)
+
+
+SECOND = timedelta(seconds=1)

@@ -1,0 +1,123 @@
+"""What holds for any plans, by whomever and however cut off: nobody is made twice, all comes to rest."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pliant.model.rules import Rules
+from pliant.model.state import Phase
+from tests.engine.mastered import MASTER, MASTER_POD, elastic_job, foreign, members, pod, watched, write
+from tests.engine.world import World
+
+deeds = st.sampled_from(
+    (
+        "decide",
+        "decide",
+        "step",
+        "step",
+        "plan",
+        "plan",
+        "manual",
+        "relaunch",
+        "remove",
+        "migrate",
+        "kill",
+        "node",
+        "suspend",
+        "resume",
+        "edit",
+        "foreign",
+        "evict master",
+        "wait",
+    )
+)
+histories = st.lists(st.tuples(deeds, st.integers(0, 6)), max_size=60)
+MANY = settings(max_examples=3 * settings().max_examples)
+
+
+def act(world: World, deed: str, number: int) -> None:  # noqa: C901 - a table of what may happen
+    """Let one thing happen."""
+    group = "worker" if number % 3 else "ps"
+    there = sorted(each.name for each in world.pods.values() if each.group == group and not each.is_leaving)
+    chosen = there[number % len(there)] if there else ""
+    serial = f"p{world.serial + 1:04}"
+    match deed:
+        case "decide":
+            world.perform(world.decide(), cut_after=number if number < 5 else None)
+        case "step":
+            for name in sorted(world.pods):
+                world.step(name)
+        case "plan" | "manual":
+            write(world, serial, is_manual=deed == "manual", **{group: number})
+        case "relaunch":
+            write(world, serial, create=(pod(group, rank=number),))
+        case "remove" if chosen:
+            write(world, serial, remove=(pod(group, name=chosen),))
+        case "migrate" if chosen:
+            write(world, serial, migrate=(pod(group, name=chosen, resource={"cpu": "2"}),))
+        case "kill" if chosen:
+            world.remove_by_hand(chosen)
+        case "node":
+            if not world.faults:
+                world.break_node("n1", is_dead=True)
+            else:
+                world.faults.clear()
+        case "suspend":
+            world.suspend()
+        case "resume":
+            world.resume()
+        case "edit":
+            world.resize("worker", spec=number)
+        case "foreign":
+            foreign(world, "worker", 100 + world.serial, rank=number)
+        case "evict master" if MASTER_POD in world.pods:
+            world.evict(MASTER_POD)
+        case "wait":
+            world.pass_time(timedelta(seconds=number * 7))
+
+
+def lived(own_master: bool, days: list[tuple[str, int]]) -> World:
+    job = elastic_job(watched("worker", 1), watched("ps"), own_master=own_master)
+    world = World(job=job, ending=lambda each: -1, rules=Rules(plan_patience=timedelta(seconds=60)))
+    for deed, number in days:
+        act(world, deed, number)
+    world.faults.clear()
+    world.settle(rounds=1000)
+    return world
+
+
+@MANY
+@given(st.booleans(), histories)
+def test_whatever_is_planned_everything_comes_to_rest(own_master: bool, days: list[tuple[str, int]]) -> None:
+    world = lived(own_master, days)
+    names = [name for name, _ in world.created if "edljob" in name]
+    assert len(names) == len(set(names)), "a member was made twice"
+    ours = {each.name for each in world.pods.values() if not each.is_foreign and each.group != MASTER}
+    if world.memory.phase is Phase.SUSPENDED:
+        assert not [each for each in world.pods.values() if each.group != MASTER]
+        return
+    if world.memory.phase.is_final:
+        assert not world.pods
+        return
+    listed = {f"demo-edljob-{group}-{index}" for group in ("worker", "ps") for index in members(world, group)}
+    assert ours == listed
+    assert not world.memory.plans
+    assert all(plan.phase is not None and plan.phase.is_final for plan in world.plans.values())
+    assert MASTER_POD in world.pods
+
+
+@MANY
+@given(histories, st.integers(0, 5))
+def test_the_last_size_asked_for_is_the_size(days: list[tuple[str, int]], size: int) -> None:
+    world = lived(True, days)
+    world.resume()
+    world.settle(rounds=1000)
+    world.pass_time(timedelta(seconds=1))
+    write(world, "last", worker=size, is_manual=True)
+    world.settle(rounds=1000)
+    if not world.memory.phase.is_final:
+        alive = {each.rank for each in world.pods.values() if each.group == "worker" and not each.is_leaving}
+        assert len(alive) == size

@@ -1,0 +1,324 @@
+"""Plans of a job's master, and plans by hand: who joins, who leaves, and what is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from pliant.model.observed import Exit, PodPhase
+from pliant.model.plans import GroupRequest, PlanPhase
+from pliant.model.rules import Rules
+from pliant.model.state import Phase
+from tests.engine.mastered import (
+    MASTER,
+    MASTER_POD,
+    SECOND,
+    elastic_job,
+    elastic_world,
+    foreign,
+    members,
+    names,
+    pod,
+    started,
+    watched,
+    write,
+)
+from tests.engine.world import World
+
+
+def test_a_job_begins_with_its_master_alone() -> None:
+    world = elastic_world()
+    assert list(world.pods) == [MASTER_POD]
+    assert list(world.services) == ["elasticjob-demo-dlrover-master"]
+    assert world.granted
+    assert world.memory.phase is Phase.RUNNING
+
+
+def test_a_plan_makes_members_and_comes_through_every_state() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2, ps=1)
+    world.settle()
+    assert names(world, "worker") == ["demo-edljob-worker-0", "demo-edljob-worker-1"]
+    assert names(world, "ps") == ["demo-edljob-ps-0"]
+    assert world.plan_phases["p0"] == [
+        PlanPhase.CREATED,
+        PlanPhase.PENDING,
+        PlanPhase.SCALING,
+        PlanPhase.SUCCEEDED,
+    ]
+    assert not world.memory.plans
+
+
+def test_a_member_that_vanished_is_its_masters_concern() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2)
+    world.settle()
+    del world.pods["demo-edljob-worker-1"]
+    world.settle()
+    assert names(world, "worker") == ["demo-edljob-worker-0"]
+    write(world, "p1", create=(pod("worker", id=2, rank=1),))
+    world.settle()
+    assert members(world, "worker") == {0: 0, 2: 1}
+
+
+def test_thirty_lost_members_come_back_by_one_plan() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=30)
+    world.settle()
+    for name in names(world, "worker"):
+        del world.pods[name]
+    write(world, "p1", create=tuple(pod("worker", id=30 + rank, rank=rank) for rank in range(30)))
+    world.settle()
+    assert sorted(members(world, "worker").values()) == list(range(30))
+    assert len(names(world, "worker")) == 30
+
+
+def test_a_failed_member_keeps_its_pod_and_loses_its_rank() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2)
+    world.settle()
+    failed = world.pods["demo-edljob-worker-1"]
+    world.pods[failed.name] = replace(failed, phase=PodPhase.FAILED, exit=Exit(code=3, container="trainer"))
+    write(world, "p1", create=(pod("worker", id=2, rank=1),))
+    world.settle()
+    assert failed.name in world.pods
+    assert world.memory.group("worker").members[2].relaunches == 1
+    assert not world.memory.phase.is_final
+
+
+def test_the_highest_ranks_leave_first() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=4)
+    world.settle()
+    write(world, "p1", worker=2)
+    world.settle()
+    assert members(world, "worker") == {0: 0, 1: 1}
+    write(world, "p2", worker=3)
+    world.settle()
+    assert members(world, "worker") == {0: 0, 1: 1, 4: 2}  # an id is never used twice
+
+
+def test_a_named_member_leaves() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=3)
+    world.settle()
+    write(world, "p1", remove=(pod("worker", name="demo-edljob-worker-1"), pod("worker", name="long-gone")))
+    world.settle()
+    assert members(world, "worker") == {0: 0, 2: 2}
+
+
+def test_a_member_that_gives_way_stays_until_its_successor_runs() -> None:
+    world = elastic_world()
+    write(world, "p0", ps=1)
+    world.settle()
+    write(world, "p1", migrate=(pod("ps", name="demo-edljob-ps-0", resource={"cpu": "4"}),))
+    world.obstacle = lambda each: each.group == "ps"
+    for _ in range(12):
+        world.perform(world.decide())
+        for name in sorted(world.pods):
+            world.step(name)
+    assert members(world, "ps") == {0: 0, 1: 0}
+    assert world.plans["p1"].phase is PlanPhase.SCALING
+    world.obstacle = lambda each: False
+    world.settle()
+    assert members(world, "ps") == {1: 0}
+    assert names(world, "ps") == ["demo-edljob-ps-1"]
+    assert world.plan_phases["p1"][-1] is PlanPhase.SUCCEEDED
+
+
+def test_a_plan_that_takes_too_long_fails_and_leaves_things_as_they_were() -> None:
+    world = elastic_world(rules=Rules(plan_patience=timedelta(minutes=1)))
+    write(world, "p0", ps=1)
+    world.settle()
+    world.obstacle = lambda each: each.group == "ps"
+    write(world, "p1", migrate=(pod("ps", name="demo-edljob-ps-0"),))
+    world.settle()
+    assert world.plan_phases["p1"][-1] is PlanPhase.FAILED
+    assert world.plan_words["p1"] == "waits until ps-1 runs"
+    assert members(world, "ps") == {0: 0}
+
+
+def test_a_plan_of_the_master_that_says_nothing_goes_at_once() -> None:
+    world = elastic_world()
+    write(world, "p0")
+    write(world, "p1", groups={MASTER: GroupRequest(size=0)})
+    world.settle()
+    assert not world.plans
+    assert not world.plan_phases
+
+
+def test_a_plan_by_hand_that_changes_nothing_says_so() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=1)
+    world.settle()
+    write(world, "mine", worker=1, is_manual=True)
+    world.settle()
+    assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
+    assert world.plans["mine"].said == "there was nothing to change"
+
+
+def test_a_plan_for_members_that_the_job_has_not_fails_and_names_those_it_has() -> None:
+    world = elastic_world()
+    write(world, "mine", create=(pod("chef"),), is_manual=True)
+    world.settle()
+    assert world.plans["mine"].phase is PlanPhase.FAILED
+    assert world.plans["mine"].said == "the job has no replicas of type chef; it has ps, worker"
+
+
+def test_a_suspended_job_holds_plans_and_keeps_a_fresh_master() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2)
+    world.settle()
+    first = world.pods[MASTER_POD].uid
+    world.suspend()
+    world.settle()
+    assert list(world.pods) == [MASTER_POD]
+    assert world.pods[MASTER_POD].uid != first
+    write(world, "p1", worker=3)
+    world.settle()
+    assert world.plans["p1"].phase is PlanPhase.PENDING
+    assert world.plans["p1"].said == "held: the job is suspended"
+    world.resume()
+    world.settle()
+    assert len(names(world, "worker")) == 3
+
+
+def test_a_job_that_begins_suspended_has_its_master() -> None:
+    world = elastic_world(elastic_job(is_suspended=True))
+    assert list(world.pods) == [MASTER_POD]
+    assert world.memory.phase is Phase.SUSPENDED
+
+
+def test_plans_of_a_master_that_is_gone_free_their_names() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=1)
+    world.settle()
+    world.pass_time(5 * SECOND)
+    started(world)
+    world.settle()
+    assert "p0" not in world.plans
+    assert names(world, "worker") == ["demo-edljob-worker-0"]
+
+
+def test_finished_plans_are_kept_up_to_a_number_and_an_age() -> None:
+    world = elastic_world(rules=Rules(plan_history=3, plan_life=timedelta(minutes=5)))
+    for number in range(8):
+        write(world, f"p{number}", worker=number + 1)
+        _carry_out(world)
+    assert sorted(world.plans) == ["p5", "p6", "p7"]
+    world.settle()
+    assert not world.plans
+
+
+def _carry_out(world: World) -> None:
+    for _ in range(20):
+        world.perform(world.decide())
+        for name in sorted(world.pods):
+            world.step(name)
+    world.pass_time(SECOND)
+
+
+def test_an_edit_of_replicas_resizes_a_job_under_its_master() -> None:
+    world = elastic_world(elastic_job(watched("worker", 2)))
+    write(world, "p0", worker=2)
+    world.settle()
+    world.resize("worker", spec=4)
+    world.settle()
+    assert sorted(members(world, "worker").values()) == [0, 1, 2, 3]
+    world.resize("worker", spec=1)
+    world.settle()
+    assert members(world, "worker") == {0: 0}
+
+
+def test_what_its_master_asked_for_before_an_edit_is_no_news_after_it() -> None:
+    world = elastic_world(elastic_job(watched("worker", 2)))
+    write(world, "p0", worker=2)
+    world.settle()
+    world.pass_time(SECOND)
+    world.resize("worker", spec=1)
+    world.settle()
+    write(world, "p1", worker=2)
+    world.settle()
+    assert members(world, "worker") == {0: 0}
+    world.pass_time(SECOND)
+    write(world, "p2", worker=3)
+    world.settle()
+    assert sorted(members(world, "worker").values()) == [0, 1, 2]
+
+
+def test_a_master_that_makes_pods_itself_is_followed() -> None:
+    world = elastic_world(elastic_job(watched("worker", 2), own_master=False))
+    foreign(world, "worker", 0)
+    foreign(world, "worker", 1)
+    world.settle()
+    assert world.memory.counts["worker"].active == 2
+    world.resize("worker", spec=3)
+    world.settle()
+    assert members(world, "worker") == {102: 2}  # far from whom the master would make next
+    world.resize("worker", spec=1)
+    world.settle()
+    assert names(world, "worker") == ["demo-edljob-worker-0"]
+
+
+def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> None:
+    world = elastic_world(elastic_job(watched("worker", 2), own_master=False))
+    foreign(world, "worker", 0)
+    foreign(world, "worker", 1)
+    world.settle()
+    world.resize("worker", spec=1)
+    world.settle()
+    foreign(world, "worker", 2, rank=1)
+    doomed = [action for action in world.decide().actions if getattr(action, "name", "") == "demo-edljob-worker-2"]
+    assert [getattr(action, "is_for_good", False) for action in doomed] == [True]
+
+
+def test_a_plan_by_hand_waits_for_a_master_that_may_take_it() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    write(world, "mine", worker=2, is_manual=True)
+    for _ in range(5):
+        world.perform(world.decide())
+    assert world.plans["mine"].said == "waits a moment for the job's master to take it"
+    world.plans["mine"] = replace(world.plans["mine"], is_taken=True)
+    world.settle()
+    assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
+    assert not names(world, "worker")
+
+
+def test_a_plan_by_hand_is_carried_out_if_no_master_takes_it() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    write(world, "mine", worker=2, is_manual=True)
+    world.settle()
+    assert len(names(world, "worker")) == 2
+    assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
+
+
+def test_the_end_of_the_master_is_the_end_of_the_job_and_of_all_its_members() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2, ps=1)
+    world.settle()
+    foreign(world, "worker", 7)
+    world.ending = lambda each: 0 if each.group == MASTER else -1
+    world.settle()
+    assert world.memory.phase is Phase.SUCCEED
+    assert not world.pods
+
+
+def test_open_plans_of_a_job_that_ended_fail() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    write(world, "mine", worker=2, is_manual=True)
+    world.perform(world.decide())
+    world.ending = lambda each: 1 if each.group == MASTER else -1
+    world.step(MASTER_POD)
+    world.settle()
+    assert world.memory.phase is Phase.FAILED
+    assert (world.plans["mine"].phase, world.plans["mine"].said) == (PlanPhase.FAILED, "the job has ended")
+
+
+def test_a_memory_that_was_lost_is_made_again_from_the_pods() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2)
+    world.settle()
+    world.job = replace(world.job, state=None)
+    world.settle()
+    assert members(world, "worker") == {0: 0, 1: 1}
+    assert len(names(world, "worker")) == 2
