@@ -37,6 +37,7 @@ def test_the_index_names_each_document_by_its_content(catalog: Catalog) -> None:
         "apis/example.org/v1",
         "apis/example.org/v1beta1",
         "apis/metrics.k8s.io/v1beta1",
+        "apis/rbac.authorization.k8s.io/v1",
         "apis/discovery.k8s.io/v1",
         "apis/policy/v1",
         "apis/scheduling.k8s.io/v1",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pliant.embedded.catalog import builtin_columns as columns
 from pliant.embedded.catalog import network_columns
+from pliant.embedded.catalog.access_kinds import access_kinds
 from pliant.embedded.catalog.builtin_rules import RULES
 from pliant.embedded.catalog.columns import Column
 from pliant.embedded.catalog.endpoint_form import ENDPOINTS
@@ -112,6 +113,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
             namespaced=False,
             short_names=("pc",),
         ),
+        *access_kinds(),
         *gang_kinds(),
         *measured_kinds(),
         _builtin(
