@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -133,9 +133,12 @@ def missing(environment: Environment) -> str:
 
 def install_all(names: list[str]) -> Iterator[str]:
     """Install what is missing of these, or of all; yields a line for each that could not be."""
-    for environment in (*ENVIRONMENTS, KUBEFLOW_SDK):
-        if names and environment.name not in names:
-            continue
+    return installed(each for each in (*ENVIRONMENTS, KUBEFLOW_SDK) if not names or each.name in names)
+
+
+def installed(environments: Iterable[Environment]) -> Iterator[str]:
+    """Install what is missing; yields a line for each that could not be."""
+    for environment in environments:
         try:
             ensure(environment)
         except (NotInstalled, OSError, subprocess.SubprocessError) as problem:
