@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -13,7 +12,7 @@ from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
-from pliant.errors import ApiError
+from pliant.errors import ApiError, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS
 from pliant.kube.transport import Transport
@@ -27,7 +26,8 @@ from tests.faults.seam import FAULTS, Faulty
 from tests.master.people import running
 from tests.virtual_time import VirtualClock, on_virtual_time
 
-OWNER = {"apiVersion": "elastic.iml.github.io/v1alpha1", "kind": "ElasticJob", "name": "demo", "uid": "uid-1"}
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "demo"}
+"""Whatever is there may own something; what nobody owns any more would be cleared away."""
 WORKER = Holder(NodeKey("worker", 0), 1)
 
 
@@ -35,11 +35,21 @@ WORKER = Holder(NodeKey("worker", 0), 1)
 async def api() -> AsyncIterator[DirectTransport]:
     store = Store.in_memory()
     async with ApiServer.started(store, Catalog.standard(), VirtualClock(), chance=random.Random(0)) as server:
-        yield DirectTransport(server)
+        transport = DirectTransport(server)
+        await new_job(transport)
+        yield transport
 
 
-def shelf(transport: Transport, identity: str = "first", **owner: Any) -> ConfigMapShelf:
-    return ConfigMapShelf(KubeClient(transport), "default", {**OWNER, **owner}, identity)
+async def new_job(transport: Transport) -> None:
+    client = KubeClient(transport)
+    with suppress(NotFound):
+        await client.delete(CONFIG_MAPS, "default", "demo")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "demo"}}
+    OWNER["uid"] = (await client.create(CONFIG_MAPS, "default", body))["metadata"]["uid"]
+
+
+def shelf(transport: Transport, identity: str = "first") -> ConfigMapShelf:
+    return ConfigMapShelf(KubeClient(transport), "default", dict(OWNER), identity)
 
 
 @on_virtual_time
@@ -86,10 +96,11 @@ async def test_a_write_whose_fate_is_unknown_does_not_cut_off_its_own_master(fau
 async def test_the_memory_of_an_earlier_job_of_that_name_is_left_aside() -> None:
     async with api() as transport:
         await shelf(transport).save(b"old")
-        fresh = shelf(transport, "new", uid="uid-2")
+        await new_job(transport)
+        fresh = shelf(transport, "new")
         assert await fresh.load() is None
         await fresh.save(b"new")
-        assert await shelf(transport, "next", uid="uid-2").load() == b"new"
+        assert await shelf(transport, "next").load() == b"new"
 
 
 @on_virtual_time

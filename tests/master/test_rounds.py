@@ -150,8 +150,8 @@ def test_whoever_sits_in_a_round_that_is_not_over_is_there(acts: list[tuple[str,
             there = there - {number} if what == "lose" else there | {number}
             found.observe([node(f"worker-{each}") for each in there])
         elif what == "close":
-            before = found.number
-            assert found.number == before + found.close(now)
+            before, has_closed = found.number, found.close(now)
+            assert found.number == before + has_closed
         if not found.is_open:
             assert {seat.key.id for seat in found.seats} <= there
 
