@@ -11,6 +11,7 @@ from pliant.engine.case import Case
 from pliant.engine.members import OUT, Change, apart_from_master, resized_list, sent_away, with_newcomer
 from pliant.engine.roster import Place
 from pliant.engine.sizing import wanted_size
+from pliant.engine.wording import counted
 from pliant.model.job import Group, Steward
 from pliant.model.labels import member_name
 from pliant.model.plans import GroupRequest, Plan, PodRequest
@@ -42,6 +43,8 @@ def drafted(case: Case, plan: Plan) -> Draft:
         return Draft(problem=f"the job has no replicas of type {', '.join(strangers)}; it has {known}")
     changes: dict[str, Change] = {}
     told: list[str] = []
+    if plan.hosts and plan.hosts != case.state.hosts:
+        told.append(f"there are {counted(len(plan.hosts), 'parameter server')} now")
     for name, group in watched.items():
         before = case.state.group(name)
         change, words = _group_after(case, group, before, plan)

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from pliant.engine.case import Case
-from pliant.engine.drafting import drafted
+from pliant.engine.drafting import Draft, drafted
 from pliant.engine.members import OWN_MASTER
-from pliant.engine.plans import COURTESY, is_busy, is_due, watched
+from pliant.engine.plans import COURTESY, is_busy, is_due, next_plan, watched
 from pliant.engine.roster import Standing
 from pliant.engine.wording import listing
 from pliant.model.actions import Action, DeletePlan
 from pliant.model.observed import Seen
 from pliant.model.plans import Plan, PlanPhase, PlanStatus
 from pliant.model.state import Scaling
+
+
+class _Turn(NamedTuple):
+    plan: Plan
+    draft: Draft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +37,12 @@ def upkeep(case: Case) -> Upkeep:
     """What to tell about plans, and which of them have had their day."""
     if not case.seen.plans:
         return Upkeep()
-    gone = {plan.uid: plan for plan in (*_void(case), *_outworn(case.seen, case.now))}
+    turn = _turn_of(case)
+    gone = {plan.uid: plan for plan in (*_void(case, turn), *_outworn(case.seen, case.now))}
     statuses = {
         plan.key.name: news
         for plan in case.seen.plans
-        if plan.uid not in gone and (news := _news(case, plan)) is not None
+        if plan.uid not in gone and (news := _news(case, plan, turn)) is not None
     }
     waits = [*_ages(case.seen, case.now), *_patience(case)]
     return Upkeep(
@@ -57,17 +64,24 @@ def farewell(seen: Seen, now: datetime) -> Upkeep:
     )
 
 
-def _news(case: Case, plan: Plan) -> PlanStatus | None:
+def _turn_of(case: Case) -> _Turn | None:
+    """Whose turn it is, and what would come of it; None while nobody has one."""
+    if case.job.is_suspended or is_busy(case) or (plan := next_plan(case)) is None:
+        return None
+    return _Turn(plan, drafted(case, plan))
+
+
+def _news(case: Case, plan: Plan, turn: _Turn | None) -> PlanStatus | None:
     """The status that a plan lacks; None if it tells the truth."""
-    phase, message = _standing_of(case, plan)
     if plan.phase is not None and plan.phase.is_final:
         return None
+    phase, message = _standing_of(case, plan, turn)
     if (phase, message) == (plan.phase, plan.said):
         return None
     return PlanStatus(phase=phase, message=message, at=case.now)
 
 
-def _standing_of(case: Case, plan: Plan) -> tuple[PlanPhase, str]:
+def _standing_of(case: Case, plan: Plan, turn: _Turn | None) -> tuple[PlanPhase, str]:
     scaling = case.state.plans.get(plan.uid)
     if scaling is not None:
         return _progress_of(case, plan, scaling)
@@ -81,12 +95,13 @@ def _standing_of(case: Case, plan: Plan) -> tuple[PlanPhase, str]:
         return PlanPhase.PENDING, "held: the job is suspended"
     if not is_due(case, plan):
         return PlanPhase.PENDING, "waits a moment for the job's master to take it"
-    draft = drafted(case, plan)
-    if draft.problem:
-        return PlanPhase.FAILED, draft.problem
-    if plan.phase is PlanPhase.PENDING and not draft.changes and not is_busy(case):
+    if turn is None or turn.plan is not plan:
+        return PlanPhase.PENDING, "waits for an earlier plan"
+    if turn.draft.problem:
+        return PlanPhase.FAILED, turn.draft.problem
+    if plan.phase is PlanPhase.PENDING and not turn.draft.changes:
         return PlanPhase.SUCCEEDED, "there was nothing to change"
-    return PlanPhase.PENDING, "waits for an earlier plan" if is_busy(case) else ""
+    return PlanPhase.PENDING, ""
 
 
 def _progress_of(case: Case, plan: Plan, scaling: Scaling) -> tuple[PlanPhase, str]:
@@ -115,28 +130,32 @@ def _progress_of(case: Case, plan: Plan, scaling: Scaling) -> tuple[PlanPhase, s
     return PlanPhase.SCALING, said
 
 
-def _void(case: Case) -> Iterator[Plan]:
+def _void(case: Case, turn: _Turn | None) -> Iterator[Plan]:
     """Plans of masters that change nothing, or whose master is gone: others must be able to use their names."""
-    since = _master_since(case)
+    since, is_first = _master_since(case)
     for plan in case.seen.plans:
         if plan.is_manual or plan.uid in case.state.plans:
             continue
-        is_of_another = since is not None and plan.created_at < since
-        says_nothing = not (plan.groups or plan.create or plan.remove or plan.migrate or plan.problem)
-        if is_of_another or says_nothing or (plan.phase is None and _changes_nothing(case, plan)):
+        # What was asked for before the first master began, somebody has written in its name.
+        is_old = since is not None and plan.created_at < since
+        is_of_another = is_old and not (is_first and (plan.phase is None or not plan.phase.is_final))
+        says_nothing = not (
+            plan.groups or plan.create or plan.remove or plan.migrate or plan.hosts or plan.problem
+        )
+        changes_nothing = (
+            turn is not None and turn.plan is plan and not turn.draft.problem and not turn.draft.changes
+        )
+        if is_of_another or says_nothing or changes_nothing:
             yield plan
 
 
-def _changes_nothing(case: Case, plan: Plan) -> bool:
-    if case.job.is_suspended or is_busy(case) or plan.problem:
-        return False
-    draft = drafted(case, plan)
-    return not draft.problem and not draft.changes
-
-
-def _master_since(case: Case) -> datetime | None:
-    pods = [place.pod for place in case.roster.places if place.rank.group.is_control and place.pod is not None]
-    return max((pod.started_at for pod in pods if pod.started_at is not None), default=None)
+def _master_since(case: Case) -> tuple[datetime | None, bool]:
+    """When the present master began, and whether there was none before it."""
+    places = [place for place in case.roster.places if place.rank.group.is_control and place.pod is not None]
+    begun = [
+        place.pod.started_at for place in places if place.pod is not None and place.pod.started_at is not None
+    ]
+    return max(begun, default=None), all(place.rank.attempt == 0 for place in places)
 
 
 def _outworn(seen: Seen, now: datetime) -> Iterator[Plan]:

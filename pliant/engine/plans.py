@@ -81,14 +81,12 @@ def _taken_on(case: Case) -> Turn | None:
     """Write down what the next plan makes of the lists; pods follow."""
     if case.job.is_suspended or case.state.phase is Phase.SUSPENDED or is_busy(case):
         return None
-    for plan in case.seen.plans:
-        if plan.phase is not PlanPhase.PENDING or not is_due(case, plan):
-            continue
-        draft = drafted(case, plan)
-        if draft.problem or not draft.changes:
-            continue  # there is nothing to do, which its status tells
-        return _begun(case, plan, draft)
-    return None
+    plan = next_plan(case)
+    if plan is None or plan.phase is not PlanPhase.PENDING:
+        return None
+    draft = drafted(case, plan)
+    # If there is nothing to do, its status tells, and the next one has its turn.
+    return None if draft.problem or not draft.changes else _begun(case, plan, draft)
 
 
 def _begun(case: Case, plan: Plan, draft: Draft) -> Turn:
@@ -139,6 +137,16 @@ def _with_removal(case: Case, plans: dict[str, Scaling], heir: Place) -> dict[st
         uid: replace(each, removals=(*each.removals, *uids)) if uids and heir.name in each.pods else each
         for uid, each in plans.items()
     }
+
+
+def next_plan(case: Case) -> Plan | None:
+    """The plan whose turn it is: the oldest that is open, and for the operator to carry out."""
+    return next((plan for plan in case.seen.plans if _is_open(case, plan) and is_due(case, plan)), None)
+
+
+def _is_open(case: Case, plan: Plan) -> bool:
+    is_over = plan.phase is not None and plan.phase.is_final
+    return not is_over and not plan.problem and plan.uid not in case.state.plans
 
 
 def is_busy(case: Case) -> bool:

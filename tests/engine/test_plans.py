@@ -144,7 +144,7 @@ def test_a_plan_of_the_master_that_says_nothing_goes_at_once() -> None:
     write(world, "p1", groups={MASTER: GroupRequest(size=0)})
     world.settle()
     assert not world.plans
-    assert not world.plan_phases
+    assert "p0" not in world.plan_phases
 
 
 def test_a_plan_by_hand_that_changes_nothing_says_so() -> None:
@@ -197,6 +197,15 @@ def test_plans_of_a_master_that_is_gone_free_their_names() -> None:
     started(world)
     world.settle()
     assert "p0" not in world.plans
+    assert names(world, "worker") == ["demo-edljob-worker-0"]
+
+
+def test_a_plan_from_before_the_first_master_is_carried_out() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=1)
+    world.pass_time(5 * SECOND)
+    started(world)
+    world.settle()
     assert names(world, "worker") == ["demo-edljob-worker-0"]
 
 
