@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar, assert_never
 import msgspec
 
 from pliant.controllers.events import EventRecorder
+from pliant.controllers.grants import grant
+from pliant.controllers.plans import PlanDesk
 from pliant.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, NotFound, NotYet
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ConfigMap, ObjectMeta, Pod, Service
@@ -34,7 +36,7 @@ from pliant.runtime.clock import Clock
 REFUSED = (BadRequest, Forbidden, Invalid, NotYet)
 """Answers that asking again at once will not change."""
 
-FIRST = CreateConfigMap | CreateService
+FIRST = CreateConfigMap | CreateService | GrantAccess
 """What members need to find when they start."""
 
 T = TypeVar("T", bound=Pod | Service)
@@ -51,6 +53,11 @@ class Applier:
         self._client = client
         self._pods = _Members(client, PODS, Pod, pods)
         self._services = _Members(client, SERVICES, Service, services)
+        self._masters: dict[tuple[str, str], tuple[PlanDesk, _Members[Pod]]] = {}
+
+    def serve_masters(self, kind: Resource, desk: PlanDesk, pods: ObjectStore[Pod]) -> None:
+        """Serve jobs of a kind whose masters write plans, and perhaps make pods by themselves."""
+        self._masters[kind.api_version, kind.kind] = desk, _Members(self._client, PODS, Pod, pods)
 
     async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
         """Perform all actions, names before members; returns what could not be created, and why."""
@@ -61,7 +68,7 @@ class Applier:
             action
             for action in actions
             if not isinstance(action, FIRST)
-            and not (isinstance(action, CreatePod) and (lacks_files or action.name in refusals))
+            and not (isinstance(action, CreatePod) and (lacks_files or _is_lacking(action, refusals)))
         ]
         return refusals | await self._wave(job, others)
 
@@ -71,7 +78,7 @@ class Applier:
         refusals: dict[str, str] = {}
         for action, end in zip(actions, ends, strict=True):
             if isinstance(end, REFUSED) and isinstance(action, CreatePod | FIRST):
-                refusals[action.name] = str(end)
+                refusals[action.account if isinstance(action, GrantAccess) else action.name] = str(end)
             elif end is not None:
                 raise end
         return refusals
@@ -84,18 +91,41 @@ class Applier:
                 await self._services.create(job, manifest)
             case CreateConfigMap(manifest=manifest):
                 await _created(self._client, CONFIG_MAPS, ConfigMap, job, manifest)
-            case DeletePod(name=name, uid=uid, is_forced=is_forced):
-                await self._pods.delete(job, name, uid, grace=0 if is_forced else None)
+            case DeletePod():
+                await self._delete_pod(job, action)
             case DeleteService(name=name, uid=uid):
                 await self._services.delete(job, name, uid)
-            case DeletePlan() | GrantAccess():
-                raise NotYet("plans are not carried out yet")
+            case DeletePlan():
+                await self._desk(job).delete(job.key.namespace, action)
+            case GrantAccess():
+                await self._grant(job, action)
             case DeleteJob():
                 await self._delete_job(job)
             case EmitEvent():
                 self.events.tell(job.owner, job.key.namespace, action)
             case _:
                 assert_never(action)
+
+    async def _delete_pod(self, job: Job, action: DeletePod) -> None:
+        """Let a pod go; its master is told first, if it is not to make another."""
+        desk, made = self._masters.get((job.owner.api_version, job.owner.kind), (None, self._pods))
+        members = self._pods if self._pods.has(job, action.name, action.uid) else made
+        if action.is_for_good and desk is not None and not action.is_forced:
+            await members.mark(job, action.name, action.uid, desk.kind.farewell)
+        await members.delete(job, action.name, action.uid, grace=0 if action.is_forced else None)
+
+    async def _grant(self, job: Job, action: GrantAccess) -> None:
+        """Give a master its account; one of its author's own may have been given its rights by hand."""
+        try:
+            await grant(self._client, job, action, self._desk(job).resource)
+        except Forbidden as refused:
+            event = EmitEvent(reason="CannotGrant", message=str(refused), is_warning=True)
+            self.events.tell(job.owner, job.key.namespace, event)
+            if action.is_ours:
+                raise
+
+    def _desk(self, job: Job) -> PlanDesk:
+        return self._masters[job.owner.api_version, job.owner.kind][0]
 
     async def _delete_job(self, job: Job) -> None:
         """Delete the job, and by owner references whatever it still holds; one of the same name is another."""
@@ -116,6 +146,21 @@ class _Members(Generic[T]):
         self._resource = resource
         self._into = into
         self._store = store
+
+    def has(self, job: Job, name: str, uid: str) -> bool:
+        """Whether this incarnation is one of them."""
+        known = self._store.get(job.key.namespace, name)
+        return known is not None and known.metadata.uid == uid
+
+    async def mark(self, job: Job, name: str, uid: str, labels: Mapping[str, str]) -> None:
+        """Put labels onto this incarnation, unless it has them; one that is gone needs none."""
+        known = self._store.get(job.key.namespace, name)
+        if known is None or all(known.metadata.labels.get(label) == value for label, value in labels.items()):
+            return
+        patch = {"metadata": {"uid": uid, "labels": dict(labels)}}
+        with suppress(NotFound, Conflict):
+            marked = await self._client.patch(self._resource, job.key.namespace, name, patch, into=self._into)
+            self._store.note_written(marked)
 
     async def create(self, job: Job, manifest: Mapping[str, Any]) -> None:
         """Create, or find that it has been created before: then it must be ours."""
@@ -167,6 +212,11 @@ async def _created(
         if not any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references):
             raise NotYet(_in_the_way(resource.kind, made.metadata)) from None
         return made
+
+
+def _is_lacking(pod: CreatePod, refusals: Mapping[str, str]) -> bool:
+    """Whether a pod would start without its name, or cannot without its account."""
+    return pod.name in refusals or pod.manifest["spec"].get("serviceAccountName", "") in refusals
 
 
 def _in_the_way(kind: str, meta: ObjectMeta) -> str:

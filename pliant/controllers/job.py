@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.controllers.apply import Applier
+from pliant.controllers.masters import OWNER, Masters
 from pliant.controllers.nodes import NodeWatch
 from pliant.controllers.observe import Members, observe
 from pliant.controllers.orphans import Orphans
@@ -27,12 +28,10 @@ from pliant.model.actions import EmitEvent, JobStatus
 from pliant.model.framework import Framework
 from pliant.model.job import Job, JobKey, Owner
 from pliant.model.labels import MANAGER
+from pliant.model.plans import Plan
 from pliant.model.rules import Rules
 from pliant.plugins.known import contract_of
 from pliant.runtime.clock import Clock
-
-OWNER = "owner"
-"""The index of pods and services by the uid of their controlling owner."""
 
 
 def resource_of(frontend: Frontend) -> Resource:
@@ -65,21 +64,24 @@ class JobReconciler:
         clock: Clock,
         jobs: ObjectStore[dict[str, Any]],
         cluster: Cluster,
+        masters: Masters | None = None,
     ) -> None:
         self.resource = resource_of(frontend)
+        self._masters = masters
         self._frontend = frontend
         self._client = client
         self._clock = clock
         self._jobs = jobs
         self._cluster = cluster
         self._refusals: dict[JobKey, dict[str, str]] = {}
-        self._orphans = Orphans(client, clock, self.resource, cluster.pods)
+        stores = (cluster.pods, masters.pods) if masters else (cluster.pods,)
+        self._orphans = [Orphans(client, clock, self.resource, pods) for pods in stores]
 
     async def reconcile(self, key: JobKey) -> timedelta | None:
         """Look at one job and do what is next; returns when to look again."""
         raw = self._jobs.get(key.namespace, key.name)
         uid = raw["metadata"]["uid"] if raw else ""
-        left_over = await self._orphans.clear(key, uid, self._cluster.nodes, self._cluster.rules)
+        left_over = await self._clear(key, uid)
         if raw is None:
             self._refusals.pop(key, None)
             self._forget(key)
@@ -91,16 +93,22 @@ class JobReconciler:
             await self._reject(key, raw, problem)
             return None
 
+    async def _clear(self, key: JobKey, uid: str) -> timedelta | None:
+        """Clear away what belongs to jobs of that name that are gone; says when to look again."""
+        nodes, rules = self._cluster.nodes, self._cluster.rules
+        if self._masters is not None:
+            await self._masters.desk.clear(key, uid)
+        return soonest(*[await orphans.clear(key, uid, nodes, rules) for orphans in self._orphans])
+
     async def _advance(self, job: Job, raw: Mapping[str, Any]) -> timedelta | None:
         """Decide about a job that can be understood, and act; returns when to look again."""
         if job.managed_by not in ("", MANAGER):
             self._forget(job.key)
             return None
-        cluster, key, uid = self._cluster, job.key, job.owner.uid
+        cluster = self._cluster
         if cluster.wishes.listener is not None:
             cluster.wishes.listener.note(job, kept(status_in(raw)).get("progress", {}))
-        pods, services = cluster.pods.by_index(OWNER, uid), cluster.services.by_index(OWNER, uid)
-        members = Members(pods, services, self._refusals.get(key, {}), cluster.wishes.of(uid))
+        members, wait = self._members(job)
         seen = observe(job, members, cluster.nodes, cluster.rules)
         decision = decide(job, seen, self._contract(job), self._clock.now())
 
@@ -109,10 +117,31 @@ class JobReconciler:
             await self._cluster.applier.apply(job, decision.actions)
             return None  # the write itself calls for the next pass
         refusals = await self._cluster.applier.apply(job, decision.actions)
+        if self._masters is not None:
+            await self._masters.desk.tell(job, decision.plans)
         for status in decision.statuses.values() or self._overdue(job, raw):
             await self._tell(job, raw, status)
         # The message told of what was refused before; when that is over, nothing else may call for another pass.
-        return timedelta(0) if self._note_refusals(job, refusals) else decision.look_again
+        return timedelta(0) if self._note_refusals(job, refusals) else soonest(decision.look_again, wait)
+
+    def _members(self, job: Job) -> tuple[Members, timedelta | None]:
+        """What the caches hold of a job, and when to look at what is left alone till then."""
+        cluster, uid = self._cluster, job.owner.uid
+        foreign: tuple[Pod, ...] = ()
+        plans: tuple[Plan, ...] = ()
+        wait = None
+        if self._masters is not None:
+            foreign = self._masters.pods.by_index(OWNER, uid)
+            plans, wait = self._masters.desk.plans_for(job)
+        members = Members(
+            pods=cluster.pods.by_index(OWNER, uid),
+            services=cluster.services.by_index(OWNER, uid),
+            refusals=self._refusals.get(job.key, {}),
+            wishes=cluster.wishes.of(uid),
+            foreign=foreign,
+            plans=plans,
+        )
+        return members, wait
 
     def _forget(self, key: JobKey) -> None:
         """Leave a job that is gone, somebody else's or beyond understanding out of all plans."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -19,6 +19,13 @@ _ANY_DEVICE = frozenset({"xid", "nvlink", "accelerator", "device"})
 _NVIDIA = frozenset({"gpu", "nvidia", "xid", "nvlink"})
 _ORDINARY = ("kubernetes.io/", "hugepages-", "requests.", "limits.")
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+NODE = "node"
+"""The index of pods by the node they sit on."""
+
+
+def nodes_of(pod: Pod) -> Iterable[str]:
+    """Under which node a pod is found in the index; under none before it has one."""
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
 class _Ill(NamedTuple):

@@ -9,8 +9,9 @@ from datetime import datetime
 from pliant.controllers.nodes import NodeWatch
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
 from pliant.model import labels
-from pliant.model.job import Job
+from pliant.model.job import Job, Naming
 from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck, Wish
+from pliant.model.plans import Plan
 from pliant.model.rules import Rules
 
 LONGEST_MESSAGE = 300
@@ -48,32 +49,70 @@ class Members:
     services: Iterable[Service] = ()
     refusals: Mapping[str, str] = field(default_factory=dict)
     wishes: Mapping[str, Wish] = field(default_factory=dict)
+    foreign: Iterable[Pod] = ()
+    """Pods that the job's master made."""
+    plans: tuple[Plan, ...] = ()
 
 
 def observe(job: Job, members: Members, nodes: NodeWatch | None = None, rules: Rules | None = None) -> Seen:
     """What is seen of one job: its pods and services, and what the server would not let us create."""
     counted = {labels.member_group(group.name): group.counted for group in job.groups}
+    made = ((pod, _Place.of(pod, job.naming)) for pod in members.pods)
+    foreign = ((pod, _Place.of_foreign(pod, job.naming)) for pod in members.foreign)
     return Seen(
-        pods=tuple(_pod(pod, counted, nodes.fault_under(pod) if nodes else None) for pod in members.pods),
+        pods=tuple(
+            _pod(pod, place, counted.get(place.group) or frozenset(), nodes.fault_under(pod) if nodes else None)
+            for pod, place in (*made, *foreign)
+        ),
         services={service.metadata.name: _service(service) for service in members.services},
         refusals=members.refusals,
         wishes=members.wishes,
         rules=rules or Rules(),
+        plans=members.plans,
     )
 
 
-def _pod(pod: Pod, counted: Mapping[str, frozenset[str]], fault: NodeFault | None) -> ObservedPod:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What the labels of a pod say of its place."""
+
+    group: str
+    index: int
+    rank: int
+    is_foreign: bool = False
+
+    @classmethod
+    def of(cls, pod: Pod, naming: Naming) -> _Place:
+        its = pod.metadata.labels
+        return cls(
+            group=its.get(labels.REPLICA, ""),
+            index=_number(its.get(labels.INDEX)),
+            rank=_number(its.get(naming.rank_label)),
+        )
+
+    @classmethod
+    def of_foreign(cls, pod: Pod, naming: Naming) -> _Place:
+        its = pod.metadata.labels
+        return cls(
+            group=its.get(naming.type_label, ""),
+            index=_number(its.get(naming.id_label)),
+            rank=_number(its.get(naming.rank_label)),
+            is_foreign=True,
+        )
+
+
+def _pod(pod: Pod, place: _Place, chosen: frozenset[str], fault: NodeFault | None) -> ObservedPod:
     meta = pod.metadata
-    group = meta.labels.get(labels.REPLICA, "")
-    chosen = counted.get(group) or frozenset()
     statuses = [status for status in pod.status.container_statuses if not chosen or status.name in chosen]
     phase = _phase(pod, statuses, len(chosen) or len(pod.spec.containers))
     end = _first_bad_end(pod, statuses)
     return ObservedPod(
         name=meta.name,
         uid=meta.uid,
-        group=group,
-        index=_number(meta.labels.get(labels.INDEX)),
+        group=place.group,
+        index=place.index,
+        rank=place.rank,
+        is_foreign=place.is_foreign,
         attempt=max(_number(meta.labels.get(labels.ATTEMPT)), 0),
         phase=phase,
         is_leaving=meta.deletion_timestamp is not None,

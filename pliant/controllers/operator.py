@@ -11,13 +11,15 @@ from typing import Any
 from pliant.controllers.apply import Applier
 from pliant.controllers.autoscale.controller import Autoscaler
 from pliant.controllers.autoscale.options import Options
-from pliant.controllers.job import OWNER, Cluster, JobReconciler, resource_of
-from pliant.controllers.nodes import NodeWatch, ills_of
+from pliant.controllers.job import Cluster, JobReconciler, resource_of
+from pliant.controllers.masters import OWNER, MastersWatch
+from pliant.controllers.nodes import NODE, NodeWatch, ills_of, nodes_of
 from pliant.controllers.orphans import JOB_NAME, job_names
 from pliant.controllers.reports import ReportDesk
 from pliant.controllers.served import wait_served
 from pliant.errors import ApiError, Forbidden, InvalidSpec
 from pliant.frontends.base import Frontend
+from pliant.frontends.plans import plans_of
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.joined import AnyInformer, informer_of
@@ -33,10 +35,6 @@ from pliant.runtime.controller import Controller
 
 MANAGED = f"{MANAGED_BY}={MANAGER}"
 """Only what we made ourselves is cached: other people's pods cost nothing."""
-
-
-NODE = "node"
-"""The index of pods by the node they sit on."""
 
 TURNED_OFF = "the operator was started with --autoscale off"
 ONE_OF_SOME = "the operator works in some namespaces only, and others use the same nodes"
@@ -137,6 +135,8 @@ class Operator:
         await wait_served(self._client, kind.resource, absent)
         self.informers[kind.resource.full_name] = kind.jobs
         tasks.create_task(kind.jobs.run())
+        if kind.masters is not None:
+            await kind.masters.follow(tasks, self.informers)
         await asyncio.gather(kind.jobs.wait_synced(), self._members_known.wait())
         tasks.create_task(kind.controller.run())
         kind.known.set()
@@ -162,6 +162,9 @@ class Operator:
             names = {node.metadata.name for node in (old, new) if node is not None}
             for pod in (pod for name in names for pod in self._pods.store.by_index(NODE, name)):
                 self._member(None, pod)
+            for kind in self._kinds.values():
+                if kind.masters is not None:
+                    kind.masters.node_changed(names)
 
     def _every_job(self) -> Iterator[Job]:
         """Every job that can be understood and is ours."""
@@ -206,22 +209,27 @@ class _Kind:
         self.jobs: AnyInformer[dict[str, Any]] = informer_of(
             client, self.resource, dict, namespaces=namespaces, on_change=self._changed
         )
-        reconciler = JobReconciler(frontend, client, clock, self.jobs.store, cluster)
+        self.masters: MastersWatch | None = None
+        """What masters of its jobs write and make, if they have some."""
+        if (plans := plans_of(frontend)) is not None:
+            self.masters = MastersWatch(plans, self.resource, client, clock, namespaces, self._wake)
+            cluster.applier.serve_masters(self.resource, self.masters.desk, self.masters.pods.store)
+        known = self.masters.known if self.masters else None
+        reconciler = JobReconciler(frontend, client, clock, self.jobs.store, cluster, known)
         self.controller: Controller[JobKey] = Controller(
             self.resource.full_name, reconciler.reconcile, workers=workers
         )
 
+    def _wake(self, key: JobKey) -> None:
+        self.controller.queue.add(key)
+
     def _changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         meta = (new or old or {})["metadata"]
-        self.controller.queue.add(JobKey(meta["namespace"], meta["name"]))
-
-
-def _node(pod: Pod) -> Iterable[str]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()
+        self._wake(JobKey(meta["namespace"], meta["name"]))
 
 
 def _owners(member: Pod | Service) -> Iterable[str]:
     return (ref.uid for ref in member.metadata.owner_references if ref.controller)
 
 
-POD_INDEXES = {OWNER: _owners, NODE: _node, JOB_NAME: job_names}
+POD_INDEXES = {OWNER: _owners, NODE: nodes_of, JOB_NAME: job_names}

@@ -17,7 +17,7 @@ from pliant.model.rules import Rules
 from pliant.runtime.clock import Clock
 
 JOB_NAME = "job name"
-"""The index of pods by kind and name of their controlling owner."""
+"""The index of pods by kind and name of their owner."""
 PATIENCE = timedelta(minutes=1)
 """What the garbage collector is given before we do its work."""
 
@@ -26,6 +26,12 @@ def job_names(pod: Pod) -> Iterable[str]:
     """Under which names a pod is found in the index."""
     refs = pod.metadata.owner_references
     return (_name(ref.kind, pod.metadata.namespace, ref.name) for ref in refs if ref.controller)
+
+
+def masters_names(pod: Pod) -> Iterable[str]:
+    """The same for a pod that a master made: whoever does so need not say that the job controls it."""
+    refs = pod.metadata.owner_references
+    return (_name(ref.kind, pod.metadata.namespace, ref.name) for ref in refs)
 
 
 class Orphans:
@@ -42,7 +48,7 @@ class Orphans:
     async def clear(self, key: JobKey, living: str, nodes: NodeWatch, rules: Rules) -> timedelta | None:
         """Delete the pods of that name that belong to no living job; says when to look again if some must wait."""
         named = self._pods.by_index(JOB_NAME, _name(self._resource.kind, *key))
-        orphans = [pod for pod in named if _owner(pod) != living]
+        orphans = [pod for pod in named if self._owner(pod) != living]
         if not orphans:
             self._noticed.pop(key, None)
             return None
@@ -71,8 +77,12 @@ class Orphans:
     async def _is_alive(self, key: JobKey, pod: Pod) -> bool:
         with suppress(NotFound):
             found = await self._client.get(self._resource, key.namespace, key.name)
-            return bool(found["metadata"]["uid"] == _owner(pod))
+            return bool(found["metadata"]["uid"] == self._owner(pod))
         return False
+
+    def _owner(self, pod: Pod) -> str:
+        refs = pod.metadata.owner_references
+        return next((ref.uid for ref in refs if ref.kind == self._resource.kind), "")
 
     async def _delete(self, meta: ObjectMeta, grace: int | None = None) -> None:
         with suppress(NotFound, Conflict):
@@ -81,7 +91,3 @@ class Orphans:
 
 def _name(kind: str, namespace: str, name: str) -> str:
     return f"{kind} {namespace}/{name}"
-
-
-def _owner(pod: Pod) -> str:
-    return next((ref.uid for ref in pod.metadata.owner_references if ref.controller), "")

@@ -46,7 +46,7 @@ def _granted(
         "apiVersion": f"{RBAC}/v1",
         "kind": f"{prefix}Role",
         "metadata": meta,
-        "rules": [_rule(right) for right in rights],
+        "rules": [rule_of(right) for right in rights],
     }
     binding = {
         "apiVersion": f"{RBAC}/v1",
@@ -58,6 +58,7 @@ def _granted(
     return role, binding
 
 
-def _rule(right: Right) -> Manifest:
+def rule_of(right: Right) -> Manifest:
+    """A right as roles say it."""
     only = {"resourceNames": [right.name]} if right.name else {}
     return {"apiGroups": [right.group], "resources": [right.path], "verbs": list(right.verbs), **only}

@@ -28,10 +28,10 @@ class PlanKind:
     """The whole new raw status, from what is to be told and the one before."""
     owner: Callable[[Raw], str]
     """The name of the job that a raw object is for; empty if it does not say."""
+    foreign_pods: str
+    """The label selector of pods that masters make by themselves."""
     owner_field: str = "spec.ownerJob"
     """Where that is written."""
-    foreign_pods: str = ""
-    """The label selector of pods that masters make by themselves; empty if they make none."""
     farewell: Mapping[str, str] = field(default_factory=dict)
     """Labels by which a pod tells its master that nobody is to take its place."""
     bait: str = ""
