@@ -95,6 +95,8 @@ class MastersWatch:
         seen.set()
 
     def _plan_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+        if new is None and old is not None:
+            self.desk.forget(old)
         for key in {plan_key(self._kind, raw) for raw in (old, new) if raw is not None}:
             self._wake(key)
 

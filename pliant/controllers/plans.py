@@ -60,12 +60,18 @@ class PlanDesk:
         self._client = client
         self._clock = clock
         self._plans = plans
+        self._read: dict[str, tuple[Raw, Plan]] = {}
+        """Plans by uid, each with what it was read from."""
+
+    def forget(self, raw: Raw) -> None:
+        """Take in that a plan is gone."""
+        self._read.pop(raw["metadata"]["uid"], None)
 
     def plans_for(self, job: Job) -> tuple[tuple[Plan, ...], timedelta | None]:
         """Every plan for a job, the oldest first; and when to look at those left alone."""
         now, shown, waits = self._clock.now(), [], []
         for raw in self._named(job.key):
-            plan = self.kind.parse(raw)
+            plan = self._plan(raw)
             if _is_of_another(raw, plan, job.owner.uid):
                 continue
             left = plan.created_at + UNTOUCHED - now
@@ -91,10 +97,10 @@ class PlanDesk:
 
     async def clear(self, key: JobKey, living: str) -> None:
         """See to the plans of jobs that are not there: masters' go, people are told."""
-        strays = [raw for raw in self._named(key) if _is_of_another(raw, self.kind.parse(raw), living)]
+        strays = [raw for raw in self._named(key) if _is_of_another(raw, self._plan(raw), living)]
         if not strays or not await self._is_gone(key, living):
             return
-        await _all_done(self._settle(key, raw, self.kind.parse(raw)) for raw in strays)
+        await _all_done(self._settle(key, raw, self._plan(raw)) for raw in strays)
 
     async def _settle(self, key: JobKey, raw: Raw, plan: Plan) -> None:
         now = self._clock.now()
@@ -123,7 +129,7 @@ class PlanDesk:
             await self._write(raw, status)
 
     async def _tell_of(self, job: Job, raw: Raw, status: PlanStatus) -> None:
-        if status.phase.is_final and self._is_bait(job, self.kind.parse(raw)):
+        if status.phase.is_final and self._is_bait(job, self._plan(raw)):
             raw = await self._without_bait(raw)
         await self._write(raw, status)
 
@@ -153,6 +159,14 @@ class PlanDesk:
 
     def _is_bait(self, job: Job, plan: Plan) -> bool:
         return bool(self.kind.bait) and plan.is_manual and not job.options.get(OWN_MASTER)
+
+    def _plan(self, raw: Raw) -> Plan:
+        """A plan as it stands: each is read once, however many passes look at it."""
+        uid = raw["metadata"]["uid"]
+        known = self._read.get(uid)
+        if known is None or known[0] is not raw:
+            known = self._read[uid] = raw, self.kind.parse(raw)
+        return known[1]
 
     def _named(self, key: JobKey) -> tuple[dict[str, Any], ...]:
         return self._plans.by_index(JOB, str(key))
