@@ -20,6 +20,7 @@ from pliant.engine.ending import (
     ordered,
     timed_out,
 )
+from pliant.engine.idleness import idle_time_left, roused
 from pliant.engine.limits import life_left, time_left
 from pliant.engine.members import with_members
 from pliant.engine.membership import staffing
@@ -70,7 +71,7 @@ def _turn(case: Case) -> Turn | None:
         return None  # nothing that happens to those who leave counts
     if (turn := restarted(case) or failed(case)) is not None or case.state.phase is Phase.SUSPENDED:
         return turn
-    return timed_out(case) or planned(case) or warned(case)
+    return timed_out(case) or planned(case) or roused(case) or warned(case)
 
 
 def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -> Decision:
@@ -120,7 +121,10 @@ def _intent(turn: Turn, case: Case) -> Decision:
 def _patience(case: Case) -> timedelta | None:
     """How long until some limit is reached though nothing happens."""
     return soonest(
-        patience_left(case.seen, case.now), creation_patience_left(case), time_left(case.job, case.state, case.now)
+        patience_left(case.seen, case.now),
+        creation_patience_left(case),
+        time_left(case.job, case.state, case.now),
+        idle_time_left(case),
     )
 
 

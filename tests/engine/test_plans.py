@@ -331,3 +331,30 @@ def test_a_memory_that_was_lost_is_made_again_from_the_pods() -> None:
     world.settle()
     assert members(world, "worker") == {0: 0, 1: 1}
     assert len(names(world, "worker")) == 2
+
+
+def test_a_foreign_master_that_asks_for_nobody_is_started_again_a_few_times() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    made = [world.pods[MASTER_POD].uid]
+    for _ in range(5):
+        started(world)
+        world.pass_time(timedelta(minutes=3))
+        for _ in range(6):
+            world.perform(world.decide())
+            for name in sorted(world.pods):
+                world.step(name)
+        made.append(world.pods[MASTER_POD].uid)
+    assert len(set(made)) == 4
+    assert [event.reason for event in world.events].count("MasterIdle") == 3
+
+
+def test_a_master_that_has_asked_for_members_may_do_without() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    write(world, "p0", worker=1)
+    world.settle()
+    del world.pods["demo-edljob-worker-0"]
+    first = world.pods[MASTER_POD].uid
+    started(world)
+    world.pass_time(timedelta(hours=1))
+    world.settle()
+    assert world.pods[MASTER_POD].uid == first
