@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pliant.cli.members import group_of, title_of
 from pliant.cli.progress import Progress, reported
 from pliant.cli.room import lack_text, lacks_of, shortage
 from pliant.cli.surroundings import natural
@@ -126,7 +127,7 @@ class Board:
         job = self.owner_of(pod)
         if job is None:
             return False
-        place = (job.key, pod.metadata.labels.get(labels.REPLICA, ""))
+        place = (job.key, group_of(job, pod))
         progress = reported(line, self._progress.get(place))
         if progress is not None:
             self._progress[place] = progress
@@ -166,8 +167,8 @@ class Board:
     def pods(self, line: GroupLine) -> list[Pod]:
         """The pods of a group, by name."""
         group = labels.member_group(line.group)
-        mine = (pods for key, pods in self._pods.items() if key.name == line.job)
-        found = [pod for pods in mine for pod in pods.values() if pod.metadata.labels.get(labels.REPLICA) == group]
+        mine = ((self._jobs[key], pods) for key, pods in self._pods.items() if key.name == line.job)
+        found = [pod for job, pods in mine for pod in pods.values() if group_of(job, pod) == group]
         return sorted(found, key=lambda pod: natural(pod.metadata.name))
 
     def speakers(self) -> Iterator[str]:
@@ -175,13 +176,17 @@ class Board:
         for job in self._jobs.values():
             for group in job.groups:
                 for index in range(group.size):
-                    yield self._short(labels.member_name(job, group.name, index))
+                    name = labels.member_name(job, group.name, index)
+                    yield self._short(job, name, f"{labels.member_group(group.name)}-{index}")
 
     def speaker(self, pod: Pod) -> str:
         """How a member is named before its log lines: short, but never ambiguous."""
-        return self._short(pod.metadata.name)
+        job = self.owner_of(pod)
+        return self._short(job, pod.metadata.name, title_of(job, pod))
 
-    def _short(self, name: str) -> str:
+    def _short(self, job: Job | None, name: str, title: str) -> str:
+        if job is not None and job.has_master:  # its pods have long names
+            return title if len(self._jobs) == 1 else f"{job.key.name}-{title}"
         return name.removeprefix(f"{next(iter(self._jobs)).name}-") if len(self._jobs) == 1 else name
 
     def lines(self) -> list[GroupLine]:

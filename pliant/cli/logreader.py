@@ -13,6 +13,7 @@ from pliant.cli.heartbeat import heartbeat
 from pliant.cli.jobs import Found, found
 from pliant.cli.lines import LineSplitter
 from pliant.cli.logstreams import LogStreams, Window
+from pliant.cli.members import group_of, number_of, selector_of, title_of
 from pliant.cli.speakers import Speakers
 from pliant.cli.style import Style
 from pliant.cli.surroundings import pods_of
@@ -21,7 +22,6 @@ from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
-from pliant.model import labels
 from pliant.model.labels import member_group
 
 LAST_WORDS = timedelta(seconds=2)
@@ -44,7 +44,7 @@ class LogReader:
         """Everything that is there, member by member; False if nothing is."""
         has_spoken = False
         pods = [pod for pod in await pods_of(self._client, self._one) if self._is_meant(pod)]
-        self._speakers.expect(_speaker(pod) for pod in pods)
+        self._speakers.expect(self._speaker(pod) for pod in pods)
         for pod in pods:
             for container in self._containers(pod):
                 has_spoken |= await self._read(pod, container)
@@ -55,7 +55,7 @@ class LogReader:
         """Everything that comes until the job has ended or is gone, and its last lines are read."""
         streams = LogStreams(self._client, tasks, self._line)
         present = await pods_of(self._client, self._one)
-        self._speakers.expect(map(_speaker, present))
+        self._speakers.expect(map(self._speaker, present))
         known = {pod.metadata.uid for pod in present}
 
         def notice(pod: Pod) -> None:
@@ -84,10 +84,8 @@ class LogReader:
             elif old is not None:
                 gone(old)
 
-        selector = f"{labels.JOB}={self._one.key.name}"
-        return Informer(
-            self._client, PODS, Pod, namespace=self._one.key.namespace, labels=selector, on_change=changed
-        )
+        where, selector = self._one.key.namespace, selector_of(self._one)
+        return Informer(self._client, PODS, Pod, namespace=where, labels=selector, on_change=changed)
 
     def _job(self) -> Informer[dict[str, Any]]:
         def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
@@ -130,7 +128,7 @@ class LogReader:
         if self._args.container and container != self._args.container:
             return
         many = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
-        name = f"{_speaker(pod)}/{container}" if many else _speaker(pod)
+        name = f"{self._speaker(pod)}/{container}" if many else self._speaker(pod)
         self._out.write(f"{self._speakers.line(name, line) if self._args.prefix else line}\n")
         if self._args.follow:
             self._out.flush()
@@ -141,16 +139,13 @@ class LogReader:
                 yield container.name
 
     def _is_meant(self, pod: Pod) -> bool:
-        told, args = pod.metadata.labels, self._args
-        if args.group and told.get(labels.REPLICA) != member_group(args.group):
+        job, args = self._one.job, self._args
+        if args.group and group_of(job, pod) != member_group(args.group):
             return False
-        return args.rank is None or told.get(labels.INDEX) == str(args.rank)
+        return args.rank is None or number_of(job, pod) == str(args.rank)
+
+    def _speaker(self, pod: Pod) -> str:
+        return title_of(self._one.job, pod)
 
     def _is_ours(self, pod: Pod) -> bool:
         return any(owner.uid == self._one.uid for owner in pod.metadata.owner_references)
-
-
-def _speaker(pod: Pod) -> str:
-    """What people call a member: `worker-1`."""
-    told = pod.metadata.labels
-    return f"{told.get(labels.REPLICA, '')}-{told.get(labels.INDEX, '')}"

@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 from pliant.cli.durations import age_text, duration_text
 from pliant.cli.events import event_rows
 from pliant.cli.jobs import Found, known_as
+from pliant.cli.planned import TITLES as PLAN_TITLES
+from pliant.cli.planned import plan_rows
 from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
 from pliant.cli.sizes import ASKERS, opinion
 from pliant.cli.style import Style
@@ -30,6 +32,7 @@ def page_text(one: Found, around: Surroundings, now: datetime, style: Style, wid
     if one.job is not None:
         lines += page.groups(one.job)
         lines += page.members(one.job, around)
+        lines += page.plans(around)
         if one.job.state is not None:
             lines += page.timeline(one.job.state)
     if around.events:
@@ -101,6 +104,11 @@ class _Page:
         rows += [_stray_row(pod) for pod in around.observed(job) if pod.name not in known]
         titles = ("MEMBER", "POD", "NODE", "ATTEMPT", "PHASE", "EXIT")
         return [*self.section("Members"), *self.table(titles, rows)] if rows else []
+
+    def plans(self, around: Surroundings) -> list[str]:
+        """What was asked of its members by plans."""
+        rows = plan_rows(around.plans, self._now)
+        return [*self.section("Plans"), *self.table(PLAN_TITLES, rows)] if rows else []
 
     def timeline(self, state: EngineState) -> list[str]:
         """Its story, the latest last."""

@@ -9,10 +9,18 @@ from pliant.engine.sizing import sized
 from pliant.model.job import Group, Job
 from pliant.model.state import GroupState, Requester
 
-ASKERS = {Requester.AUTOSCALER: "autoscaler", Requester.SPEC: "replicas", Requester.SCALE: "scale"}
+ASKERS = {
+    Requester.AUTOSCALER: "autoscaler",
+    Requester.MASTER: "master",
+    Requester.PLAN: "plan",
+    Requester.SPEC: "replicas",
+    Requester.SCALE: "scale",
+}
 """Who asks for sizes, in one word."""
 _ASKED = {
     Requester.AUTOSCALER: "the autoscaler",
+    Requester.MASTER: "the job's master",
+    Requester.PLAN: "a plan written by hand",
     Requester.SPEC: "an edit of replicas",
     Requester.SCALE: "scaling",
 }

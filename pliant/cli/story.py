@@ -10,6 +10,7 @@ from pliant.cli.durations import age_text, duration_text
 from pliant.cli.exitcodes import meaning_of
 from pliant.cli.jobs import Found
 from pliant.cli.page import causes_text
+from pliant.cli.planned import plan_rows
 from pliant.cli.remedies import UNSCHEDULABLE, remedies
 from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
 from pliant.cli.room import lacks_for_now, lacks_of
@@ -81,6 +82,8 @@ class Story:
     """When, what and why, the newest first."""
     accounts: Sequence[str] = ()
     """Budgets and sizes."""
+    plans: Sequence[Sequence[str]] = ()
+    """What was asked of its members by plans, the newest first."""
     remedies: Sequence[str] = ()
 
 
@@ -97,6 +100,7 @@ def story(seen: Evidence) -> Story:
         why=why,
         history=_history(seen),
         accounts=[*_so_far(seen), *_budgets(job), *size_sentences(job, seen.ago)] if job else (),
+        plans=plan_rows(seen.around.plans, seen.now),
         remedies=list(dict.fromkeys(remedies(one, _places(seen), seen.around))),
     )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from pliant.cli.planned import TITLES
 from pliant.cli.story import Story
 from pliant.cli.style import Style
 from pliant.cli.table import PHASE_COLOURS, Table
 
 WIDEST = 110
+PLAN_FIELDS = ("when", "name", "by", "phase", "asksFor", "why")
 
 
 def story_text(story: Story, style: Style, width: int) -> str:
@@ -27,6 +29,9 @@ def story_text(story: Story, style: Style, width: int) -> str:
         parts.append(
             _section("So far", [w for text in story.accounts for w in _wrapped(text, room, "• ", "  ")], style)
         )
+    if story.plans:
+        table = Table(TITLES, style, width - 2 if width else 0)
+        parts.append(_section("Plans", [f"  {line}" for line in table.lines(story.plans)], style))
     if story.history:
         table = Table(("WHEN", "WHAT", "WHY"), style, width - 2 if width else 0)
         parts.append(_section("Newest first", [f"  {line}" for line in table.lines(story.history)[1:]], style))
@@ -44,6 +49,7 @@ def story_data(story: Story) -> dict[str, Any]:
         "headline": story.headline,
         "why": [{"text": each.text, "lastLines": list(each.quoted)} for each in story.why],
         "soFar": list(story.accounts),
+        "plans": [dict(zip(PLAN_FIELDS, row, strict=True)) for row in story.plans],
         "history": [{"when": when, "what": what, "why": why} for when, what, why in story.history],
         "try": list(story.remedies),
     }

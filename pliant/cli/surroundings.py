@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from pliant.cli.jobs import Found
+from pliant.cli.members import is_pod_of, selector_of
+from pliant.cli.planned import plans_for
 from pliant.controllers.nodes import ills_of
 from pliant.controllers.observe import Members, observe
 from pliant.embedded.views import PodView
@@ -18,9 +20,9 @@ from pliant.errors import Forbidden
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import EVENTS, NODES, PODS
-from pliant.model import labels
 from pliant.model.job import Job
 from pliant.model.observed import ObservedPod
+from pliant.model.plans import Plan
 from pliant.model.state import EngineState, Phase
 
 
@@ -47,6 +49,8 @@ class Surroundings:
     """The latest last."""
     tenants: Sequence[PodView] = ()
     """All pods of the cluster, if one of the job's waits for room and they may be seen."""
+    plans: Sequence[Plan] = ()
+    """What its master, or somebody by hand, asked of its members; the latest last."""
 
     def observed(self, job: Job) -> tuple[ObservedPod, ...]:
         """Its pods, the way decisions see them."""
@@ -80,6 +84,7 @@ async def surroundings_of(client: KubeClient, one: Found) -> Surroundings:
         nodes=await _nodes(client),
         events=await events_of(client, one),
         tenants=await _tenants(client) if any(map(_waits_for_room, pods)) else (),
+        plans=await plans_for(client, one),
     )
 
 
@@ -96,8 +101,7 @@ async def _tenants(client: KubeClient) -> Sequence[PodView]:
 
 async def pods_of(client: KubeClient, one: Found) -> list[Pod]:
     """The pods of a job, by name."""
-    selector = f"{labels.JOB}={one.key.name}"
-    listing = await client.list(PODS, one.key.namespace, labels=selector, into=Pod)
+    listing = await client.list(PODS, one.key.namespace, labels=selector_of(one), into=Pod)
     mine = [pod for pod in listing.items if any(each.uid == one.uid for each in pod.metadata.owner_references)]
     return sorted(mine, key=lambda pod: natural(pod.metadata.name))
 
@@ -130,10 +134,8 @@ def is_about(raw: Mapping[str, Any], one: Found) -> bool:
         return str(about.get("uid", one.uid)) == one.uid  # a namesake of old is somebody else
     if kind != "Pod" or one.job is None:
         return False
-    groups = "|".join(re.escape(labels.member_group(group.name)) for group in one.job.groups)
-    is_ours = re.fullmatch(rf"{re.escape(one.key.name)}-(?:{groups})-\d+", name) is not None
     at = _moment(raw)
-    return is_ours and (at is None or one.created_at is None or at >= one.created_at)
+    return is_pod_of(one.job, name) and (at is None or one.created_at is None or at >= one.created_at)
 
 
 def _told(raw: Mapping[str, Any]) -> Told:

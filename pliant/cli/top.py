@@ -71,15 +71,14 @@ async def _usage(target: Target) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 async def _rows(target: Target, one: Found, used: dict[tuple[str, str], dict[str, Any]]) -> list[list[str]]:
+    from pliant.cli.members import title_of
     from pliant.cli.results import progress_of, reporter_of
     from pliant.cli.surroundings import pods_of
-    from pliant.model import labels
 
     rows = []
     reporter, progress = reporter_of(one), progress_of(one)
     for pod in await pods_of(target.client, one):
-        marks = pod.metadata.labels
-        title = f"{marks.get(labels.REPLICA, '')}-{marks.get(labels.INDEX, '')}"
+        title = title_of(one.job, pod)
         usage = used.get((pod.metadata.namespace, pod.metadata.name))
         if pod.status.phase == "Running":
             used_by = amounts(usage) if usage else ("–", "–")
