@@ -9,7 +9,7 @@ from pliant.cli.checks import frontend_of, refused
 from pliant.cli.manifests import Manifest
 from pliant.embedded.catalog.resources import Catalog
 from pliant.errors import AlreadyExists, ApiError
-from pliant.frontends.base import Frontend
+from pliant.frontends.base import Frontend, definitions
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, NAMESPACES, Resource
 from pliant.plugins.known import kinds
@@ -29,7 +29,8 @@ def served_catalog(manifests: list[Manifest]) -> Catalog:
 
 def _put(catalog: Catalog, frontends: Iterable[Frontend]) -> None:
     for frontend in frontends:
-        catalog.put_crd(frontend.crd())
+        for crd in definitions(frontend):
+            catalog.put_crd(crd)
 
 
 def kinds_in(manifests: list[Manifest]) -> list[Frontend]:
@@ -39,8 +40,8 @@ def kinds_in(manifests: list[Manifest]) -> list[Frontend]:
 
 async def install_crds(client: KubeClient, frontends: Iterable[Frontend] | None = None) -> None:
     """Teach the cluster some kinds of jobs, or every one; definitions that are there are brought up to date."""
-    for frontend in kinds().values() if frontends is None else frontends:
-        crd = frontend.crd()
+    chosen = kinds().values() if frontends is None else frontends
+    for crd in (each for frontend in chosen for each in definitions(frontend)):
         try:
             await client.create(CRDS, None, crd)
         except AlreadyExists:

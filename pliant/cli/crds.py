@@ -23,6 +23,7 @@ def execute(args: Namespace) -> int:
     """Print the definitions."""
     from pliant.cli.jobs import names_of
     from pliant.cli.problems import refuse
+    from pliant.frontends.base import definitions
     from pliant.plugins.known import kinds
 
     chosen = [end for end in kinds().values() if args.kind is None or args.kind.lower() in names_of(end)]
@@ -32,5 +33,6 @@ def execute(args: Namespace) -> int:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    yaml.dump_all([end.crd() for end in chosen], sys.stdout, Dumper=dumper, sort_keys=False, explicit_start=True)
+    found = [each for end in chosen for each in definitions(end)]
+    yaml.dump_all(found, sys.stdout, Dumper=dumper, sort_keys=False, explicit_start=True)
     return 0

@@ -17,6 +17,7 @@ from pliant.cli.operator_options import LEASE
 from pliant.controllers.definitions import outdated_parts
 from pliant.controllers.rights import Right, Where, needed_rights
 from pliant.errors import ApiError, Forbidden, NotFound, NotPossibleHere, Unauthorized, Unreachable
+from pliant.frontends.base import definitions
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
 from pliant.plugins.known import kinds, known
@@ -104,8 +105,7 @@ async def _identity(client: KubeClient) -> Finding:
 async def _definitions(client: KubeClient) -> Finding:
     absent: list[str] = []
     outdated: list[str] = []
-    for frontend in kinds().values():
-        wanted = frontend.crd()
+    for wanted in (each for frontend in kinds().values() for each in definitions(frontend)):
         name = wanted["metadata"]["name"]
         try:
             parts = outdated_parts(wanted, await client.get(CRDS, None, name))

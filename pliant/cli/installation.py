@@ -11,6 +11,7 @@ from pliant.cli.operator_options import LEASE
 from pliant.controllers.people import people_manifests
 from pliant.controllers.rights import needed_rights
 from pliant.controllers.roles import Account, role_manifests
+from pliant.frontends.base import definitions as definitions_of
 from pliant.plugins.known import kinds
 
 NAME = "pliant-operator"
@@ -46,7 +47,7 @@ class Installation:
 def definitions() -> Iterator[Manifest]:
     """The definitions of our kinds: with them all jobs would go."""
     for frontend in kinds().values():
-        yield frontend.crd()
+        yield from definitions_of(frontend)
 
 
 def place(chosen: Installation) -> Iterator[Manifest]:
@@ -140,6 +141,7 @@ def _container(chosen: Installation) -> Manifest:
             f"--health-probe-bind-address=:{HEALTH_PORT}",
             f"--report-bind-address=:{REPORT_PORT}",
             f"--report-url=http://{NAME}.{chosen.namespace}.svc:{REPORT_PORT}",
+            f"--master-image={chosen.image}",
             "--log-format=json",
             *watched,
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pliant.frameworks.deepspeed import DeepSpeed
+from pliant.frameworks.dlrover import DLRover
 from pliant.frameworks.generic import Generic
 from pliant.frameworks.jax import Jax
 from pliant.frameworks.joined import Joined
@@ -27,6 +28,7 @@ _KNOWN: tuple[Framework, ...] = (
     XGBoost(),
     DeepSpeed(),
     Mpi(),
+    DLRover(),
 )
 
 FRAMEWORKS: dict[str, Framework] = {word: each for each in _KNOWN for word in (each.name, *each.aliases)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pliant.frontends.aitrainingjob import AITrainingJob
 from pliant.frontends.base import Frontend
+from pliant.frontends.elasticjob.job import ElasticJob
 from pliant.frontends.kubeflow.jax import JAXJob
 from pliant.frontends.kubeflow.mpi import MPIJob
 from pliant.frontends.kubeflow.mxnet import MXJob
@@ -31,6 +32,7 @@ _KNOWN: tuple[Frontend, ...] = (
     ListedMXJob(),
     ListedTFJob(),
     BatchPaddleJob(),
+    ElasticJob(),
 )
 
 FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _KNOWN}

@@ -23,6 +23,7 @@ from pliant.frontends.aitrainingjob_types import (
     ReplicaSpec,
     Spec,
 )
+from pliant.frontends.base import Frontend
 from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
 from pliant.frontends.memory import remembered, status_in
 from pliant.frontends.metadata import owner_of, read_metadata
@@ -61,7 +62,7 @@ PREFIX = "aitj-"
 _EXIT_CODE = re.compile(r"[0-9]{1,9}")
 
 
-class AITrainingJob:
+class AITrainingJob(Frontend):
     """The front end of AITrainingJob."""
 
     group = KIND.group

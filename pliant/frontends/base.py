@@ -9,6 +9,40 @@ from typing import Any, Protocol, runtime_checkable
 from pliant.errors import InvalidSpec
 from pliant.model.actions import JobStatus
 from pliant.model.job import Job
+from pliant.model.plans import Plan, PlanStatus
+
+
+@runtime_checkable
+class PlanKind(Protocol):
+    """Speaks one kind of plans: raw object to Plan, status back into the kind's own words."""
+
+    @property
+    def group(self) -> str:
+        """The API group, `elastic.iml.github.io`."""
+
+    @property
+    def version(self) -> str:
+        """The API version, `v1alpha1`."""
+
+    @property
+    def kind(self) -> str:
+        """The kind, `ScalePlan`."""
+
+    @property
+    def plural(self) -> str:
+        """The resource name in paths, `scaleplans`."""
+
+    def crd(self) -> dict[str, Any]:
+        """The CustomResourceDefinition that teaches a cluster this kind."""
+
+    def parse(self, raw: Mapping[str, Any]) -> Plan:
+        """The plan in a raw object; one that cannot be read has a problem, and nothing is raised."""
+
+    def status(self, status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
+        """The whole new raw status."""
+
+    def owner(self, raw: Mapping[str, Any]) -> str:
+        """The name of the job that a raw plan is for, in its namespace; empty if it names none."""
 
 
 @runtime_checkable
@@ -36,6 +70,16 @@ class Frontend(Protocol):
         """Where `suspend` and `managedBy` are written, `spec`; empty if the kind has no such fields."""
         return ""
 
+    @property
+    def plans(self) -> PlanKind | None:
+        """The kind of objects that say which members its jobs are to have, if there is one."""
+        return None
+
+    @property
+    def foreign_pods(self) -> str:
+        """The label by which pods that a job's own master makes name their job; empty if none does."""
+        return ""
+
     def crd(self) -> dict[str, Any]:
         """The CustomResourceDefinition that teaches a cluster this kind."""
 
@@ -53,3 +97,8 @@ class Frontend(Protocol):
 
     def is_rejected(self, previous: Mapping[str, Any]) -> bool:
         """Whether a raw status still tells of a problem: it must be written anew once the object parses again."""
+
+
+def definitions(kind: Frontend) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions that a kind needs: its own, and that of plans for its jobs."""
+    return [kind.crd(), *([kind.plans.crd()] if kind.plans is not None else [])]

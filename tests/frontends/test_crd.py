@@ -10,6 +10,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from pliant.frontends import FRONTENDS
+from pliant.frontends.base import definitions
 from pliant.frontends.crd import TEMPLATE, CustomKind, Rule, custom_resource_definition, structural, told
 
 SCHEMA_WORDS = {
@@ -132,7 +133,7 @@ def test_a_kind_may_do_without_scale_short_names_and_columns() -> None:
     assert spec["versions"][0]["additionalPrinterColumns"] == []
 
 
-CRDS = [end.crd() for end in FRONTENDS.values()]
+CRDS = [crd for end in FRONTENDS.values() for crd in definitions(end)]
 each_crd = pytest.mark.parametrize("crd", CRDS, ids=[crd["metadata"]["name"] for crd in CRDS])
 
 

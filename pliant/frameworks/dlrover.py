@@ -1,0 +1,106 @@
+"""DLRover: where the job's master is, who one is among the members, and for TensorFlow where everybody is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from pliant.model.framework import Framework, Rank
+from pliant.model.job import Group, Job, Port
+from pliant.model.labels import rank_service, service_name
+from pliant.model.state import Member
+
+PS, WORKER, CHIEF, EVALUATOR = "ps", "worker", "chief", "evaluator"
+ALLREDUCE, PARAMETER_SERVERS = "AllreduceStrategy", "ParameterServerStrategy"
+
+
+class DLRover(Framework):
+    """The contract of ElasticJob: variables for agents and programs that talk to the job's master.
+
+    Options: `strategy`, `service_type` (how the master is talked to), `lends_chief` (one worker is the chief).
+    """
+
+    name = "dlrover"
+    port = Port("grpc", 3333)
+
+    def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
+        """Who one is, and where the master; the master itself needs none of it."""
+        if rank.group.is_control:
+            return {}
+        number = str(rank.index if rank.member is None else rank.member.rank)
+        size = str(_workers(job))
+        return {
+            "ELASTIC_JOB_NAME": job.key.name,
+            "JOB_UID": job.owner.uid,
+            **_master(job),
+            "NODE_TYPE": rank.group.name,
+            "NODE_ID": str(rank.index),
+            "NODE_RANK": number,
+            "NODE_NUM": size,
+            "WORKER_TYPE": rank.group.name,
+            "WORKER_ID": str(rank.index),
+            "WORKER_RANK": number,
+            "WORKER_NUM": size,
+            "GRPC_ENABLE_FORK_SUPPORT": "false",
+            "MONITOR_ENABLED": "true",
+            **_strategy(job, rank, number, size),
+        }
+
+
+def _strategy(job: Job, rank: Rank, number: str, size: str) -> dict[str, str]:
+    strategy = job.options.get("strategy")
+    if strategy == ALLREDUCE:
+        first = service_name(job, WORKER, 0)
+        port = next((port.number for port in rank.group.ports), 0)
+        return {"WORLD_SIZE": size, "RANK": number, "RDZV_ENDPOINT": f"{first}:{port}"}
+    if strategy == PARAMETER_SERVERS:
+        task = json.dumps({"type": rank.group.name, "index": int(number)}, separators=(",", ":"))
+        return {"TF_CONFIG": f'{{"cluster":{_cluster(job)},"task":{task}}}'}
+    return {}
+
+
+def _master(job: Job) -> dict[str, str]:
+    for group in job.groups:
+        if group.is_control and group.ports:
+            address = f"{service_name(job, group.name, 0)}:{group.ports[0].number}"
+            kind = str(job.options.get("service_type") or "grpc")
+            return {"DLROVER_MASTER_ADDR": address, "DLROVER_MASTER_SERVICE_TYPE": kind}
+    return {}
+
+
+def _workers(job: Job) -> int:
+    """How many train: a chief that nobody asked for is one of the workers."""
+    types = (WORKER, CHIEF) if job.options.get("lends_chief") else (WORKER,)
+    return sum(max(group.size, 0) for group in job.groups if group.name in types)
+
+
+def _cluster(job: Job) -> str:
+    told = tuple((group.name, tuple(_addresses(job, group))) for group in job.groups if not group.is_control)
+    return _written(told)
+
+
+@lru_cache(maxsize=64)
+def _written(told: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
+    """Remembered, as every member is told of every other: that is the square of their number."""
+    return json.dumps({name: list(each) for name, each in told if each}, separators=(",", ":"))
+
+
+def _addresses(job: Job, group: Group) -> Iterator[str]:
+    """Where the members of a group are, in the order of their ranks."""
+    if group.name == PS and job.state is not None and job.state.hosts:
+        yield from job.state.hosts
+        return
+    port = next((port.number for port in group.ports), 0)
+    for rank in _ranks(job, group):
+        own = rank.member.port if rank.member else None
+        yield f"{rank_service(job, rank)}.{job.key.namespace}.svc:{own or port}"
+
+
+def _ranks(job: Job, group: Group) -> list[Rank]:
+    """Whoever holds each rank, or is to; of two the later one."""
+    members = job.state.group(group.name).members if job.state else {}
+    listed: dict[int, tuple[int, Member]] = {}
+    for index, member in sorted(members.items()):
+        listed[member.rank] = (index, member)
+    return [Rank(group=group, index=index, attempt=0, member=each) for _, (index, each) in sorted(listed.items())]
