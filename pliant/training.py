@@ -33,6 +33,8 @@ SLACK = 10.0
 """Seconds that an answer may take besides."""
 HEARTBEAT = 5.0
 """Seconds between two beats that say nothing new."""
+REPEAT, MOST_REPEATED = 5.0, 50
+"""For so many seconds a shard is reported as done again: the master may have died before that was saved."""
 
 
 class Shard(NamedTuple):
@@ -141,9 +143,9 @@ class _Line:
             except (OSError, HTTPException) as problem:
                 away = time.monotonic() - began
                 if away > self._patience:
-                    raise MasterAway(f"no answer from {self._address} for {away:.0f} s: {problem!r}") from None
+                    raise MasterAway(f"no answer from {self._address} for {away:.0f} s: {problem}") from None
                 if not has_told:
-                    _tell(f"the job's master at {self._address} does not answer ({problem!r}): waiting")
+                    _tell(f"the job's master at {self._address} does not answer ({problem}): waiting")
                     has_told = True
                 time.sleep(pause * random.uniform(0.5, 1.5))
                 pause = min(2 * pause, 5.0)
@@ -217,6 +219,7 @@ class _MasteredJob(Job):
         self._told: dict[str, Any] = {}
         self._learned = 0
         self._holding: dict[str, set[int]] = {}
+        self._finished: dict[str, list[tuple[float, int]]] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._news, self._over = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
@@ -231,8 +234,7 @@ class _MasteredJob(Job):
         spec = {"name": name, "size": size, "shard_size": shard_size, "epochs": epochs, "shuffle": shuffle}
         self._line.ask("/v1/datasets", spec)
         self._start_beating()
-        done: list[int] = []
-        while (shard := self._next(spec, done)) is not None:
+        while (shard := self._next(spec)) is not None:
             position, holding = shard["position"], self._holding[name]
             try:
                 yield Shard(shard["start"], shard["end"], shard["epoch"])
@@ -241,28 +243,30 @@ class _MasteredJob(Job):
                 self._give_back(name, position)
                 raise
             holding.discard(position)
-            done = [position]
+            self._finished.setdefault(name, []).append((time.monotonic(), position))
             self._learned += shard["end"] - shard["start"]
             self._news.set()
 
-    def _next(self, spec: dict[str, Any], done: list[int]) -> dict[str, Any] | None:
+    def _next(self, spec: dict[str, Any]) -> dict[str, Any] | None:
         """One more shard, as soon as there is one; None once all are done."""
         name = spec["name"]
-        holding = self._holding.setdefault(name, set())
+        holding, finished = self._holding.setdefault(name, set()), self._finished.setdefault(name, [])
         with self._locks.setdefault(name, threading.Lock()):  # what one thread is given, another does not disown
             while True:
+                done = [position for _, position in finished]
                 body = {**self._who, "done": done, "holding": list(holding), "wait": POLL}
                 try:
                     answer = self._line.ask(f"/v1/datasets/{name}/next", body, POLL)
                 except _Unknown:
                     self._line.ask("/v1/datasets", spec)
                     continue
-                if answer["shard"] is not None:
-                    holding.add(answer["shard"]["position"])
-                if answer["shard"] is not None or answer["over"]:
-                    found: dict[str, Any] | None = answer["shard"]
-                    return found
-                done = []
+                young = time.monotonic() - REPEAT
+                finished[:] = [each for each in finished if each[0] > young][-MOST_REPEATED:]
+                shard: dict[str, Any] | None = answer["shard"]
+                if shard is not None:
+                    holding.add(shard["position"])
+                if shard is not None or answer["over"]:
+                    return shard
 
     def _give_back(self, name: str, position: int) -> None:
         # Otherwise the master learns it from our next request, our silence or our end.

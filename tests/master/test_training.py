@@ -142,7 +142,7 @@ def test_training_goes_on_when_the_master_is_killed_and_comes_back(master: Maste
     assert set(learned([out for out, _ in outs])) == set(range(400))
     for _, err in outs:
         begun, back = err.splitlines()
-        assert begun.startswith(f"pliant: the job's master at {master.address} does not answer (ConnectionRefused")
+        assert begun.startswith(f"pliant: the job's master at {master.address} does not answer (")
         assert back.startswith("pliant: the job's master is back after ")
     assert master.data_set()["done"] == 200
 
