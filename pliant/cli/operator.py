@@ -48,6 +48,8 @@ def configure(parser: ArgumentParser) -> None:
     options.add_cluster_options(parser)
     options.add_work_options(parser)
     options.add_patience_options(parser)
+    options.add_master_options(parser)
+    options.add_plan_options(parser)
     add_autoscale_options(parser)
     options.add_log_options(parser)
     options.add_page_options(parser)

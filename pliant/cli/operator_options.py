@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import timedelta
 from pathlib import Path
@@ -102,16 +103,56 @@ def add_patience_options(parser: ArgumentParser) -> None:
     )
 
 
+def add_plan_options(parser: ArgumentParser) -> None:
+    """Let people say how long finished plans of jobs' masters are kept."""
+    group = parser.add_argument_group("plans of jobs that have a master")
+    group.add_argument(
+        "--plan-history",
+        type=_count,
+        default=10,
+        metavar="N",
+        help="finished plans of masters kept for each job (10)",
+    )
+    group.add_argument(
+        "--plan-life",
+        type=span,
+        default=timedelta(minutes=30),
+        metavar="TIME",
+        help="how long they are kept at most (30m)",
+    )
+
+
+def add_master_options(parser: ArgumentParser) -> None:
+    """Let people say what runs the masters of jobs that name none."""
+    group = parser.add_argument_group("masters of jobs that name no image")
+    group.add_argument(
+        "--master-image",
+        default="",
+        metavar="IMAGE",
+        help="with this Pliant in it, where nodes find it (none: they run this Python, as on an embedded cluster)",
+    )
+
+
 def rules_of(args: Namespace) -> Rules:
     """What these options lay down for all jobs."""
     from pliant.model.rules import Rules
 
+    image: str = getattr(args, "master_image", "")
     return Rules(
+        plan_history=args.plan_history,
+        plan_life=args.plan_life,
+        master_image=image,
+        master_command=Rules().master_command if image else own_master(),
         creating_duration=args.creating_duration_period,
         creating_restart=args.creating_restart_period,
         creating_fails=args.enable_creating_failed,
         node_grace=args.node_grace_period,
     )
+
+
+def own_master() -> tuple[str, ...]:
+    """What starts a job's master where images are not run: the Python that runs this."""
+    return sys.executable, "-m", "pliant.master"
 
 
 def add_log_options(parser: ArgumentParser) -> None:
@@ -225,6 +266,12 @@ def span(text: str) -> timedelta:
         return parse_duration(text, none=True)
     except UserError as error:
         raise ArgumentTypeError(str(error)) from None
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentTypeError(f"`{text}` is not a number of plans; write a whole number, as 0 or 10")
+    return int(text)
 
 
 def _level(text: str) -> int:

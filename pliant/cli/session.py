@@ -14,6 +14,7 @@ from pliant.cli.board import Board, Stuck
 from pliant.cli.lines import safe_text
 from pliant.cli.logstreams import LogStreams
 from pliant.cli.manifests import Manifest
+from pliant.cli.operator_options import own_master
 from pliant.cli.shortfalls import is_full
 from pliant.cli.style import Style
 from pliant.cli.verdict import Verdict, stuck_verdict, timeout_verdict, verdict
@@ -29,6 +30,7 @@ from pliant.kube.informer import Informer
 from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import EVENTS, NODES, PODS
 from pliant.model.job import Job
+from pliant.model.rules import Rules
 from pliant.model.state import Phase
 from pliant.plugins.known import kinds
 from pliant.runtime.clock import SystemClock
@@ -117,6 +119,7 @@ class Session:
             self._client,
             SystemClock(),
             frontends=self._kinds,
+            rules=Rules(master_command=own_master()),
             reports=self._desk,
             autoscale=self._plan.autoscale,
         ).run()

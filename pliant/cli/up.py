@@ -39,7 +39,7 @@ examples:
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
     from pliant.cli.autoscale_options import add_autoscale_options
-    from pliant.cli.operator_options import add_patience_options
+    from pliant.cli.operator_options import add_patience_options, add_plan_options
 
     parser.epilog = EPILOG
     parser.add_argument("--name", default="default", help="which cluster (default)")
@@ -59,6 +59,7 @@ def configure(parser: ArgumentParser) -> None:
     )
     add_node_options(parser)
     add_patience_options(parser)
+    add_plan_options(parser)
     add_autoscale_options(parser)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentError, ArgumentParser, Namespace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,6 +30,9 @@ KNOWN_LINE = (
     " --enable-creating-failed=true"
 )
 
+HERE = Rules(master_command=(sys.executable, "-m", "pliant.master"))
+"""What holds when nothing is said."""
+
 
 def understood(line: str) -> Namespace:
     parser = ArgumentParser(allow_abbrev=False, exit_on_error=False)
@@ -38,7 +43,7 @@ def understood(line: str) -> Namespace:
 def test_a_known_command_line_is_understood() -> None:
     args = understood(KNOWN_LINE)
     assert (args.server, args.verbosity, args.workers) == ("10.0.0.1:8080", 4, 1000)
-    assert (args.leader_elect, rules_of(args)) == (True, Rules(creating_fails=True))
+    assert (args.leader_elect, rules_of(args)) == (True, replace(HERE, creating_fails=True))
 
 
 def test_writes_at_a_time_have_a_limit_of_ones_own() -> None:
@@ -60,18 +65,26 @@ def test_switches_are_named_or_set(option: str, word: str, meant: bool) -> None:
 
 
 def test_patience_becomes_the_rules_of_all_jobs() -> None:
-    assert rules_of(understood("")) == Rules()
+    assert rules_of(understood("")) == HERE
     assert Rules().creating_restart == timedelta(hours=1)
     args = understood(
         "--creating-restart-period 1h30m --creating-duration-period=1.5h --enable-creating-failed"
         " --node-grace-period 500ms --resync-period 10s"
     )
-    assert rules_of(args) == Rules(
+    assert rules_of(args) == replace(
+        HERE,
         creating_duration=timedelta(hours=1.5),
         creating_restart=timedelta(hours=1.5),
         creating_fails=True,
         node_grace=timedelta(seconds=0.5),
     )
+
+
+def test_masters_run_this_python_unless_an_image_is_named() -> None:
+    assert rules_of(understood("")).master_command == (sys.executable, "-m", "pliant.master")
+    named = rules_of(understood("--master-image registry.example/pliant:1 --plan-history 3 --plan-life 5m"))
+    assert (named.master_image, named.master_command[0]) == ("registry.example/pliant:1", "python")
+    assert (named.plan_history, named.plan_life) == (3, timedelta(minutes=5))
 
 
 def test_no_patience_at_all_is_a_choice() -> None:
