@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pliant.errors import BadRequest, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import EventType
 from pliant.kube.resources import CLAIMS, CONFIG_MAPS, PODS, Resource
@@ -82,13 +83,11 @@ class Stage(Scene):
         """Wait until a pod has written something; the last such line."""
         try:
             async with asyncio.timeout(within):
-                while True:
-                    found = re.findall(f".*{words}.*", await self.log(pod))
-                    if found:
-                        return str(found[-1])
+                while not (found := re.findall(f".*{words}.*", await self._said(pod))):
                     await asyncio.sleep(1)  # logs are not watched
+                return str(found[-1])
         except TimeoutError:
-            raise AssertionError(f"{pod} never said {words!r}\n{(await self.log(pod))[-4000:]}") from None
+            raise AssertionError(f"{pod} never said {words!r}\n{(await self._said(pod))[-4000:]}") from None
 
     async def until_over(self, job: str, phase: str = "Succeeded", within: float = TICK + SLOW) -> None:
         """Wait for the end of a job, and until none of its pods is at work."""
@@ -130,6 +129,12 @@ class Stage(Scene):
     async def delete_master(self, job: str) -> None:
         """Take the pod of a master away, as a drain does."""
         await self.client.delete(PODS, self.namespace, master_pod(job))
+
+    async def _said(self, pod: str) -> str:
+        try:
+            return await self.log(pod)
+        except (BadRequest, NotFound):
+            return ""  # it has not begun, or another takes its place
 
     def _live(self, job: str, kind: str) -> int:
         return sum(f"-edljob-{kind}-" in name for name in self.members(job))
