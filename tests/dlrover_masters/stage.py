@@ -83,8 +83,8 @@ class Stage(Scene):
         """Wait until a pod has written something; the last such line."""
         try:
             async with asyncio.timeout(within):
-                while not (found := re.findall(f".*{words}.*", await self._said(pod))):
-                    await asyncio.sleep(1)  # logs are not watched
+                while not (found := re.findall(f".*{words}.*", await self._said(pod))):  # noqa: ASYNC110 - no watch
+                    await asyncio.sleep(1)
                 return str(found[-1])
         except TimeoutError:
             raise AssertionError(f"{pod} never said {words!r}\n{(await self._said(pod))[-4000:]}") from None
