@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from pliant.cli.jobs import Found
-from pliant.frontends.plans import plans_of
 from pliant.kube.objects import Pod
 from pliant.model import labels
 from pliant.model.job import Job
@@ -17,8 +16,7 @@ _ANY_NUMBER = 987654321
 
 def selector_of(one: Found) -> str:
     """Labels that all pods of a job carry, also those that its master made."""
-    plans = plans_of(one.frontend)
-    label = plans.foreign_pods if plans else ""
+    label = one.frontend.foreign_pods
     return f"{label or labels.JOB}={one.key.name}"
 
 

@@ -9,7 +9,6 @@ from pliant.cli.durations import age_text
 from pliant.cli.jobs import Found
 from pliant.engine.wording import listing
 from pliant.errors import Forbidden, NotFound
-from pliant.frontends.plans import plans_of
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from pliant.model.plans import Plan, PodRequest
@@ -21,7 +20,7 @@ TITLES = ("WHEN", "PLAN", "BY", "PHASE", "ASKS FOR", "WHY")
 
 async def plans_for(client: KubeClient, one: Found) -> list[Plan]:
     """Every plan for a job that one may see, the oldest first."""
-    kind = plans_of(one.frontend)
+    kind = one.frontend.plans
     if kind is None:
         return []
     resource = Resource(kind.group, kind.version, kind.plural, kind.kind)

@@ -11,7 +11,7 @@ from pliant.controllers.nodes import NODE, nodes_of
 from pliant.controllers.orphans import JOB_NAME, masters_names
 from pliant.controllers.plans import JOB, PlanDesk, plan_key, plan_resource
 from pliant.controllers.served import wait_served
-from pliant.frontends.plans import PlanKind
+from pliant.frontends.base import Frontend, PlanKind
 from pliant.kube.client import KubeClient
 from pliant.kube.joined import AnyInformer, informer_of
 from pliant.kube.objects import Pod
@@ -39,14 +39,15 @@ class MastersWatch:
 
     def __init__(
         self,
+        frontend: Frontend,
         kind: PlanKind,
-        jobs: Resource,
         client: KubeClient,
         clock: Clock,
         namespaces: Sequence[str],
         wake: Callable[[JobKey], None],
     ) -> None:
         self._kind = kind
+        jobs = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
         self._jobs = jobs
         self._client = client
         self._wake = wake
@@ -64,7 +65,7 @@ class MastersWatch:
             PODS,
             Pod,
             namespaces=namespaces,
-            labels=f"{kind.foreign_pods},{MANAGED_BY}!={MANAGER}",
+            labels=f"{frontend.foreign_pods},{MANAGED_BY}!={MANAGER}",
             indexes={OWNER: _owners, NODE: nodes_of, JOB_NAME: masters_names},
             on_change=self._pod_changed,
         )

@@ -19,7 +19,6 @@ from pliant.controllers.reports import ReportDesk
 from pliant.controllers.served import wait_served
 from pliant.errors import ApiError, Forbidden, InvalidSpec
 from pliant.frontends.base import Frontend
-from pliant.frontends.plans import plans_of
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.joined import AnyInformer, informer_of
@@ -211,8 +210,8 @@ class _Kind:
         )
         self.masters: MastersWatch | None = None
         """What masters of its jobs write and make, if they have some."""
-        if (plans := plans_of(frontend)) is not None:
-            self.masters = MastersWatch(plans, self.resource, client, clock, namespaces, self._wake)
+        if frontend.plans is not None:
+            self.masters = MastersWatch(frontend, frontend.plans, client, clock, namespaces, self._wake)
             cluster.applier.serve_masters(self.resource, self.masters.desk, self.masters.pods.store)
         known = self.masters.known if self.masters else None
         reconciler = JobReconciler(frontend, client, clock, self.jobs.store, cluster, known)

@@ -11,8 +11,8 @@ from typing import Any
 
 from pliant.engine.members import OWN_MASTER
 from pliant.errors import Conflict, NotFound
+from pliant.frontends.base import PlanKind
 from pliant.frontends.memory import status_in
-from pliant.frontends.plans import PlanKind
 from pliant.kube.client import KubeClient
 from pliant.kube.merge import merge_patch
 from pliant.kube.resources import Resource

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pliant.controllers.events import EVENTS
-from pliant.frontends.base import Frontend
-from pliant.frontends.plans import PlanKind, plans_of
+from pliant.frontends.base import Frontend, PlanKind
 from pliant.kube.resources import (
     CONFIG_MAPS,
     LEASES,
@@ -65,8 +64,8 @@ def needed_rights(lease: str, frontends: Iterable[Frontend] | None = None) -> It
     for frontend in kinds().values() if frontends is None else frontends:
         kind = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
         yield from _job_rights(kind)
-        if (plans := plans_of(frontend)) is not None:
-            yield from _mastered_rights(kind, plans)
+        if frontend.plans is not None:
+            yield from _mastered_rights(kind, frontend.plans)
     yield replace(_right(QUOTAS, ("list", "watch"), "to keep sizes within quotas"), is_optional=True)
     yield from _cluster_rights()
     yield from _lease_rights(lease)

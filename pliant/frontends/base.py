@@ -44,6 +44,18 @@ class PlanKind(Protocol):
     def owner(self, raw: Mapping[str, Any]) -> str:
         """The name of the job that a raw plan is for, in its namespace; empty if it names none."""
 
+    @property
+    def owner_field(self) -> str:
+        """Where that is written, `spec.ownerJob`."""
+
+    @property
+    def farewell(self) -> Mapping[str, str]:
+        """Labels by which a pod tells its master that nobody is to take its place."""
+
+    @property
+    def bait(self) -> str:
+        """The label by which masters other than ours find plans of people, and act on them again and again."""
+
 
 @runtime_checkable
 class Frontend(Protocol):

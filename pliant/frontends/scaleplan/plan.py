@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
@@ -51,6 +52,10 @@ class ScalePlan(PlanKind):
     version = KIND.version
     kind = KIND.kind
     plural = KIND.plural
+    owner_field = "spec.ownerJob"
+    farewell = MappingProxyType({"elasticjob.dlrover/relaunch-count": "5"})
+    """As many as any master allows."""
+    bait = SCALE_TYPE
 
     def crd(self) -> dict[str, Any]:
         """The CustomResourceDefinition that teaches a cluster this kind."""
