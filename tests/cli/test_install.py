@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from pliant.cli.installation import definitions
 from pliant.cli.main import Parser, main
 from pliant.cli.operator import configure
 from pliant.cli.operator_options import LEASE
 from pliant.controllers.rights import Where, needed_rights
-from pliant.frontends import FRONTENDS
 from tests.quickyaml import documents
 
 Object = dict[str, Any]
+DEFINITIONS = list(definitions())
 Rule = tuple[str, str, str, str]
 
 
@@ -72,7 +73,7 @@ def understood(words: list[str]) -> Namespace:
 def test_each_object_comes_after_those_it_needs(printed: Any) -> None:
     objects = printed("install")
     assert kinds(objects) == [
-        *["CustomResourceDefinition"] * len(FRONTENDS),
+        *["CustomResourceDefinition"] * len(DEFINITIONS),
         "Namespace",
         "ServiceAccount",
         "ClusterRole",
@@ -181,7 +182,7 @@ def test_what_is_taken_away_is_what_was_put_there_but_for_jobs_and_namespace(pri
     words = ("--namespace", "ops", "--watch-namespace", "team-a")
     put = [each for each in printed("install", *words) if each["kind"] != "Namespace"]
     taken = printed("uninstall", *words)
-    assert taken == put[:0:-1][: len(put) - len(FRONTENDS)]
+    assert taken == put[:0:-1][: len(put) - len(DEFINITIONS)]
     assert kinds(taken)[:2] == ["PodDisruptionBudget", "Deployment"]
     assert kinds(taken)[-1] == "ServiceAccount"
 
@@ -189,8 +190,8 @@ def test_what_is_taken_away_is_what_was_put_there_but_for_jobs_and_namespace(pri
 def test_definitions_go_last_and_only_when_asked_for(printed: Any) -> None:
     assert "CustomResourceDefinition" not in kinds(printed("uninstall"))
     taken = printed("uninstall", "--crds")
-    assert kinds(taken)[-len(FRONTENDS) :] == ["CustomResourceDefinition"] * len(FRONTENDS)
-    assert taken[: -len(FRONTENDS)] == printed("uninstall")
+    assert kinds(taken)[-len(DEFINITIONS) :] == ["CustomResourceDefinition"] * len(DEFINITIONS)
+    assert taken[: -len(DEFINITIONS)] == printed("uninstall")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pliant.frontends import FRONTENDS
+from pliant.cli.installation import definitions
 from tests.cli.making import made, making
 from tests.cli.ordinary_user import ROOT
 from tests.controlplane.fixtures import GIVEN
@@ -19,7 +19,11 @@ from tests.scenarios.jobs import group, job
 from tests.scenarios.scene import PATIENCE
 
 BASES = str(ROOT / "config" / "crd" / "bases")
-OURS = {frontend.crd()["metadata"]["name"] for frontend in FRONTENDS.values()}
+SAMPLES = (
+    "elasticjob.elastic.iml.github.io/elasticjob-sample",
+    "scaleplan.elastic.iml.github.io/elasticjob-sample-by-hand",
+)
+OURS = {crd["metadata"]["name"] for crd in definitions()}
 
 
 on_embedded = pytest.mark.parametrize("ground", ["embedded"], indirect=True)
@@ -82,6 +86,8 @@ def test_the_folder_of_definitions_is_taken_as_it_is_and_install_takes_over(site
     assert asked(site, "apply", "-f", BASES).count("customresourcedefinition") == len(OURS)
     assert make(site, "install").count("serverside-applied") == len(OURS)
     wait_established(site)
+    taken = asked(site, "apply", "--dry-run=server", "--validate=strict", "-f", str(ROOT / "config" / "samples"))
+    assert taken.splitlines() == [f"{name} created (server dry run)" for name in SAMPLES]
 
 
 @on_embedded
