@@ -1,36 +1,27 @@
-"""Wakes those who wait for news: each costs one future, and nothing while it waits."""
+"""Wakes those who wait for news: each costs one future and one timer, and nothing while it waits."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 
 
 class Bell:
-    """Whoever waits is woken in the order of coming."""
+    """Whoever waits is woken when it rings."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, seconds: float) -> None:
         """Return when it rings, or after so many seconds."""
         future = asyncio.get_running_loop().create_future()
-        self._waiting[future] = None
+        self._waiting.add(future)
         try:
-            await asyncio.wait_for(future, seconds)
-        except TimeoutError:
-            pass
-        except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
-                self.ring(1)  # it rang for us, but we are leaving: it is the next one's turn
-            raise
+            await asyncio.wait([future], timeout=seconds)
         finally:
-            self._waiting.pop(future, None)
+            self._waiting.discard(future)
 
-    def ring(self, most: int | None = None) -> None:
-        """Wake everybody, or so many."""
-        while self._waiting and (most is None or most > 0):
-            future, _ = self._waiting.popitem(last=False)
-            if not future.done():
-                future.set_result(None)
-                most = most if most is None else most - 1
+    def ring(self) -> None:
+        """Wake everybody."""
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            future.set_result(None)

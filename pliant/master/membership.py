@@ -53,7 +53,8 @@ class Membership:
         self.members = tuple(Member(*member) for member in value["members"])
 
 
-def gone(before: Iterable[Node], after: Iterable[Node]) -> frozenset[NodeKey]:
+def gone(before: Iterable[NodeKey], after: Iterable[Node]) -> frozenset[NodeKey]:
     """Those that can do no more work: their pods ended, or are no longer there."""
+    after = tuple(after)
     alive = {node.key for node in after if node.status in (NodeStatus.PENDING, NodeStatus.RUNNING)}
-    return frozenset(node.key for node in (*before, *after)) - alive
+    return frozenset((*before, *(node.key for node in after))) - alive

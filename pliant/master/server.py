@@ -15,6 +15,7 @@ from aiohttp import web
 from pliant.errors import ApiError, InvalidSpec, UserError
 from pliant.master.figures import metrics
 from pliant.master.memory import Superseded
+from pliant.master.rounds import WORKING_TYPES
 from pliant.master.shards import DataSpec
 from pliant.master.wire import BeatReport, Joining, Registration, ShardReport, ShardRequest, parsed
 from pliant.master.work import UnknownSet, UnlikeSet
@@ -159,6 +160,8 @@ class Front:
         """A place in the next round once it has closed; until then, the ticket to ask with again."""
         asked = parsed(await request.read(), Joining)
         service, holder, rounds = self._service, asked.holder, self._service.rounds
+        if holder.node.type not in WORKING_TYPES:
+            raise InvalidSpec("member", f"{holder.node}: only chiefs and workers meet in rounds")
         until, ticket = service.time() + asked.wait, asked.ticket
         try:
             if ticket is None or ticket != rounds.number or rounds.seat_of(holder.node) is None:

@@ -78,6 +78,8 @@ class Service:
         self.keeper = Keeper(shelf or HandyShelf(), self._saved, self.waits.save)
         self._clock = clock or SystemClock()
         self._nodes: tuple[Node, ...] = ()
+        self._known: set[NodeKey] = set()
+        """Who was there: programs that speak before their pods are seen are not gone."""
         self._beats = Beats(self.waits.lease)
         self._speeds = Speeds(self.waits.settle, self.waits.window)
         self._told_at = 0.0
@@ -88,14 +90,16 @@ class Service:
     def set_members(self, nodes: tuple[Node, ...]) -> None:
         """Tell of all members as their pods show them, whenever that changes; calling it for nothing is cheap.
 
-        Shards of those that ended or vanished go back, membership gets a new generation, rounds open.
+        The first time, all of them must have been seen: who is not among them is gone. Shards of those that ended
+        or vanished go back, membership gets a new generation, rounds open.
         """
         now = self.time()
-        lost, self._nodes = gone(self._nodes, nodes), nodes
+        lost, self._nodes = gone(self._known, nodes), nodes
+        self._known = {node.key for node in nodes}
         self._took_back(self.work.lose(lost), "their members are gone")
         running = {node.key for node in nodes if node.status is NodeStatus.RUNNING}
         self._speeds.set_workers(frozenset(key for key in running if key.type in WORKING_TYPES), now)
-        self._beats.keep({node.key for node in nodes})
+        self._beats.keep(self._known)
         was_open = self.rounds.is_open
         self.rounds.observe(nodes)
         self._close_round(now)
@@ -230,6 +234,7 @@ class Service:
         if value is None:
             return False
         self.work.load(value["work"])
+        self._known = {holder.node for data in self.work.sets for holder in data.holders()}
         self.membership.load(value["membership"])
         self.rounds.load(value["rounds"])
         self._speeds.load(value["speeds"])
@@ -271,7 +276,7 @@ class Service:
     def _took_back(self, count: int, reason: str) -> None:
         if count:
             log.info("shards came back", extra={"shards": count, "because": reason})
-            self.shards_bell.ring(count)
+            self.shards_bell.ring()
             self.remember()
 
 

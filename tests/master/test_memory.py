@@ -124,9 +124,13 @@ async def test_a_new_master_goes_on_where_the_last_one_was() -> None:
     assert (data.done, data.held, second.work_left()) == (1, 1, 8)
     assert (second.ps.version, second.ps.hosts) == (3, ("ps-0:2222",))
     assert second.brain == {"stage": "running"}
-    # The worker at it dies later: the new master knows whose it was.
+    # The worker at it dies later, or died meanwhile: the new master knows whose it was.
     second.set_members(running(2)[1:])
     assert second.work_left() == 9
+    third = Service("uid-1", shelf=kept)
+    assert await third.load()
+    third.set_members(running(2)[1:])
+    assert third.work_left() == 9
 
 
 @on_virtual_time

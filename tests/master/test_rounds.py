@@ -171,4 +171,4 @@ def test_membership_counts_its_changes_and_is_ordered_by_rank() -> None:
 
 def test_whoever_ended_or_vanished_is_gone() -> None:
     after = (node("worker-0"), node("worker-1", NodeStatus.FAILED), node("worker-2", NodeStatus.PENDING))
-    assert gone(running(4), after) == {worker(1), worker(3)}
+    assert gone([worker(number) for number in range(4)], after) == {worker(1), worker(3)}
