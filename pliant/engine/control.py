@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from pliant.model.job import Group, Job
+from pliant.model.labels import service_name
 from pliant.model.rules import Rules
 
 
 def furnished(job: Job, rules: Rules) -> Job:
     """The job with a master that can run: without an image of its own it is ours, started as we are.
 
-    A template without an image leaves out what starts it, too; its arguments are there already.
+    A template without an image leaves out what starts it, too; its arguments are there already. One that names no
+    account runs under one that is made for it.
     """
     if not job.has_master:
         return job
@@ -30,4 +32,11 @@ def _furnished(group: Group, job: Job, rules: Rules) -> Group:
         filled = {**first, "image": rules.master_image or "pliant"}
         if not first.get("command"):
             filled["command"] = list(rules.master_command)
-    return replace(group, template={**group.template, "spec": {**spec, "containers": [filled, *others]}})
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or account_of(job, group)
+    pod = {**spec, "serviceAccountName": account, "containers": [filled, *others]}
+    return replace(group, template={**group.template, "spec": pod})
+
+
+def account_of(job: Job, group: Group) -> str:
+    """The account that is made for a master, named as it is reached."""
+    return service_name(job, group.name, 0)

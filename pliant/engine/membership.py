@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pliant.engine.case import Case
+from pliant.engine.control import account_of
 from pliant.engine.departure import departures, dismissals
 from pliant.engine.members import OUT, OWN_MASTER, rank_of
 from pliant.engine.outfit import Outfit, outfit_of
@@ -15,7 +16,7 @@ from pliant.engine.roster import Place, Roster, Standing
 from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateService, DeleteService, GrantAccess
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job, Steward
-from pliant.model.labels import member_group, rank_service, service_of
+from pliant.model.labels import member_group, service_of
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState
 
@@ -39,8 +40,9 @@ def staffing(case: Case, framework: Framework) -> tuple[tuple[Action, ...], time
 
 def _access(job: Job, rank: Rank) -> GrantAccess:
     """What a master is given before it starts: it may be there already, which costs questions and no harm."""
-    own = (rank.group.template.get("spec") or {}).get("serviceAccountName")
-    return GrantAccess(account=own or rank_service(job, rank), is_ours=not own)
+    ours = account_of(job, rank.group)
+    account = (rank.group.template.get("spec") or {}).get("serviceAccountName") or ours
+    return GrantAccess(account=account, is_ours=account == ours)
 
 
 def _arrivals(outfit: Outfit, places: list[Place]) -> list[Action]:

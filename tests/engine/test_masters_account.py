@@ -1,0 +1,45 @@
+"""Under which account a job's own master runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pliant.engine.decide import decide
+from pliant.frameworks import contract_of
+from pliant.model.actions import CreatePod, GrantAccess
+from pliant.model.job import Job
+from pliant.model.observed import Seen
+from tests.builders import NOON
+from tests.engine.mastered import MASTER, elastic_job
+
+OURS = "elasticjob-demo-dlrover-master"
+
+
+def begun(job: Job) -> tuple[GrantAccess, dict[str, Any]]:
+    """What a master is granted when its job begins, and the spec of its pod; the grant comes first."""
+    decision = decide(job, Seen(), contract_of(job), NOON)
+    grant, pod = (each for each in decision.actions if isinstance(each, GrantAccess | CreatePod))
+    assert isinstance(grant, GrantAccess)
+    assert isinstance(pod, CreatePod)
+    return grant, dict(pod.manifest["spec"])
+
+
+def with_account(job: Job, **fields: str) -> Job:
+    [master] = [group for group in job.groups if group.name == MASTER]
+    template = {**master.template, "spec": {**master.template["spec"], **fields}}
+    others = [group for group in job.groups if group is not master]
+    return replace(job, groups=(replace(master, template=template), *others))
+
+
+def test_a_master_runs_under_an_account_that_is_made_for_it() -> None:
+    grant, pod = begun(elastic_job())
+    assert grant == GrantAccess(account=OURS, is_ours=True)
+    assert pod["serviceAccountName"] == OURS
+
+
+def test_an_account_that_its_author_names_is_used_and_not_made() -> None:
+    for field in ("serviceAccountName", "serviceAccount"):
+        grant, pod = begun(with_account(elastic_job(), **{field: "people"}))
+        assert grant == GrantAccess(account="people", is_ours=False)
+        assert pod["serviceAccountName"] == "people"
