@@ -52,7 +52,7 @@ class Curve:
 
 
 @lru_cache(maxsize=16384)
-def fitted(points: tuple[tuple[int, float], ...]) -> Curve:
+def fitted(points: tuple[tuple[int, float], ...], noise: float = NOISE) -> Curve:
     """The simplest curve that explains these sizes and speeds; if there are none, work is shared by all alike."""
     good = [(size, speed) for size, speed in points if size > 0 and _SLOWEST < speed < _FASTEST]
     if not good:
@@ -62,7 +62,7 @@ def fitted(points: tuple[tuple[int, float], ...]) -> Curve:
     parts = sorted((size / largest, speed / fastest) for size, speed in good)
     sizes = len({size for size, _ in parts})
     fits = [fit for choice in _CHOICES if len(choice) <= sizes and (fit := _fit(parts, choice)) is not None]
-    enough = max(1.1 * min(error for error, _ in fits), NOISE)
+    enough = max(1.1 * min(error for error, _ in fits), noise)
     shared, alone, talk = next(times for error, times in fits if error <= enough)
     reach = largest * (BY_ONE if sizes == 1 else BY_SEVERAL)
     return Curve(shared * largest / fastest, alone / fastest, talk / largest / fastest, reach)

@@ -106,6 +106,8 @@ class RoleSpec:
     may_scale: bool = True
     """Whether its author lets the master change what he wrote (`autoScale`)."""
     restart_limit: int = 3
+    restarts_always: bool = False
+    """Whether its author has it start again whatever it says of its failure (`restartPolicy: Always`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

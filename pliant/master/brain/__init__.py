@@ -1,0 +1,1 @@
+"""What a job needs next, decided in data: no clock, no chance, nothing outside of the arguments."""

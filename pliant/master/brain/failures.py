@@ -1,0 +1,153 @@
+"""What a member's end means: whether its place is filled again, at whose cost, and with how much memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+
+from pliant.master.brain import limits, words
+from pliant.master.brain.case import CHIEF, SERVED, WORKER, Case
+from pliant.master.brain.memory import Memory, Place
+from pliant.master.model import Node, NodeKey, NodeStatus, Resources
+
+OOM_STEP = 8 * words.GIB
+QUICK = timedelta(seconds=60)
+"""Who lived shorter than this and was lost fell quickly."""
+LONGEST_WAIT = 300.0
+
+
+class Cause(StrEnum):
+    """Why a member ended, as far as the next one at its place is concerned."""
+
+    MEMORY = "ran out of memory"
+    KILLED = "was killed"
+    LOST = "was lost"
+    FATAL = "failed"
+    HARDWARE = "met broken hardware"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What becomes of a place."""
+
+    is_filled: bool
+    reason: str
+    resources: Resources
+    is_charged: bool = False
+    wait: float = 0.0
+    """Seconds after its end until the next one may start."""
+
+
+def cause_of(node: Node) -> Cause:
+    """Why a member that did not succeed has ended."""
+    if node.reason == "OOMKilled" or node.exit_code == 247:
+        return Cause.MEMORY
+    if node.status is NodeStatus.LOST or node.exit_code is None:
+        return Cause.LOST
+    if node.exit_code in (137, 143):
+        return Cause.KILLED
+    return Cause.HARDWARE if node.exit_code in (201, 202, 14) else Cause.FATAL
+
+
+def fallen(case: Case) -> dict[Place, Node | None]:
+    """Every place without anybody at work or on the way to it; None for whoever is not to be seen any more."""
+    found: dict[Place, Node | None] = {}
+    for place in case.places:
+        node = case.occupants.get(place)
+        newest = NodeKey(place.type, case.memory.members[str(place)])
+        if node is None or node.key.id < newest.id:
+            if _is_missing(case, newest):
+                found[place] = None
+        elif node.status in (NodeStatus.FAILED, NodeStatus.LOST):
+            found[place] = node
+    return found
+
+
+def judged(case: Case) -> Memory:
+    """The memory with every place given up that is beyond recovery."""
+    dropped = dict(case.memory.dropped)
+    for place, node in fallen(case).items():
+        verdict = verdict_on(case, place, node)
+        if not verdict.is_filled:
+            dropped[str(place)] = verdict.reason
+    return replace(case.memory, dropped=dropped) if len(dropped) > len(case.memory.dropped) else case.memory
+
+
+def verdict_on(case: Case, place: Place, node: Node | None) -> Verdict:
+    """Whether a place is filled again, and how."""
+    shape = _shape(case, place, node)
+    if node is None:
+        return Verdict(is_filled=True, reason="was lost", resources=shape)
+    match cause_of(node):
+        case Cause.MEMORY:
+            return _out_of_memory(case, place, node, shape)
+        case Cause.LOST | Cause.KILLED as cause:
+            falls = case.memory.falls.get(str(place), 0) if fell_quickly(node) else 0
+            wait = min(2.0**falls, LONGEST_WAIT) if falls else 0.0
+            return Verdict(is_filled=True, reason=_told(node, cause), resources=shape, wait=wait)
+        case Cause.FATAL as cause if node.exit_code in (1, 134) and _is_final(case, place):
+            return Verdict(is_filled=False, reason=f"{node.key} {_told(node, cause)}", resources=shape)
+        case cause:
+            return _charged(case, place, node, _told(node, cause), shape)
+
+
+def _out_of_memory(case: Case, place: Place, node: Node, shape: Resources) -> Verdict:
+    had = node.resources.memory or shape.memory
+    if had is None or not case.may_tune(place.type):
+        return _charged(case, place, node, "ran out of memory", shape)
+    room = limits.left(case).memory or 0
+    more = min(max(2 * had, shape.memory or 0), had + OOM_STEP, limits.MOST_MEMORY, max(room, had))
+    if more <= had:
+        return Verdict(
+            is_filled=False,
+            reason=f"{node.key} ran out of memory with {words.size(had)}, and more may not be given",
+            resources=shape,
+        )
+    told = f"ran out of memory: from {words.size(had)} to {words.size(more)}"
+    return Verdict(is_filled=True, reason=told, resources=replace(shape, memory=more))
+
+
+def _charged(case: Case, place: Place, node: Node, told: str, shape: Resources) -> Verdict:
+    limit, spent = case.role(place.type).restart_limit, case.memory.charges.get(str(place), 0)
+    if spent >= limit:
+        tried = f", after {words.count(spent, 'restart')}" if spent else ""
+        return Verdict(is_filled=False, reason=f"{node.key} {told}{tried}", resources=shape)
+    return Verdict(
+        is_filled=True, reason=f"{told} (restart {spent + 1} of {limit})", resources=shape, is_charged=True
+    )
+
+
+def _is_final(case: Case, place: Place) -> bool:
+    """Whether the program's own word of failure stands: where parameter servers hold what was learned."""
+    served = case.job.strategy == SERVED and place.type in (WORKER, CHIEF)
+    return served and not case.role(place.type).restarts_always
+
+
+def _is_missing(case: Case, key: NodeKey) -> bool:
+    """Whether a member is gone that was seen, or has not come though there was time enough."""
+    impressions = case.memory.impressions
+    if key in impressions.seen:
+        return True
+    woke = impressions.woke_at or case.now
+    since = max(woke, impressions.asked.get(key, woke))
+    return case.lasted(since, case.tempo.appear)
+
+
+def fell_quickly(node: Node) -> bool:
+    """Whether a member ended soon after it began."""
+    return node.ended_at is not None and node.ended_at - (node.started_at or node.created_at) < QUICK
+
+
+def _shape(case: Case, place: Place, node: Node | None) -> Resources:
+    """What the next one at a place asks for: as its type does now, and not less than the last one here did."""
+    shape = case.shape(place.type)
+    if node is None or node.resources.memory is None or shape.memory is None:
+        return shape
+    return replace(shape, memory=max(shape.memory, node.resources.memory))
+
+
+def _told(node: Node, cause: Cause) -> str:
+    code = "" if node.exit_code is None else f" with exit code {node.exit_code}"
+    because = f" ({node.reason})" if node.reason and node.reason != "Error" else ""
+    return f"{cause.value}{code}{because}"

@@ -1,0 +1,110 @@
+"""Takes in what a picture shows, before anything is decided upon it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from pliant.master.brain.case import PS, WORKER, Case
+from pliant.master.brain.memory import Impressions, Mark, Memory, Meter, Place, Progress
+from pliant.master.model import Beat, Node, NodeKey, NodeStatus, Picture, Resources, Stage
+
+
+def noted(case: Case) -> Memory:
+    """The memory with everything that can be seen now."""
+    memory, picture = case.memory, case.picture
+    visible = {str(node.key) for node in picture.nodes}
+    members, ids = dict(memory.members), dict(memory.ids)
+    dismissed = tuple(key for key in memory.dismissed if key in visible)
+    for node in picture.nodes:
+        ids[node.key.type] = max(ids.get(node.key.type, -1), node.key.id)
+        place = str(Place(node.key.type, node.rank))
+        if str(node.key) not in dismissed and members.get(place, -1) < node.key.id:
+            members[place] = node.key.id
+    stage = memory.stage
+    if stage is Stage.CREATE and members:
+        stage = Stage.WORKER_INITIAL
+    if stage is Stage.WORKER_INITIAL and members and not any(text.startswith("worker/") for text in members):
+        stage = Stage.PS_INITIAL
+    if stage is Stage.PS_INITIAL and not any(text.startswith("ps/") for text in members):
+        stage = Stage.RUNNING
+    after = replace(
+        memory,
+        stage=stage,
+        members=members,
+        ids=ids,
+        dismissed=dismissed,
+        given=_given(picture) if memory.stage is Stage.CREATE else memory.given,
+        impressions=_impressions(case, stage),
+    )
+    return _with_servers(case.with_memory(after))
+
+
+def _given(picture: Picture) -> dict[str, int]:
+    return {name: role.replicas for name, role in picture.job.roles.items() if role.replicas}
+
+
+def _impressions(case: Case, stage: Stage) -> Impressions:
+    was, now = case.memory.impressions, case.now
+    if was.woke_at is None or case.job.is_suspended:
+        was = Impressions(woke_at=now, asked=was.asked)
+    running = [node for node in case.nodes if node.status is NodeStatus.RUNNING]
+    crew = frozenset(node.key for node in running if node.key.type == WORKER)
+    heard = [(node, node.beat) for node in running if node.beat is not None]
+    keys = {node.key for node in case.picture.nodes}
+    return replace(
+        was,
+        stage_since=was.stage_since if stage is case.memory.stage and was.stage_since else now,
+        crew=crew,
+        crew_since=was.crew_since if crew == was.crew else now,
+        seen=was.seen | keys,
+        asked={key: at for key, at in was.asked.items() if key not in keys},
+        marks=_kept(was.marks, crew),
+        meters={n.key: _metered(was.meters.get(n.key), b, now) for n, b in heard if n.key.type == PS},
+        progress={node.key: _further(was.progress.get(node.key), beat, now) for node, beat in heard},
+        peaks=_peaks(was.peaks, heard),
+    )
+
+
+def _kept(marks: Mapping[NodeKey, Mark], keys: frozenset[NodeKey]) -> dict[NodeKey, Mark]:
+    return {key: mark for key, mark in marks.items() if key in keys}
+
+
+def _metered(meter: Meter | None, beat: Beat, now: datetime) -> Meter:
+    if meter is None:
+        meter = Meter(now, beat.at)
+    elif beat.at <= meter.last:
+        return meter
+    if beat.cpu is None:
+        return meter._replace(last=beat.at)
+    return Meter(meter.since, beat.at, meter.total + beat.cpu, meter.readings + 1)
+
+
+def _further(known: Progress | None, beat: Beat, now: datetime) -> Progress:
+    """By our own clock: a member's may differ, and what was said before we woke tells nothing of now."""
+    if known is None:
+        return Progress(now, now, beat.step, beat.samples)
+    if (beat.step, beat.samples) != (known.step, known.samples):
+        return Progress(now, now, beat.step, beat.samples)
+    return known._replace(heard_at=max(known.heard_at, min(beat.at, now)))
+
+
+def _peaks(known: Mapping[str, Resources], heard: list[tuple[Node, Beat]]) -> dict[str, Resources]:
+    peaks = dict(known)
+    for node, beat in heard:
+        peak = peaks.get(node.key.type, Resources())
+        if (beat.cpu or 0.0) > (peak.cpu or 0.0) or (beat.memory or 0) > (peak.memory or 0):
+            cpu = max(beat.cpu or 0.0, peak.cpu or 0.0) or None
+            peaks[node.key.type] = Resources(cpu=cpu, memory=max(beat.memory or 0, peak.memory or 0) or None)
+    return peaks
+
+
+def _with_servers(case: Case) -> Memory:
+    """Publish another set of parameter servers once every place of the set has somebody at work."""
+    ranks = [place for place in case.places if place.type == PS]
+    running = case.running(PS)
+    hosts = tuple(node.address for node in running if node.address)
+    if not ranks or len(hosts) < len(ranks) or hosts == case.memory.ps_hosts:
+        return case.memory
+    return replace(case.memory, ps_version=case.memory.ps_version + 1, ps_hosts=hosts)

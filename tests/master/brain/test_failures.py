@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pliant.master.brain.memory import Memory, remembered
+from pliant.master.brain.tempo import Tempo
+from pliant.master.model import NodeKey, NodeStatus, Resources, RoleSpec, Stage
+from tests.master.brain.world import World, job
+
+GIB = 1024**3
+PS = "ParameterServerStrategy"
+
+
+def steady(number: int = 4, strategy: str = "AllreduceStrategy", **role: object) -> World:
+    """A job of a fixed number of workers that has begun."""
+    spec = RoleSpec(type="worker", replicas=number, **role)  # type: ignore[arg-type]
+    return World(facts=job(spec, strategy=strategy)).run(30)
+
+
+def test_thirty_lost_workers_come_back_by_one_plan_at_once() -> None:
+    world = steady(32)
+    lost = [node.key for node in world.live()[2:]]
+    for key in lost:
+        del world.nodes[key]
+    world.decide()
+    (step,) = world.steps[1:]
+    assert len(step.create) == 30
+    assert sorted(pod.rank for pod in step.create) == list(range(2, 32))
+    assert min(pod.key.id for pod in step.create) == 32
+    assert len(world.run(60).steps) == 2
+
+
+@pytest.mark.parametrize("code", [137, 143])
+def test_who_was_killed_is_made_anew_without_end_and_not_in_haste(code: int) -> None:
+    world = steady(restart_limit=0)
+    for _ in range(5):
+        world.stop([world.live()[1].key], exit_code=code)
+        world.run(40, until=lambda: len(world.live()) == 4)
+        world.run(5)
+        assert len(world.live()) == 4
+    times = world.memory.falls["worker/1"]
+    assert times >= 4
+    assert world.end is None
+
+
+def test_a_worker_that_ran_out_of_memory_gets_twice_as_much_and_so_do_later_ones() -> None:
+    world = World().run(30)
+    world.stop([NodeKey("worker", 0)], exit_code=137, reason="OOMKilled")
+    world.run(1)
+    (pod,) = world.steps[-1].create
+    assert pod.resources.memory == 2 * GIB
+    assert (pod.rank, pod.key.id) == (0, 1)
+    assert "from 1 GiB to 2 GiB" in world.steps[-1].reason
+    world.run(120)
+    assert (world.steps[-1].replicas["worker"].resources.memory or 0) > GIB
+
+
+def test_memory_grows_by_eight_gib_a_step_and_ends_where_the_limits_are() -> None:
+    limits = Resources(cpu=10, memory=40 * GIB)
+    world = World(facts=job(RoleSpec(type="worker", resources=Resources(memory=10 * GIB)), limits=limits)).run(10)
+    given = []
+    for _ in range(10):
+        if world.end is not None:
+            break
+        world.stop([node.key for node in world.live()], exit_code=247)
+        world.run(10)
+        given.append((world.steps[-1].create or world.steps[-2].create)[0].resources.memory)
+    assert [(memory or 0) // GIB for memory in given[:4]] == [18, 26, 34, 40]
+    assert world.end is not None
+    assert not world.end.has_succeeded
+    assert "more may not be given" in world.end.reason
+
+
+def test_memory_that_may_not_be_changed_costs_restarts_instead() -> None:
+    world = steady(1, may_scale=False, resources=Resources(cpu=1, memory=GIB), restart_limit=1)
+    world.stop([NodeKey("worker", 0)], reason="OOMKilled", exit_code=137)
+    world.run(10)
+    assert world.steps[-1].create[0].resources.memory == GIB
+    world.stop([NodeKey("worker", 1)], reason="OOMKilled", exit_code=137)
+    world.run(10)
+    assert world.end is not None
+    assert world.end.reason == "worker-1 ran out of memory, after 1 restart"
+
+
+def test_failures_of_allreduce_workers_are_tried_again_as_often_as_allowed() -> None:
+    world = steady(restart_limit=2)
+    for _ in range(3):
+        world.stop([world.live()[0].key], exit_code=1)
+        world.run(10)
+    assert world.end is not None
+    assert world.end.reason == "worker-5 failed with exit code 1, after 2 restarts"
+
+
+def test_the_word_of_a_served_worker_is_final_unless_it_is_to_start_always() -> None:
+    world = steady(strategy=PS)
+    world.stop([NodeKey("worker", 0)], exit_code=1)
+    world.run(2)
+    assert world.end is not None
+    world = steady(strategy=PS, restarts_always=True)
+    world.stop([NodeKey("worker", 0)], exit_code=1)
+    world.run(2)
+    assert world.steps[-1].create
+
+
+def test_others_go_on_without_a_worker_that_is_beyond_recovery() -> None:
+    world = steady(strategy=PS)
+    world.stop([NodeKey("worker", 2)], exit_code=1)
+    world.run(30)
+    assert world.end is None
+    assert len(world.steps) == 1
+    world.finish()
+    world.run(2)
+    assert world.end is not None
+    assert world.end.has_succeeded
+
+
+def test_a_job_is_over_when_all_have_finished() -> None:
+    world = steady(2)
+    world.finish()
+    world.run(1)
+    assert world.end is not None
+    assert world.end.has_succeeded
+    assert world.end.reason == "worker-0, worker-1 finished"
+
+
+def test_a_job_is_over_when_its_work_is_and_its_first_worker_has_finished() -> None:
+    world = steady(3)
+    world.is_work_done = True
+    world.stop([NodeKey("worker", 2)], exit_code=137)
+    world.run(5)
+    assert (world.end, len(world.steps)) == (None, 1)
+    world.stop([NodeKey("worker", 0)], status=NodeStatus.SUCCEEDED, exit_code=0)
+    world.run(1)
+    assert world.end is not None
+    assert world.end.has_succeeded
+
+
+def test_a_new_master_takes_over_whoever_is_there() -> None:
+    world = steady(4)
+    for memory in (remembered(world.memory.saved()), Memory()):
+        world.memory = memory
+        world.run(60)
+        assert len(world.steps) == 1
+        assert world.memory.stage is not Stage.CREATE
+
+
+def test_a_new_master_gives_missing_members_time_to_be_seen_before_it_makes_them_anew() -> None:
+    world = steady(4)
+    world.memory = remembered(world.memory.saved())
+    del world.nodes[NodeKey("worker", 3)]
+    world.run(25)
+    assert len(world.steps) == 1
+    world.run(10)
+    assert [pod.rank for pod in world.steps[-1].create] == [3]
+
+
+def test_a_suspended_job_is_left_alone_and_its_members_are_awaited_afterwards() -> None:
+    world = steady(2)
+    nodes = dict(world.nodes)
+    world.facts = replace(world.facts, is_suspended=True)
+    world.nodes.clear()
+    world.run(100)
+    world.facts = replace(world.facts, is_suspended=False)
+    world.run(10)
+    world.nodes = nodes
+    world.run(100)
+    assert len(world.steps) == 1
+
+
+def test_a_silent_member_is_replaced_and_one_that_never_spoke_is_not() -> None:
+    world = World(facts=job(RoleSpec(type="worker", replicas=3)), tempo=Tempo(hang=60))
+    world.silent.add(NodeKey("worker", 2))
+    world.run(30)
+    world.silent.add(NodeKey("worker", 1))
+    world.run(200)
+    (step,) = world.steps[1:]
+    assert step.remove == (NodeKey("worker", 1),)
+    assert [(pod.key.id, pod.rank) for pod in step.create] == [(3, 1)]
+
+
+def test_when_all_fall_silent_all_are_replaced_by_one_plan() -> None:
+    world = World(facts=job(RoleSpec(type="worker", replicas=3)), tempo=Tempo(hang=60)).run(30)
+    world.silent.update(node.key for node in world.live())
+    world.run(65)
+    assert len(world.steps) == 2
+    assert len(world.steps[1].create) == 3
+
+
+def test_a_slow_worker_is_replaced_a_few_times_an_hour() -> None:
+    world = World(facts=job(RoleSpec(type="worker", replicas=4)), tempo=Tempo(settle=5, look=20))
+    world.slow = {NodeKey("worker", number): 1.0 for number in (3, 4, 5, 6, 7)}
+    world.run(900)
+    moved = [step for step in world.steps if step.migrate]
+    assert len(moved) == 3
+    assert "worker-3 is slow: 1 samples a second where the others do 10" in moved[0].reason
+
+
+def test_members_that_wait_for_too_long_are_made_smaller_down_to_the_least() -> None:
+    world = World(room=0, tempo=Tempo(pending_timeout=60)).run(600)
+    shapes = [step.create[0].resources for step in world.steps[1:]]
+    assert [shape.cpu for shape in shapes[:3]] == [0.5, 0.3, 0.2]
+    assert shapes[-1].memory == 128 * 1024**2
+    assert len(world.live()) == 1
+
+
+def test_what_the_author_gave_is_not_made_smaller() -> None:
+    spec = RoleSpec(type="worker", resources=Resources(cpu=4, memory=GIB))
+    assert len(World(facts=job(spec), room=0).run(2000).steps) == 1
+
+
+def test_an_edited_number_is_obeyed_once() -> None:
+    world = steady(2)
+    for number in (5, 3):
+        world.facts = job(RoleSpec(type="worker", replicas=number))
+        world.run(30)
+        assert len(world.live()) == number
+    assert len(world.steps) == 3
+
+
+def test_a_hot_parameter_server_hands_over_to_a_bigger_one() -> None:
+    specs = (RoleSpec(type="worker", replicas=2), RoleSpec(type="ps"))
+    world = World(facts=job(*specs, strategy=PS), used=Resources(cpu=0.95, memory=200 * 1024**2))
+    world.run(300, until=lambda: len(world.live("ps")) == 2).run(10)
+    made = next(step for step in world.steps if step.create)
+    assert (made.create[0].key, made.create[0].rank) == (NodeKey("ps", 1), 0)
+    assert made.create[0].resources.cpu == 2.0
+    assert world.memory.ps_version == 2
+    assert len(world.live("ps")) == 2  # until everybody has turned to the new one
+    world.ps_version = 2
+    world.run(2)
+    assert [node.key.id for node in world.live("ps")] == [1]
+    assert world.memory.ps_hosts == ("10.0.0.1:2222",)
+
+
+def test_who_does_not_turn_to_the_new_servers_is_not_waited_for_for_ever() -> None:
+    specs = (RoleSpec(type="worker", replicas=2), RoleSpec(type="ps"))
+    world = World(facts=job(*specs, strategy=PS), used=Resources(cpu=0.95, memory=200 * 1024**2)).run(250)
+    world.run(150)
+    assert [node.key.id for node in world.live("ps")] == [1]
+
+
+def test_what_is_saved_comes_back() -> None:
+    world = steady(3)
+    world.stop([NodeKey("worker", 1)], exit_code=1)
+    world.run(5)
+    after = remembered(world.memory.saved())
+    assert replace(after, impressions=world.memory.impressions) == world.memory
+    assert remembered({"stage": 3}) == Memory()

@@ -1,0 +1,183 @@
+"""A cluster that is only reckoned with: carries out the brain's steps, second by second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from statistics import median
+
+from pliant.master.brain.deciding import next_step
+from pliant.master.brain.memory import Memory
+from pliant.master.brain.tempo import Tempo
+from pliant.master.model import (
+    MIB,
+    Beat,
+    End,
+    JobFacts,
+    Node,
+    NodeKey,
+    NodeStatus,
+    Picture,
+    Resources,
+    RoleSpec,
+    Step,
+)
+
+BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
+START_SECONDS = 2
+WINDOW = 5
+"""Speeds are measured over so many seconds."""
+
+
+def roles(*specs: RoleSpec) -> dict[str, RoleSpec]:
+    return {spec.type: spec for spec in specs}
+
+
+def job(*specs: RoleSpec, strategy: str = "AllreduceStrategy", limits: Resources | None = None) -> JobFacts:
+    return JobFacts(
+        namespace="default",
+        name="job",
+        uid="u",
+        strategy=strategy,
+        limits=limits or Resources(),
+        roles=roles(*(specs or (RoleSpec(type="worker"),))),
+    )
+
+
+@dataclass
+class World:
+    """The job's pods, how fast they are, and what the brain made of it."""
+
+    facts: JobFacts = field(default_factory=job)
+    speed: Callable[[int], float] = lambda size: 10.0 * size
+    noise: float = 0.0
+    seed: int = 0
+    room: int = 1000
+    """How many pods machines take."""
+    tempo: Tempo = field(default_factory=Tempo)
+    now: datetime = BEGIN
+    memory: Memory = field(default_factory=Memory)
+    nodes: dict[NodeKey, Node] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    end: End | None = None
+    windows: dict[int, list[float]] = field(default_factory=dict)
+    used: Resources = field(default_factory=lambda: Resources(cpu=0.4, memory=200 * MIB))
+    learned: dict[NodeKey, float] = field(default_factory=dict)
+    silent: set[NodeKey] = field(default_factory=set)
+    slow: dict[NodeKey, float] = field(default_factory=dict)
+    work_left: int | None = None
+    is_work_done: bool = False
+    ps_version: int = 0
+
+    def __post_init__(self) -> None:
+        self._chance = Random(self.seed)
+        self._since = self.now
+        self._crew: frozenset[NodeKey] = frozenset()
+
+    @property
+    def picture(self) -> Picture:
+        return Picture(
+            now=self.now,
+            job=self.facts,
+            nodes=tuple(self.nodes.values()),
+            speeds={size: median(seen) for size, seen in self.windows.items()},
+            work_left=self.work_left,
+            is_work_done=self.is_work_done,
+        )
+
+    def live(self, type_: str = "worker") -> list[Node]:
+        there = (NodeStatus.PENDING, NodeStatus.RUNNING)
+        found = [node for node in self.nodes.values() if node.key.type == type_ and node.status in there]
+        return sorted(found, key=lambda node: (node.rank, node.key.id))
+
+    def run(self, seconds: int, *, until: Callable[[], bool] | None = None) -> World:
+        """Let time pass, a step being decided upon each second."""
+        for _ in range(seconds):
+            if self.end is not None or (until is not None and until()):
+                break
+            self._tick()
+            self.decide()
+            self.now += timedelta(seconds=1)
+        return self
+
+    def decide(self) -> Step | End | None:
+        """One decision, carried out at once."""
+        answer, self.memory = next_step(self.picture, self.memory, self.tempo)
+        if isinstance(answer, Step):
+            self.steps.append(answer)
+            self._carry_out(answer)
+        elif isinstance(answer, End):
+            self.end = answer
+        return answer
+
+    def stop(self, keys: Iterable[NodeKey], **ending: object) -> None:
+        """Let members end in some way."""
+        for key in keys:
+            changes = {"status": NodeStatus.FAILED, "ended_at": self.now, **ending}
+            self.nodes[key] = replace(self.nodes[key], **changes)  # type: ignore[arg-type]
+
+    def finish(self) -> None:
+        """Let everybody be done."""
+        self.stop([node.key for node in self.live()], status=NodeStatus.SUCCEEDED, exit_code=0)
+
+    def _tick(self) -> None:
+        running = 0
+        for key, node in list(self.nodes.items()):
+            is_due = self.now - node.created_at >= timedelta(seconds=START_SECONDS)
+            if node.status is NodeStatus.PENDING and is_due and self._fits():
+                address = f"10.0.0.{key.id}:2222"
+                node = replace(node, status=NodeStatus.RUNNING, started_at=self.now, address=address)
+            if node.status is NodeStatus.RUNNING:
+                running += key.type == "worker"
+                if key not in self.silent:
+                    node = replace(node, beat=self._beat(key))
+            self.nodes[key] = node
+        self._measure(running)
+
+    def _fits(self) -> bool:
+        return sum(node.status is NodeStatus.RUNNING for node in self.nodes.values()) < self.room
+
+    def _beat(self, key: NodeKey) -> Beat:
+        self.learned[key] = self.learned.get(key, 0.0) + self.slow.get(key, 10.0)
+        done = self.learned[key]
+        cpu, memory = self.used.cpu, self.used.memory
+        return Beat(at=self.now, step=int(done), samples=done, cpu=cpu, memory=memory, ps_version=self.ps_version)
+
+    def _measure(self, running: int) -> None:
+        crew = frozenset(node.key for node in self.nodes.values() if node.status is NodeStatus.RUNNING)
+        if crew != self._crew:
+            self._crew, self._since = crew, self.now
+        passed = int((self.now - self._since).total_seconds())
+        if running and passed >= WINDOW and passed % WINDOW == 0:
+            speed = self.speed(running) * (1 + self._chance.gauss(0, self.noise))
+            self.windows.setdefault(running, []).append(speed)
+
+    def _carry_out(self, step: Step) -> None:
+        for key in step.remove:
+            self.nodes.pop(key, None)
+        for pod in (*step.create, *step.migrate):
+            if pod in step.migrate:
+                for node in list(self.nodes.values()):
+                    if node.key.type == pod.key.type and node.rank == pod.rank:
+                        del self.nodes[node.key]
+            assert pod.key not in self.nodes
+            self._make(pod.key, pod.rank, pod.resources)
+        for type_, wanted in step.replicas.items():
+            ranks = {node.rank for node in self.live(type_)}
+            ids = [key.id for key in self.nodes if key.type == type_]
+            free = (rank for rank in range(wanted.replicas + len(ranks) + 1) if rank not in ranks)
+            for offset in range(wanted.replicas - len(ranks)):
+                number = max(ids, default=-1) + 1 + offset
+                self._make(NodeKey(type_, number), next(free), wanted.resources)
+
+    def _make(self, key: NodeKey, rank: int, resources: Resources) -> None:
+        self.nodes[key] = Node(
+            key=key,
+            rank=rank,
+            pod=f"job-edljob-{key}",
+            status=NodeStatus.PENDING,
+            resources=resources,
+            created_at=self.now,
+        )
