@@ -12,6 +12,7 @@ from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource
 from pliant.frontends.elasticjob.master import Master, master_of
 from pliant.frontends.elasticjob.roles import Cast, groups_of, warnings_of
 from pliant.frontends.elasticjob.status import inherited, is_rejected_status, rejected_status, rendered_status
+from pliant.frontends.elasticjob.templates import GANGS
 from pliant.frontends.elasticjob.types import (
     ALLREDUCE,
     CHIEF,
@@ -84,7 +85,12 @@ class ElasticJob(Frontend):
         spec = read(ElasticJobSpec, raw.get("spec"), "spec")
         master = master_of(metadata, spec)
         strategy = _strategy(spec, master)
-        cast = Cast(spec=spec, annotations=metadata.annotations, with_servers=strategy == PARAMETER_SERVERS)
+        cast = Cast(
+            spec=spec,
+            labels=metadata.labels,
+            annotations=metadata.annotations,
+            with_servers=strategy == PARAMETER_SERVERS,
+        )
         groups = (master.group, *groups_of(cast))
         naming = _naming(groups)
         _check_names(metadata, groups, naming)
@@ -93,7 +99,7 @@ class ElasticJob(Frontend):
             key=metadata.key,
             owner=owner_of(raw, metadata, KIND),
             groups=groups,
-            labels=metadata.labels,
+            labels={key: each for key, each in metadata.labels.items() if not key.startswith(GANGS)},
             naming=naming,
             frameworks=("dlrover",),
             options={

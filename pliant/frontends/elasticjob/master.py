@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.frontends.elasticjob.templates import POD_IP, POD_NAME, main_first, with_annotations, with_main
+from pliant.frontends.elasticjob.templates import GANGS, POD_IP, POD_NAME, main_first, with_annotations, with_main
 from pliant.frontends.elasticjob.types import MASTER, ElasticJobSpec, ReplicaSpec
 from pliant.frontends.metadata import Metadata
 from pliant.frontends.templates import fingerprint, template_facts
@@ -118,7 +118,9 @@ def _brain(spec: ElasticJobSpec) -> Iterator[dict[str, Any]]:
 def _marked(template: dict[str, Any], metadata: Metadata) -> dict[str, Any]:
     """With the annotations of the job, which win over the template's own; its labels go to all pods anyway."""
     own = (template.get("metadata") or {}).get("annotations") or {}
-    from_job = {key: each for key, each in metadata.annotations.items() if not key.startswith(_NOT_FOR_PODS)}
+    from_job = {
+        key: each for key, each in metadata.annotations.items() if not key.startswith((_NOT_FOR_PODS, *GANGS))
+    }
     return with_annotations(template, {**own, **from_job}) if from_job else template
 
 

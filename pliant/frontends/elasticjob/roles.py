@@ -31,6 +31,7 @@ class Cast:
     """The types of members a job has, and what is written of each."""
 
     spec: ElasticJobSpec
+    labels: Mapping[str, str]
     annotations: Mapping[str, str]
     with_servers: bool
     """Whether there are parameter servers: then masters make one worker a chief, asked or not."""
@@ -99,7 +100,7 @@ def _group(name: str, replica: ReplicaSpec, cast: Cast) -> Group:
         counted=frozenset({main}),
         complete_policy=EndPolicy.NONE,
         fail_policy=EndPolicy.NONE,
-        labels=queue_labels(template),
+        labels=queue_labels(template, cast.labels),
     )
 
 

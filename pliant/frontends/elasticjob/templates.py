@@ -13,15 +13,16 @@ MAIN = "main"
 POD_IP = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
 NODE_IP = {"name": "NODE_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
 POD_NAME = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-QUEUES = (
-    "kueue.x-k8s.io/",
+GANGS = (
     "scheduling.k8s.io/",
     "scheduling.x-k8s.io/",
     "pod-group.scheduling.sigs.k8s.io",
     "gang.scheduling.koordinator.sh/",
-    "volcano.sh/",
+    "kueue.x-k8s.io/pod-group",
 )
-"""How the labels and annotations begin by which schedulers tell gangs and queues."""
+"""How the labels and annotations begin by which schedulers tell gangs; a master is in none: members come by it."""
+QUEUES = (*GANGS, "kueue.x-k8s.io/", "volcano.sh/")
+"""The same with those that tell of queues."""
 _CLASSES = ("high", "low")
 
 Template = Mapping[str, Any]
@@ -33,9 +34,8 @@ def member_template(template: Template, path: str, annotations: Mapping[str, str
     Its main container comes first, and says what it asks for: masters look at the first one without checks.
     """
     template_facts(template, f"{path}.template", "")
-    ours = {key: value for key, value in annotations.items() if key.startswith(QUEUES)}
     changed = with_main(template, (POD_IP, NODE_IP, POD_NAME))
-    if ours:
+    if ours := about(QUEUES, annotations):
         changed = with_annotations(changed, {**ours, **_annotations(changed)})
     classed = {"priorityClassName": priority} if priority in _CLASSES else {}
     # Whoever is to come back comes back as another pod, by the word of the master.
@@ -95,10 +95,15 @@ def with_annotations(template: Template, annotations: Mapping[str, str]) -> dict
     return {**template, "metadata": {**(template.get("metadata") or {}), "annotations": dict(annotations)}}
 
 
-def queue_labels(template: Template) -> dict[str, str]:
-    """What a template itself says about gangs and queues, whatever the job says."""
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    return {key: value for key, value in labels.items() if key.startswith(QUEUES)}
+def queue_labels(template: Template, labels: Mapping[str, str]) -> dict[str, str]:
+    """What a job's labels say of gangs and queues, unless the template knows better."""
+    own = (template.get("metadata") or {}).get("labels") or {}
+    return {**about(QUEUES, labels), **about(QUEUES, own)}
+
+
+def about(prefixes: tuple[str, ...], marks: Mapping[str, str]) -> dict[str, str]:
+    """Those of some labels or annotations that begin so."""
+    return {key: value for key, value in marks.items() if key.startswith(prefixes)}
 
 
 def _annotations(template: Template) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -42,7 +43,9 @@ MASTER = "dlrover-master"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUANTITY = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,3})?")
 _NOTHING = re.compile(r"\+?[0.]*0[0.]*[A-Za-z]*")
-_POD = re.compile(r"(?P<job>.+?)(?P<ours>-edljob)?-(?P<type>worker|ps|chief|evaluator|master)-(?P<id>[0-9]{1,9})")
+_POD = re.compile(
+    r"(?P<job>.+?)(?P<ours>-edljob)?-(?P<type>dlrover-master|worker|ps|chief|evaluator|master)-(?P<id>[0-9]{1,9})"
+)
 
 
 class ScalePlan(PlanKind):
@@ -147,9 +150,9 @@ def _pods(pods: list[PodMeta], path: str) -> tuple[PodRequest, ...]:
 def _pod(pod: PodMeta, path: str) -> PodRequest:
     named = _POD.fullmatch(pod.name)
     group = pod.type or (named["type"] if named else "")
+    if not group and pod.name.endswith(f"-{MASTER}"):
+        return PodRequest(group=MASTER)
     if not group:
-        if pod.name.endswith(MASTER) or f"-{MASTER}-" in pod.name:
-            return PodRequest(group=MASTER)
         raise InvalidSpec(f"{path}.type", "is required: worker, ps, chief or evaluator")
     # People also write <job>-<type>-<id>, which is no pod's name but says whom they mean.
     by_name = int(named["id"]) if named and not named["ours"] else None
@@ -188,7 +191,7 @@ def _amount(amount: Any) -> str | None:
             return None
         case int() | float() if 0 <= amount < 2**63:
             whole = int(amount)
-            return str(whole) if whole == amount else f"{amount:.3f}"
+            return str(whole) if whole == amount else f"{math.ceil(amount * 1000)}m"
         case str() if _QUANTITY.fullmatch(amount.strip()):
             return amount.strip()
         case _:

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pliant.errors import InvalidSpec
+from pliant.model.labels import service_name
+from tests.frontends.elasticjob import EJ, parsed, raw_ej, role
+
+LONG = "a" * 37
+
+
+def test_a_name_may_have_37_characters() -> None:
+    job = parsed(name=LONG)
+    assert len(service_name(job, "dlrover-master", 0)) == 63
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no types": ({"replicaSpecs": None}, "spec.replicaSpecs: is required"),
+    "no workers": ({"replicaSpecs": {}}, "spec.replicaSpecs.worker: is required: a job has workers"),
+    "a strategy of another name": (
+        {"distributionStrategy": "ParameterServer"},
+        (
+            'spec.distributionStrategy: "ParameterServer" is not one of ParameterServerStrategy,'
+            " AllreduceStrategy; did you mean ParameterServerStrategy?"
+        ),
+    ),
+    "a strategy that our master does not know": (
+        {"distributionStrategy": "CustomStrategy"},
+        'spec.distributionStrategy: "CustomStrategy" is not one of ParameterServerStrategy, AllreduceStrategy',
+    ),
+    "fewer than none": (
+        {"replicaSpecs": {"worker": role(-1)}},
+        "spec.replicaSpecs.worker.replicas: must be 0 or more, got -1",
+    ),
+    "bounds that cross": (
+        {"replicaSpecs": {"worker": role(minReplicas=3, maxReplicas=2)}},
+        "spec.replicaSpecs.worker.minReplicas: must be at most maxReplicas (2), got 3",
+    ),
+    "no template": (
+        {"replicaSpecs": {"worker": {"replicas": 1}}},
+        "spec.replicaSpecs.worker.template: is required: it is what its pods are made from",
+    ),
+    "no containers": (
+        {"replicaSpecs": {"worker": role(pod={"containers": []})}},
+        "spec.replicaSpecs.worker.template.spec.containers: needs at least one container",
+    ),
+    "a master without containers": (
+        {"replicaSpecs": {"worker": role(), "dlrover-master": {"template": {"spec": {"containers": []}}}}},
+        "spec.replicaSpecs.dlrover-master.template.spec.containers: needs at least one container",
+    ),
+    "an unknown priority": (
+        {"replicaSpecs": {"worker": role(priority="urgent")}},
+        (
+            "spec.replicaSpecs.worker.priority: must be high, low or a share between 0 and 1 such as 0.5,"
+            ' got "urgent"; for another class write priorityClassName into the template'
+        ),
+    ),
+    "a type in other letters": (
+        {"replicaSpecs": {"Worker": role()}},
+        (
+            'spec.replicaSpecs.Worker: "Worker" is not one of worker, ps, chief, evaluator, dlrover-master;'
+            " did you mean worker?"
+        ),
+    ),
+    "annotations that are numbers": (
+        {"replicaSpecs": {"worker": {"template": {"metadata": {"annotations": {"a": 4}}, "spec": role()}}}},
+        "spec.replicaSpecs.worker.template.metadata.annotations.a: must be text, got 4",
+    ),
+    "a name that begins with a digit": (
+        {"name": "1st"},
+        (
+            'metadata.name: "1st" must start with a letter and hold only lower-case letters, digits and `-`:'
+            " its members are services named after it"
+        ),
+    ),
+    "a name of 38 characters": (
+        {"name": f"{LONG}a"},
+        (
+            f'metadata.name: is too long: "elasticjob-{LONG}a-dlrover-master" has 64 characters,'
+            " a service name at most 63; make it shorter by 1"
+        ),
+    ),
+    "a word for leftovers that nobody knows": (
+        {"annotations": {"pliant/clean": "al"}},
+        'metadata.annotations.pliant/clean: "al" is not one of all, running, none; did you mean all?',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_used_is_refused_by_its_place(case: str) -> None:
+    fields, said = REFUSED[case]
+    with pytest.raises(InvalidSpec) as refused:
+        EJ.parse(raw_ej(**fields))
+    assert str(refused.value) == said
