@@ -109,6 +109,16 @@ def test_a_loss_ends_the_round_and_a_success_does_not() -> None:
     join_all(found, [0], now=3.0)
     assert found.close(3.0)
     assert len(found.seats) == 1
+    assert not found.is_open
+
+
+def test_who_is_lost_while_the_round_forms_does_not_take_part() -> None:
+    found = rounds(running(3))
+    join_all(found, range(2))
+    found.observe((node("worker-0"), node("worker-1", NodeStatus.FAILED), node("worker-2")))
+    join_all(found, [2])
+    assert found.close(0.0)
+    assert [seat.key.id for seat in found.seats] == [0, 2]
 
 
 def test_every_round_has_an_id_of_its_own_that_any_master_would_give_it() -> None:
@@ -125,9 +135,10 @@ def test_a_new_master_knows_the_round_and_sees_who_is_missing() -> None:
     again.load(saved)
     again.observe(running(3))
     assert not again.is_over(worker(1), 1)
-    again.load(saved)
-    again.observe(running(2))
-    assert again.is_over(worker(1), 1)
+    another = Rounds("uid-1", CLOSING)
+    another.load(saved)
+    another.observe(running(2))
+    assert another.is_over(worker(1), 1)
 
 
 def test_a_round_that_was_not_saved_is_passed_when_a_member_speaks_of_it() -> None:

@@ -42,7 +42,8 @@ async def serving(service: Service) -> AsyncIterator[Caller]:
     task = asyncio.create_task(service.run("127.0.0.1", 0, port.set_result))
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(f"http://127.0.0.1:{await port}", connector=connector) as session:
-        yield Caller(session)
+        async with asyncio.timeout(10):  # nobody is let go only because time is up
+            yield Caller(session)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -158,13 +159,12 @@ async def test_speeds_are_measured_from_beats() -> None:
     service = Service("uid-1", waits=replace(WAITS, settle=0.1, window=0.3))
     service.set_members(running(2))
     async with serving(service) as caller:
-        async with asyncio.timeout(10):
-            samples = 0
-            while not service.speeds():
-                samples += 10
-                for number in range(2):
-                    await caller.post("/v1/beat", f"worker-{number}", samples=samples, step=samples, cpu=0.5)
-                await asyncio.sleep(0.02)
+        samples = 0
+        while not service.speeds():
+            samples += 10
+            for number in range(2):
+                await caller.post("/v1/beat", f"worker-{number}", samples=samples, step=samples, cpu=0.5)
+            await asyncio.sleep(0.02)
         assert list(service.speeds()) == [2]
         assert service.beats()[NodeKey("worker", 1)].cpu == 0.5
         text = await caller.get("/metrics")

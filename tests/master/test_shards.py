@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pliant.errors import InvalidSpec
 from pliant.master.model import NodeKey
 from pliant.master.shards import DataSet, DataSpec, Holder, Shard, shuffled
+from pliant.master.work import Work
 
 WORKERS = [Holder(NodeKey("worker", number), 1) for number in range(4)]
 
@@ -57,6 +58,7 @@ def test_every_record_is_learned_once_in_an_epoch(
     assert learned == Counter((epoch, record) for epoch in range(epochs) for record in range(size))
     assert data.is_done
     assert data.left == data.held == 0
+    assert not list(data.holders())
 
 
 ACTS = st.lists(
@@ -150,6 +152,50 @@ def test_a_late_report_about_a_shard_that_somebody_else_has_counts_once() -> Non
     assert data.finish(0) == 0
     assert not data.give_back(0, WORKERS[1])
     assert data.done == 1
+
+
+def test_a_late_word_of_failure_does_not_take_a_shard_from_somebody_else() -> None:
+    data = data_set()
+    data.take(WORKERS[0])
+    data.lose([WORKERS[0]])
+    data.take(WORKERS[1])
+    assert not data.give_back(0, WORKERS[0])
+    assert data.held == 1
+
+
+def test_a_new_master_keeps_the_order_of_what_came_back() -> None:
+    data = data_set()
+    for _ in range(4):
+        data.take(WORKERS[0])
+    for position in (2, 0, 1):
+        data.give_back(position, WORKERS[0])
+    again = DataSet.loaded(data.saved())
+    assert [shard.position for shard in learn_all(again, WORKERS[1])][:4] == [2, 0, 1, 4]
+
+
+def test_a_process_that_falls_silent_loses_its_shards_and_one_that_speaks_does_not() -> None:
+    work = Work(lease=60.0)
+    work.register(DataSpec(name="train", size=100, shard_size=10))
+    data = work.find("train")
+    for worker in WORKERS[:3]:
+        data.take(worker)
+        work.hear(worker, 0.0)
+    work.hear(WORKERS[1], 50.0)
+    assert work.expire(60.0) == 0
+    assert work.expire(61.0) == 2
+    assert list(data.holders()) == [WORKERS[1]]
+    assert work.lose({WORKERS[1].node}) == 1
+    assert (work.left, work.returned) == (10, 3)
+
+
+def test_a_new_master_gives_holders_time_to_speak() -> None:
+    work = Work(lease=60.0)
+    work.register(DataSpec(name="train", size=100, shard_size=10))
+    work.find("train").take(WORKERS[0])
+    again = Work(lease=60.0)
+    again.load(json.loads(json.dumps(work.saved())))
+    assert again.expire(1000.0) == 0
+    assert again.expire(1061.0) == 1
 
 
 def test_shards_given_out_after_the_last_save_are_not_given_out_twice_when_their_holders_speak_first() -> None:
