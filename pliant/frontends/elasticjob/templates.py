@@ -83,11 +83,12 @@ def lacks_main(template: Template) -> bool:
 
 def sized(container: Mapping[str, Any]) -> dict[str, Any]:
     """A container that asks for cpu and memory: as much as it may use, or none, if it does not say."""
-    resources = _mapping(container.get("resources"))
-    limits = _mapping(resources.get("limits"))
+    resources = dict(_mapping(container.get("resources")))
+    limits = _mapping(resources.pop("limits", None))
     least = {name: limits.get(name, "0") for name in ("cpu", "memory")}
     requests = {**least, **_mapping(resources.get("requests"))}
-    return {**container, "resources": {**resources, "requests": requests}}
+    capped = {"limits": limits} if limits else {}
+    return {**container, "resources": {**resources, **capped, "requests": requests}}
 
 
 def with_annotations(template: Template, annotations: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from pliant.model.job import Job
+from pliant.model.state import EngineState, GroupState, Member, Phase
+from tests.builders import NOON
+from tests.frontends.elasticjob import parsed, replicas, role, told
+
+PS = "ParameterServerStrategy"
+
+
+def with_members(job: Job, hosts: tuple[str, ...] = (), **groups: dict[int, Member]) -> Job:
+    """The job with these on its lists."""
+    memories = {name: GroupState(members=members) for name, members in groups.items()}
+    return replace(job, state=EngineState(phase=Phase.RUNNING, started_at=NOON, groups=memories, hosts=hosts))
+
+
+def config(job: Job, group: str, index: int = 0, member: Member | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(told(job, group, index, member)["TF_CONFIG"])
+    return found
+
+
+def test_a_member_learns_who_it_is_and_where_its_master_is() -> None:
+    job = parsed(replicaSpecs=replicas(worker=role(4)))
+    assert told(job, "worker", 7, Member(rank=2, relaunches=1)) == {
+        "ELASTIC_JOB_NAME": "demo",
+        "JOB_UID": "job-uid",
+        "DLROVER_MASTER_ADDR": "elasticjob-demo-dlrover-master:50001",
+        "DLROVER_MASTER_SERVICE_TYPE": "grpc",
+        "NODE_TYPE": "worker",
+        "NODE_ID": "7",
+        "NODE_RANK": "2",
+        "NODE_NUM": "4",
+        "WORKER_TYPE": "worker",
+        "WORKER_ID": "7",
+        "WORKER_RANK": "2",
+        "WORKER_NUM": "4",
+        "GRPC_ENABLE_FORK_SUPPORT": "false",
+        "MONITOR_ENABLED": "true",
+        "WORLD_SIZE": "4",
+        "RANK": "2",
+        "RDZV_ENDPOINT": "demo-edljob-worker-0:3333",
+    }
+
+
+def test_a_master_is_told_nothing_of_the_kind() -> None:
+    assert told(parsed(), "dlrover-master") == {}
+
+
+def test_how_to_talk_to_the_master_is_for_an_annotation_to_say() -> None:
+    assert told(parsed(annotations={"service_type": "http"}), "worker")["DLROVER_MASTER_SERVICE_TYPE"] == "http"
+
+
+def test_with_parameter_servers_everybody_is_told_where_all_are() -> None:
+    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
+    servers = {0: Member(rank=0), 3: Member(rank=1), 2: Member(rank=2, service="other", port=2323)}
+    job = with_members(job, ps=servers, worker={5: Member(rank=1), 0: Member(rank=0)}, chief={0: Member(rank=0)})
+    assert config(job, "worker", 5, Member(rank=1)) == {
+        "cluster": {
+            "worker": ["demo-edljob-worker-0.team.svc:3333", "demo-edljob-worker-1.team.svc:3333"],
+            "ps": [
+                "demo-edljob-ps-0.team.svc:2222",
+                "demo-edljob-ps-1.team.svc:2222",
+                "other.team.svc:2323",
+            ],
+            "chief": ["demo-edljob-chief-0.team.svc:3333"],
+        },
+        "task": {"type": "worker", "index": 1},
+    }
+
+
+def test_of_two_at_one_rank_the_later_one_is_told() -> None:
+    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
+    job = with_members(job, ps={0: Member(rank=0), 4: Member(rank=0, service="heir", port=1)})
+    assert config(job, "worker")["cluster"]["ps"] == ["heir.team.svc:1"]
+
+
+def test_servers_that_a_plan_lists_are_those_that_count() -> None:
+    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
+    job = with_members(job, hosts=("b:1", "a:1"), ps={0: Member(rank=0)})
+    assert config(job, "ps")["cluster"] == {"ps": ["b:1", "a:1"]}
+
+
+def test_a_chief_that_nobody_asked_for_is_one_of_the_workers() -> None:
+    lent = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(2), ps=role(1)))
+    own = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(2), ps=role(1), chief=role(1)))
+    with_chief = [replace(group, size=1) if group.name == "chief" else group for group in lent.groups]
+    assert told(replace(lent, groups=tuple(with_chief)), "worker")["NODE_NUM"] == "3"
+    assert told(own, "worker")["NODE_NUM"] == "2"
+
+
+def test_members_of_a_strategy_of_somebody_elses_find_at_least_their_master() -> None:
+    job = replace(parsed(), options={"strategy": "CustomStrategy"})
+    assert not {"TF_CONFIG", "WORLD_SIZE", "RANK", "RDZV_ENDPOINT"} & told(job, "worker").keys()
+    assert "DLROVER_MASTER_ADDR" in told(job, "worker")
