@@ -85,6 +85,8 @@ class Board:
         self._losses: dict[str, Loss] = {}
         self._mended: set[str] = set()
         """Pods that failed and were followed by others; a job forgets them when it shrinks."""
+        self._heirs: dict[tuple[JobKey, str, int], int] = {}
+        """The latest member at a rank that a master fills again and again."""
         self._nodes: Sequence[Node] = ()
         self._progress: dict[tuple[JobKey, str], Progress] = {}
         self._gone: set[JobKey] = set()
@@ -148,6 +150,9 @@ class Board:
             return
         self._pods[job.key][pod.metadata.name] = pod
         seen = observe(job, Members(pods=(pod,))).pods[0]
+        if seen.rank >= 0:
+            rank = (job.key, seen.group, seen.rank)
+            self._heirs[rank] = max(seen.index, self._heirs.get(rank, 0))
         if seen.phase is PodPhase.FAILED and not seen.is_leaving:
             self._losses.setdefault(seen.uid, Loss(job=job.key, pod=seen))
 
@@ -220,8 +225,13 @@ class Board:
 
     def unmended(self, job: Job) -> list[Loss]:
         """Members that ended badly and were not restarted, the earliest first."""
-        losses = (loss for loss in self._losses.values() if loss.job == job.key)
+        losses = (loss for loss in self._losses.values() if loss.job == job.key and not self._was_replaced(loss))
         return [loss for loss in losses if loss.pod.uid not in self._mended and not _was_mended(job, loss.pod)]
+
+    def _was_replaced(self, loss: Loss) -> bool:
+        """Whether another has taken over its rank since, by the word of the job's master."""
+        pod = loss.pod
+        return self._heirs.get((loss.job, pod.group, pod.rank), pod.index) > pod.index
 
     def _stuck(self, job: Job, place: Place, why: str) -> Stuck:
         is_hopeless = why.startswith(NEVER_STARTS)

@@ -19,7 +19,7 @@ from pliant.plugins.known import kinds
 
 if TYPE_CHECKING:
     from pliant.embedded.catalog.resources import Catalog
-    from pliant.frontends.base import Frontend
+    from pliant.frontends.base import Frontend, PlanKind
     from pliant.model.job import Job
 
 FIRST_MOMENT = "1970-01-01T00:00:00Z"
@@ -30,6 +30,13 @@ def frontend_of(manifest: Manifest) -> Frontend | None:
     group, _, version = manifest.api_version.partition("/")
     frontend = kinds().get((group, manifest.kind))
     return frontend if frontend and version in _versions(frontend) else None
+
+
+def plans_in(manifest: Manifest) -> PlanKind | None:
+    """The kind of plan that this object is, if it is one."""
+    asked = (manifest.api_version, manifest.kind)
+    plans = (frontend.plans for frontend in kinds().values())
+    return next((kind for kind in plans if kind and asked == (f"{kind.group}/{kind.version}", kind.kind)), None)
 
 
 def _versions(frontend: Frontend) -> Iterator[str]:
@@ -63,9 +70,9 @@ def check(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
 
 
 def check_jobs(manifests: list[Manifest], catalog: Catalog, namespace: str) -> None:
-    """Raise `InvalidInput` with what any cluster would have against the jobs among these objects."""
+    """Raise `InvalidInput` with what any cluster would have against the jobs and plans among these objects."""
     problems = []
-    for manifest in (one for one in manifests if frontend_of(one)):
+    for manifest in (one for one in manifests if frontend_of(one) or plans_in(one)):
         kind = catalog.of_kind(manifest.api_version, manifest.kind)
         found = _field_problems(manifest, kind.schema) if kind is not None and kind.schema is not None else []
         meant = {problem.meant for problem in found}
@@ -98,18 +105,25 @@ def _place_problems(manifest: Manifest) -> list[Problem]:
 
 
 def _job_problems(manifest: Manifest, namespace: str) -> list[Problem]:
-    """What the operator would have against a job that fits its schema."""
+    """What the operator would have against a job or a plan that fits its schema."""
+    if (plans := plans_in(manifest)) is not None:
+        field, _, problem = plans.parse(manifest.raw).problem.partition(": ")
+        return [_spec_problem(manifest, field, problem)] if problem else []
     try:
         job = _newborn(manifest, namespace)
     except InvalidSpec as problem:
-        word = problem.field.rpartition(".")[2]
-        about = f"`{word}` " if problem.problem.startswith(("is ", "must ", "needs ")) else ""
-        return [manifest.problem(f"{about}{problem.problem}", problem.field)]
+        return [_spec_problem(manifest, problem.field, problem.problem)]
     spec = manifest.raw.get("spec")
     if job is not None and not any(group.size for group in job.groups):
         where = ".".join(replicas_path(manifest.raw, job.groups[0].name)) if isinstance(spec, Mapping) else "spec"
         return [manifest.problem("the job has no members, so it would never end", where, "write 1 or more")]
     return []
+
+
+def _spec_problem(manifest: Manifest, field: str, problem: str) -> Problem:
+    word = field.rpartition(".")[2]
+    about = f"`{word}` " if problem.startswith(("is ", "must ", "needs ")) else ""
+    return manifest.problem(f"{about}{problem}", field)
 
 
 def _newborn(manifest: Manifest, namespace: str) -> Job | None:
@@ -141,7 +155,7 @@ def _supplied_commands(manifest: Manifest, namespace: str) -> tuple[str, ...]:
         f".{group.name}.template.spec.containers[{index}].command".lower()
         for group in (job.groups if job else ())
         for index, container in enumerate((group.template.get("spec") or {}).get("containers") or ())
-        if isinstance(container, Mapping) and container.get("command")
+        if isinstance(container, Mapping) and (container.get("command") or group.is_control)
     )
 
 

@@ -108,8 +108,10 @@ def _row(args: Namespace, one: Found, now: datetime) -> list[str]:
 
 def _ready(one: Found) -> str:
     """How many run of those wanted, and how many are done: `1/2, 1 done`."""
-    counts = list(one.state.counts.values()) if one.state else []
-    size = sum(each.size for each in counts) or (sum(group.size for group in one.job.groups) if one.job else 0)
+    groups = [group for group in one.job.groups if not group.is_control] if one.job else []
+    masters = {group.name for group in one.job.groups if group.is_control} if one.job else set()
+    counts = [each for name, each in one.state.counts.items() if name not in masters] if one.state else []
+    size = sum(each.size for each in counts) or sum(group.size for group in groups)
     done = sum(each.succeeded for each in counts)
     if done and done == size:
         return f"{done}/{size} done"
@@ -118,15 +120,16 @@ def _ready(one: Found) -> str:
 
 def sizes_text(one: Found) -> str:
     """The size of each group, and its bounds where it has some: `ps 1, worker 2 [1–4]`."""
+    from pliant.cli.sizes import bounds_text
     from pliant.engine.sizing import sized
 
     if one.job is None:
         return "–"
     job = sized(one.job, one.job.state) if one.job.state else one.job
     return ", ".join(
-        f"{group.name} {group.size}"
-        + (f" [{group.least}–{'' if group.most is None else group.most}]" if group.is_elastic else "")
+        f"{group.name} {group.size}" + (f" [{bounds}]" if (bounds := bounds_text(group)) else "")
         for group in job.groups
+        if not group.is_control
     )
 
 

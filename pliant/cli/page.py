@@ -11,14 +11,14 @@ from pliant.cli.jobs import Found, known_as
 from pliant.cli.planned import TITLES as PLAN_TITLES
 from pliant.cli.planned import plan_rows
 from pliant.cli.results import durations_text, failure_place, failure_text, last_words, progress_page
-from pliant.cli.sizes import ASKERS, opinion
+from pliant.cli.sizes import ASKERS, bounds_text, opinion
 from pliant.cli.style import Style
 from pliant.cli.surroundings import Surroundings
 from pliant.cli.table import PHASE_COLOURS, Table
 from pliant.engine.roster import Place, Standing
 from pliant.engine.sizing import sized
 from pliant.engine.wording import manner_of
-from pliant.model.job import Group, Job
+from pliant.model.job import Group, Job, Steward
 from pliant.model.observed import ObservedPod
 from pliant.model.state import Cause, EngineState, GroupState
 
@@ -129,7 +129,10 @@ class _Page:
 def _rules(job: Job) -> Iterator[tuple[str, str]]:
     """What holds for the job as a whole, where it is not what holds for all."""
     yield "Framework", "" if job.frameworks[-1] == "generic" else job.frameworks[-1]
-    yield "Ends", f"complete when {job.complete_policy}, failed when {job.fail_policy} of its groups is"
+    if job.has_master:
+        yield "Ends", "with its master: well with exit code 0, badly with 1"
+    else:
+        yield "Ends", f"complete when {job.complete_policy}, failed when {job.fail_policy} of its groups is"
     yield "Pods after", _AFTERWARDS[job.clean]
     limits = (("to start", job.start_limit), ("to run", job.time_limit), ("kept after its end", job.time_to_live))
     yield "Limits", ", ".join(f"{duration_text(span)} {what}" for what, span in limits if span is not None)
@@ -147,7 +150,7 @@ _AFTERWARDS = {
 
 def _group_row(asked: Group, acted: Group, memory: GroupState) -> list[str]:
     rule = asked.restart
-    bounds = f"{asked.least}–{'' if asked.most is None else asked.most}" if asked.is_elastic else "fixed"
+    bounds = bounds_text(asked) or ("any" if asked.is_elastic else "fixed")
     wishes = ", ".join(f"{ASKERS[who]} {request.size}" for who, request in memory.requests.items())
     limit = "no limit" if rule.limit is None else f"{memory.spent} of {rule.limit}"
     return [
@@ -155,10 +158,17 @@ def _group_row(asked: Group, acted: Group, memory: GroupState) -> list[str]:
         str(acted.size),
         bounds,
         wishes or "–",
-        f"{rule.policy}, scope {rule.scope}" if rule.policy else "never",
+        _restart(asked),
         f"{memory.spent}, no limit" if rule.limit is None and memory.spent else limit,
         causes_text(memory) or "–",
     ]
+
+
+def _restart(group: Group) -> str:
+    rule = group.restart
+    if group.steward is Steward.MASTER:
+        return "by the master"
+    return f"{rule.policy}, scope {rule.scope}" if rule.policy else "never"
 
 
 def causes_text(memory: GroupState) -> str:

@@ -49,9 +49,11 @@ def execute(args: Namespace) -> int:
 
 async def _scale(args: Namespace) -> int:
     from pliant.cli.jobs import named_job
+    from pliant.cli.sizes import bounds_text
     from pliant.cli.target import connected
     from pliant.cli.waiting import wait_until
     from pliant.engine.sizing import sized
+    from pliant.engine.wording import counted
 
     async with connected(args) as target:
         one = await named_job(target, args.job)
@@ -59,7 +61,7 @@ async def _scale(args: Namespace) -> int:
         group = _free_to_move(job, _group(job, args.group))
         now = sized(job, job.state).group(group.name) if job.state else group
         size = await _ask(target, one, group, args.size)
-        bounds = f" (bounds {_bounds(group)})" if group.is_elastic else ""
+        bounds = f" (bounds {within})" if (within := bounds_text(group)) else ""
         held = f"; you asked for {args.size}" if size != args.size else ""
         before = now.size if now else group.size
         anew = "; all members start again, to be told of it" if _starts_all_again(group, before, size) else ""
@@ -71,7 +73,7 @@ async def _scale(args: Namespace) -> int:
                 return latest is None or _has_size(latest, group.name, size)
 
             await wait_until(target, one, is_done, args.timeout, f"at size {size}")
-            sys.stdout.write(f"{one.key.name}: {group.name} has {size} members up\n")
+            sys.stdout.write(f"{one.key.name}: {group.name} has {counted(size, 'member')} up\n")
     return 0
 
 
@@ -119,6 +121,7 @@ def _starts_all_again(group: Group, before: int, size: int) -> bool:
 async def _ask(target: Target, one: Found, group: Group, size: int) -> int:
     """Write the size where the later edit wins; the answer is what will come of it."""
     from pliant.cli.edits import check_edit, patch_of, replicas_path, scale_path, with_value
+    from pliant.cli.sizes import bounds_text
     from pliant.errors import UserError
 
     key, path = one.key, scale_path(one.frontend)
@@ -128,15 +131,11 @@ async def _ask(target: Target, one: Found, group: Group, size: int) -> int:
         await target.client.patch(one.resource, key.namespace, key.name, patch, subresource="scale")
         return max(group.least, size if group.most is None else min(size, group.most))
     if group.is_elastic and (size < group.least or (group.most is not None and size > group.most)):
-        raise UserError(f"{group.name} moves between {_bounds(group)}; {size} is out of these bounds")
+        raise UserError(f"{group.name} moves between {bounds_text(group)}; {size} is out of these bounds")
     path = replicas_path(one.raw, group.name)
     check_edit(one.frontend, with_value(one.raw, path, size))
     await target.client.patch(one.resource, key.namespace, key.name, patch_of(path, size), strict=True)
     return size
-
-
-def _bounds(group: Group) -> str:
-    return f"{group.least}–{'' if group.most is None else group.most}"
 
 
 def _has_size(one: Found, group: str, size: int) -> bool:

@@ -47,9 +47,17 @@ def _asked(group: Group, memory: GroupState, latest: Requester, ago: Callable[[d
     why = f" ({request.why})" if request.why else ""
     asked = f"{_ASKED[latest]} asked for {request.size} {ago(request.at)}{why}"
     others = [f"{_ASKED[who]} for {each.size}" for who, each in memory.requests.items() if who is not latest]
-    bounds = f", within {group.least}–{'any' if group.most is None else group.most}" if group.is_elastic else ""
+    bounds = (
+        f", within {within}{'' if group.most is not None else 'any'}" if (within := bounds_text(group)) else ""
+    )
     before = f"; before that {' and '.join(others)}" if others else ""
     return f"{group.name} has size {group.size}: {asked}{before}{bounds}."
+
+
+def bounds_text(group: Group) -> str:
+    """Between which sizes a group may move: `1–4`, `2–`; empty if nothing bounds it."""
+    is_bounded = group.is_elastic and (group.least > 0 or group.most is not None)
+    return f"{group.least}–{'' if group.most is None else group.most}" if is_bounded else ""
 
 
 def opinion(group: Group, memory: GroupState) -> str:

@@ -96,9 +96,9 @@ def _worse(code: int, other: int) -> int:
 
 
 def _success(job: Job, board: Board, took: timedelta, style: Style) -> str:
-    present = sized(job, job.state) if job.state else job
-    sizes = [counted(group.size, group.name) for group in present.groups]
-    everybody = sum(group.size for group in present.groups)
+    groups = [group for group in (sized(job, job.state) if job.state else job).groups if not group.is_control]
+    sizes = [counted(group.size, group.name) for group in groups if group.size or not job.has_master]
+    everybody = sum(group.size for group in groups)
     members = ", ".join(sizes) if len(sizes) <= MOST_QUOTED else f"{everybody} members of {len(sizes)} groups"
     said = style.bold(f"{job.key.name} succeeded")
     reports = [str(progress) for group in job.groups if (progress := board.progress(job, group))]
@@ -112,7 +112,9 @@ def _success(job: Job, board: Board, took: timedelta, style: Style) -> str:
 
 def _lost(job: Job) -> str:
     """How many members a job did without, where nobody saw them go."""
-    lost = sum(each.failed for each in job.state.counts.values()) if job.state else 0
+    if job.state is None or job.has_master:  # which knows whom it has replaced
+        return ""
+    lost = sum(each.failed for each in job.state.counts.values())
     return f", {lost} lost" if lost else ""
 
 

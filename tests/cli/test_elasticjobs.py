@@ -1,0 +1,114 @@
+"""Commands about ElasticJobs: sizes, plans and their reasons, members by their titles, and mistakes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.ordinary_user import PATIENCE, OrdinaryUser
+
+JOB = """\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ElasticJob
+metadata: {name: ej}
+spec:
+  distributionStrategy: AllreduceStrategy
+  replicaSpecs:
+    dlrover-master:
+      template:
+        spec:
+          terminationGracePeriodSeconds: 0
+          containers: [{name: main, image: x, command: [sh, -c, MASTER]}]
+    worker:
+      replicas: 1
+      maxReplicas: 4
+      template:
+        spec:
+          terminationGracePeriodSeconds: 0
+          containers: [{name: main, image: x, command: [sh, -c, "echo rank $NODE_RANK; exec sleep 600"]}]
+"""
+PLAN = """\
+apiVersion: elastic.iml.github.io/v1alpha1
+kind: ScalePlan
+metadata: {name: by-hand, labels: {scale-type: auto}}
+spec:
+  ownerJob: ej
+  reason: a short queue
+  replicaResourceSpecs: {worker: {replicas: 3}}
+"""
+
+
+@pytest.fixture
+def cluster(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
+    """Somebody whose cluster is up; it is gone afterwards, with all it ran."""
+    assert user.run("up").code == 0
+    yield user
+    assert user.run("down", "--purge").code == 0
+    assert user.processes() == []
+
+
+def said(user: OrdinaryUser, *words: str) -> str:
+    ended = user.run(*words)
+    assert ended.code == 0, ended.err
+    return ended.out
+
+
+def eventually(user: OrdinaryUser, needle: str, *words: str) -> str:
+    """What a command says as soon as it says that."""
+    limit = time.monotonic() + PATIENCE
+    while needle not in (text := said(user, *words)):
+        assert time.monotonic() < limit, f"never said {needle}: {text}"
+    return text
+
+
+def test_a_job_is_scaled_and_its_plans_are_told_with_their_reasons(cluster: OrdinaryUser) -> None:
+    said(cluster, "submit", cluster.write("job.yaml", JOB.replace("MASTER", "exec sleep 600")))
+    assert said(cluster, "scale", "ej", "2", "--wait") == (
+        "ej: worker 1 → 2 (bounds 0–4)\nej: worker has 2 members up\n"
+    )
+    assert "by-hand: created" in said(cluster, "submit", cluster.write("plan.yaml", PLAN))
+    story = eventually(cluster, "by-hand: worker from 2 to 3 (a short queue)", "why", "ej")
+    assert "Plans" in story
+    assert "worker 3 [0–4]" in eventually(cluster, "3/3", "get", "ej")
+    page = said(cluster, "describe", "ej")
+    assert "with its master" in page
+    assert "by the master" in page
+    logs = said(cluster, "logs", "ej", "--group", "worker")
+    assert sorted(line.split() for line in logs.splitlines()) == [
+        [f"worker-{rank}", "│", "rank", str(rank)] for rank in range(3)
+    ]
+    assert {line.split()[1] for line in said(cluster, "top", "ej").splitlines()} >= {
+        "dlrover-master-0",
+        "worker-2",
+    }
+    said(cluster, "suspend", "ej", "--wait")
+    assert "Suspended" in said(cluster, "get", "ej")
+
+
+@pytest.mark.parametrize(("end", "code", "word"), [("exit 0", 0, "✔ ej succeeded"), ("exit 1", 1, "✘ ej failed")])
+def test_a_run_ends_as_the_master_does(user: OrdinaryUser, end: str, code: int, word: str) -> None:
+    ran = user.run("run", user.write("job.yaml", JOB.replace("MASTER", end)))
+    assert ran.code == code, ran.err
+    assert word in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (JOB.replace("replicas: 1", "replicsa: 1"), "fix: did you mean `replicas`?"),
+        (JOB.replace("replicas: 1", "replicas: -1"), "-1 is not allowed"),
+        (JOB.replace("AllreduceStrategy", "AllReduce"), "did you mean AllreduceStrategy?"),
+        (JOB.replace("name: ej}", f"name: {'e' * 50}}}"), "`name` is too long"),
+        (JOB.replace("    worker:", "    Worker:"), "did you mean worker?"),
+        (JOB + "---\n" + PLAN.replace("Specs", "Spec"), "did you mean `replicaResourceSpecs`?"),
+        (JOB + "---\n" + PLAN.replace("replicas: 3", "replicas: -3"), "-3 is not allowed"),
+        (JOB + "---\n" + PLAN + "  createPods: [{rankIndex: 1}]\n", "`type` is required"),
+    ],
+)
+def test_mistakes_are_told_with_the_field_and_the_fix(user: OrdinaryUser, text: str, complaint: str) -> None:
+    ran = user.run("run", user.write("job.yaml", text))
+    assert ran.code == 2
+    assert complaint in ran.err
+    assert "Traceback" not in ran.err
