@@ -76,13 +76,14 @@ class StandInNodes:
 
     def _place(self, pod: Pod) -> str:
         """The first node that works, beginning with another one for each place and attempt."""
-        first = int(pod.metadata.labels[INDEX]) + int(pod.metadata.labels[ATTEMPT])
+        _, index, attempt = _place(pod)
+        first = index + attempt
         order = [NAMES[(first + number) % len(NAMES)] for number in range(len(NAMES))]
         return next(name for name in order if self._is_up(name))
 
     async def _live(self, pod: Pod) -> None:
-        labels = pod.metadata.labels
-        fate = self._script(labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT]))
+        group, index, attempt = _place(pod)
+        fate = self._script(group, index, attempt)
         node = self._place(pod)
         try:
             target = {"target": {"kind": "Node", "name": node}}
@@ -98,7 +99,7 @@ class StandInNodes:
             await self._report(pod, "Running", {"running": {"startedAt": "2030-01-01T00:00:00Z"}})
             if fate != FOR_EVER:
                 # Later members end a little later, so that who is first is never left to chance.
-                await asyncio.sleep(LIFE + 0.1 * int(labels[INDEX]))
+                await asyncio.sleep(LIFE + 0.1 * index)
                 ended = {"exitCode": fate, "reason": "Completed" if fate == 0 else "Error"}
                 if self._is_up(node):
                     await self._report(pod, "Failed" if fate else "Succeeded", {"terminated": ended})
@@ -133,3 +134,11 @@ class StandInNodes:
             )
         except (NotFound, Conflict):
             return
+
+
+def _place(pod: Pod) -> tuple[str, int, int]:
+    """Group, index and attempt of a pod, by its labels: ours, or those of whoever else made it."""
+    labels = pod.metadata.labels
+    if REPLICA in labels:
+        return labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT])
+    return labels["elasticjob.dlrover/replica-type"], int(labels["elasticjob.dlrover/replica-index"]), 0

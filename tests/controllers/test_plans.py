@@ -1,0 +1,181 @@
+"""Plans on a cluster: carried out, told of, and cleared away."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pliant.controllers.grants import ROLE_BINDINGS, ROLES
+from pliant.kube.resources import PODS, SERVICE_ACCOUNTS, SERVICES
+from pliant.model.rules import Rules
+from tests.controllers.elastic import JOBS, MASTER, PLANS, SPACE, foreign_pod, staged, workers
+from tests.virtual_time import on_virtual_time, passing
+
+MOMENT = timedelta(seconds=1)
+A_WHILE = timedelta(seconds=10)
+SOMEBODY_ELSES = ["python", "-m", "dlrover.python.master.main"]
+
+
+@on_virtual_time
+async def test_a_master_gets_an_account_with_rights_and_a_service() -> None:
+    async with staged() as stage:
+        job = await stage.submit()
+        await passing(MOMENT)
+        pod = (await stage.pods())[f"{MASTER}-0"]
+        assert pod["spec"]["serviceAccountName"] == MASTER
+        assert pod["status"]["phase"] == "Running"
+        for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, SERVICES):
+            made = await stage.client.get(resource, SPACE, MASTER)
+            assert made["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+        rules = (await stage.client.get(ROLES, SPACE, MASTER))["rules"]
+        assert {"scaleplans", "elasticjobs/finalizers", "configmaps"} <= {each["resources"][0] for each in rules}
+
+
+@on_virtual_time
+async def test_a_master_with_an_account_of_its_own_keeps_it() -> None:
+    async with staged() as stage:
+        spec = {"serviceAccountName": "mine", "containers": [{"name": "trainer"}]}
+        worker = {"template": {"spec": {"containers": [{"name": "trainer", "image": "train"}]}}}
+        await stage.submit(replicaSpecs={"dlrover-master": {"template": {"spec": spec}}, "worker": worker})
+        await passing(MOMENT)
+        assert (await stage.pods())[f"{MASTER}-0"]["spec"]["serviceAccountName"] == "mine"
+        assert not await stage.is_there(SERVICE_ACCOUNTS, MASTER)
+        bound = await stage.client.get(ROLE_BINDINGS, SPACE, MASTER)
+        assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "mine", "namespace": SPACE}]
+
+
+@on_virtual_time
+async def test_plans_are_carried_out_one_after_the_other() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await passing(MOMENT)
+        await stage.plan("demo-scaleplan-0", **workers(3), reason="to begin with")
+        await passing(MOMENT)
+        assert await stage.workers() == ["0", "1", "2"]
+        told = (await stage.plans())["demo-scaleplan-0"]["status"]
+        assert (told["phase"], told["message"]) == ("Succeeded", "to begin with")
+        assert told["createTime"] <= told["finishTime"]
+        await stage.plan("demo-scaleplan-1", removePods=[{"name": "demo-edljob-worker-1", "type": "worker"}])
+        await stage.plan("demo-scaleplan-2", createPods=[{"type": "worker", "id": 7, "rankIndex": 1}])
+        await passing(A_WHILE)
+        assert await stage.workers() == ["0", "2", "7"]
+        labels = (await stage.pods())["demo-edljob-worker-7"]["metadata"]["labels"]
+        assert (labels["elasticjob.dlrover/rank-index"], labels["elasticjob.dlrover/replica-index"]) == ("1", "7")
+        assert {each["status"]["phase"] for each in (await stage.plans()).values()} == {"Succeeded"}
+
+
+@on_virtual_time
+async def test_a_member_that_is_gone_is_made_again_by_nobody_but_a_plan() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await stage.plan("first", **workers(2))
+        await passing(A_WHILE)
+        await stage.client.delete(PODS, SPACE, "demo-edljob-worker-1")
+        await passing(A_WHILE)
+        assert await stage.workers() == ["0"]
+        again = {"type": "worker", "id": 2, "rankIndex": 1, "service": None}
+        await stage.plan("second", createPods=[again])
+        await passing(A_WHILE)
+        assert await stage.workers() == ["0", "2"]
+
+
+@on_virtual_time
+async def test_a_plan_that_changes_nothing_frees_its_name_at_once() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await passing(MOMENT)
+        await stage.plan("demo-scaleplan-0", replicaResourceSpecs={}, createPods=[])
+        await passing(timedelta(milliseconds=100))
+        assert await stage.plans() == {}
+        await stage.plan("demo-scaleplan-0", **workers(1))
+        await passing(MOMENT)
+        assert await stage.workers() == ["0"]
+
+
+@on_virtual_time
+async def test_few_finished_plans_are_kept_and_not_for_ever() -> None:
+    async with staged(rules=Rules(plan_history=2, plan_life=timedelta(minutes=1))) as stage:
+        await stage.submit()
+        for number in range(5):
+            await stage.plan(f"demo-scaleplan-{number}", **workers(1 + number % 2))
+            await passing(timedelta(seconds=2))
+        assert set(await stage.plans()) == {"demo-scaleplan-3", "demo-scaleplan-4"}
+        await passing(timedelta(minutes=1, seconds=5))
+        assert await stage.plans() == {}
+
+
+@on_virtual_time
+async def test_pods_of_a_foreign_master_are_seen_and_go_with_the_job() -> None:
+    async with staged(lambda name, index, attempt: 0 if name == "dlrover-master" else -1) as stage:
+        job = await stage.submit(command=SOMEBODY_ELSES)
+        for index in range(2):
+            await stage.client.create(PODS, SPACE, foreign_pod(job, index))
+        other = foreign_pod({"metadata": {"name": "demo", "uid": "another"}}, 7)
+        del other["metadata"]["ownerReferences"]
+        await stage.client.create(PODS, SPACE, other)
+        await passing(MOMENT)
+        assert (await stage.job())["status"]["replicaStatuses"]["worker"]["active"] == 2
+        await passing(A_WHILE)
+        assert (await stage.job())["phase"] == "Succeeded"
+        assert await stage.workers() == ["7"]
+
+
+@on_virtual_time
+async def test_a_foreign_master_is_told_that_nobody_is_to_come_in_place_of_a_member() -> None:
+    async with staged() as stage:
+        job = await stage.submit(command=SOMEBODY_ELSES)
+        for index in range(3):
+            await stage.client.create(PODS, SPACE, foreign_pod(job, index))
+        await passing(MOMENT)
+        await stage.plan("less", "manual", **workers(2))
+        await passing(timedelta(seconds=10.2))
+        assert await stage.workers() == ["0", "1"]
+        leaving = (await stage.pods())["demo-edljob-worker-2"]["metadata"]
+        assert leaving["labels"]["elasticjob.dlrover/relaunch-count"] == "5"
+
+
+@on_virtual_time
+async def test_a_plan_of_people_is_left_alone_at_first_and_is_no_bait_in_the_end() -> None:
+    async with staged() as stage:
+        await stage.submit(command=SOMEBODY_ELSES)
+        await passing(MOMENT)
+        await stage.plan("more", "manual", **workers(2))
+        await passing(MOMENT)
+        assert "status" not in (await stage.plans())["more"]
+        await passing(A_WHILE)
+        assert len(await stage.workers()) == 2
+        await passing(MOMENT)
+        plan = (await stage.plans())["more"]
+        assert (plan["status"]["phase"], plan["metadata"].get("labels") or {}) == ("Succeeded", {})
+
+
+@on_virtual_time
+async def test_plans_without_a_job_are_told_so_or_go() -> None:
+    async with staged() as stage:
+        await stage.plan("auto", owner="nobody", **workers(1))
+        await stage.plan("manual", "manual", owner="nobody", **workers(1))
+        await stage.plan("ownerless", "manual", owner="", **workers(1))
+        await passing(MOMENT)
+        told = {name: each["status"] for name, each in (await stage.plans()).items()}
+        assert set(told) == {"manual", "ownerless"}
+        assert (told["manual"]["phase"], told["ownerless"]["phase"]) == ("Pending", "Failed")
+        assert told["manual"]["message"] == "there is no ElasticJob nobody in this namespace"
+        assert told["ownerless"]["message"].startswith("spec.ownerJob is missing")
+        await stage.submit(name="nobody")
+        await passing(A_WHILE)
+        assert "nobody-edljob-worker-0" in await stage.pods()
+
+
+@on_virtual_time
+async def test_a_job_that_is_deleted_leaves_no_plan_of_its_master() -> None:
+    async with staged(rules=Rules(plan_history=10)) as stage:
+        job = await stage.submit()
+        await stage.plan("demo-scaleplan-0", **workers(2))
+        await passing(A_WHILE)
+        await stage.client.create(PODS, SPACE, foreign_pod(job, 9))
+        await passing(MOMENT)
+        assert await stage.workers() == ["0", "1", "9"]
+        await stage.client.delete(JOBS, SPACE, "demo")
+        await passing(A_WHILE)
+        assert (await stage.pods(), await stage.plans()) == ({}, {})
+        assert not await stage.is_there(SERVICE_ACCOUNTS, MASTER)
+        assert not await stage.is_there(PLANS, "demo-scaleplan-0")
