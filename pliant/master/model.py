@@ -106,6 +106,8 @@ class RoleSpec:
     may_scale: bool = True
     """Whether its author lets the master change what he wrote (`autoScale`)."""
     restart_limit: int = 3
+    by_hand: int | None = None
+    """How many there are by a person's word, if that is the latest: an edit, `kubectl scale`, a plan."""
     restarts_always: bool = False
     """Whether its author has it start again whatever it says of its failure (`restartPolicy: Always`)."""
 

@@ -16,15 +16,21 @@ def first_plan(case: Case) -> Move | None:
     """Everybody, as long as nobody was ever there."""
     if case.memory.stage is not Stage.CREATE or case.memory.members or not case.job.roles:
         return None
-    sizes = {name: role.replicas or max(role.least, 1) for name, role in case.job.roles.items()}
+    resumes = case.memory.resumes
+    sizes = {
+        name: role.by_hand or resumes.get(name) or role.replicas or max(role.least, 1)
+        for name, role in case.job.roles.items()
+        if not resumes or resumes.get(name)
+    }
     shares = sum(sizes.values())
-    shapes = {name: _shape(case, role, shares) for name, role in case.job.roles.items()}
+    shapes = {name: case.memory.shapes.get(name) or _shape(case, case.role(name), shares) for name in sizes}
     wanted = {name: Wanted(replicas=number, resources=shapes[name]) for name, number in sorted(sizes.items())}
     told = ", ".join(
         f"{words.count(each.replicas, name)} with {words.shape(each.resources)}" for name, each in wanted.items()
     )
-    step = Step(reason=f"the job begins: {told}", stage=Stage.CREATE, replicas=wanted)
-    return step, replace(case.memory, shapes=shapes)
+    begins = "goes on" if resumes else "begins"
+    step = Step(reason=f"the job {begins}: {told}", stage=Stage.CREATE, replicas=wanted)
+    return step, replace(case.memory, shapes={**case.memory.shapes, **shapes}, resumes={})
 
 
 def _shape(case: Case, role: RoleSpec, shares: int) -> Resources:

@@ -13,7 +13,7 @@ from pliant.master.brain.growing import grown
 from pliant.master.brain.initial import first_look, first_look_at_servers
 from pliant.master.brain.memory import Memory
 from pliant.master.brain.noting import noted
-from pliant.master.brain.obeying import obeyed
+from pliant.master.brain.obeying import heeded
 from pliant.master.brain.relaunching import relaunched
 from pliant.master.brain.servers import cooled, relieved
 from pliant.master.brain.silence import woken
@@ -26,7 +26,6 @@ REMEDIES: Final[tuple[Callable[[Case], Move | None], ...]] = (
     first_plan,
     relaunched,
     woken,
-    obeyed,
     given_up,
     made_smaller,
     relieved,
@@ -45,6 +44,7 @@ def next_step(picture: Picture, memory: Memory, tempo: Tempo | None = None) -> t
     case = case.with_memory(noted(case))
     if picture.job.is_suspended:
         return None, case.memory
+    case = case.with_memory(heeded(case))
     case = case.with_memory(judged(case))
     if (end := ended(case)) is not None:
         return end, case.memory

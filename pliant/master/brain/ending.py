@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pliant.master.brain import words
 from pliant.master.brain.case import SPEAKERS, WORKER, Case, place_of
-from pliant.master.model import End, NodeStatus
+from pliant.master.model import End
 
 
 def ended(case: Case) -> End | None:
@@ -14,15 +14,10 @@ def ended(case: Case) -> End | None:
         if case.is_critical(place):
             return End(has_succeeded=False, reason=reason)
     places = [place for place in case.places if place.type in SPEAKERS]
-    well = [
-        place
-        for place in places
-        if (node := case.occupants.get(place)) is not None and node.status is NodeStatus.SUCCEEDED
-    ]
+    well = [place for place in places if str(place) in case.memory.done]
     if places and len(well) == len(places):
-        return End(
-            has_succeeded=True, reason=f"{words.several([str(case.occupants[p].key) for p in well])} finished"
-        )
+        names = [f"{place.type}-{case.memory.members[str(place)]}" for place in well]
+        return End(has_succeeded=True, reason=f"{words.several(names)} finished")
     critical = [place for place in places if case.is_critical(place)]
     if case.picture.is_work_done and critical and all(place in well for place in critical):
         return End(has_succeeded=True, reason="all work is done, and nobody who matters is still at it")

@@ -54,6 +54,8 @@ def fallen(case: Case) -> dict[Place, Node | None]:
     """Every place without anybody at work or on the way to it; None for whoever is not to be seen any more."""
     found: dict[Place, Node | None] = {}
     for place in case.places:
+        if str(place) in case.memory.done:
+            continue
         node = case.occupants.get(place)
         newest = NodeKey(place.type, case.memory.members[str(place)])
         if node is None or node.key.id < newest.id:

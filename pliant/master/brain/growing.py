@@ -55,7 +55,10 @@ def resized(case: Case, shape: Resources) -> Move | None:
         return step, replace(memory, shapes={**memory.shapes, WORKER: shape})
     leaving = tuple(node.key for node in workers[best:])
     step = Step(
-        reason=f"{words.count(best, WORKER)} instead of {size}: {why}", stage=case.memory.stage, remove=leaving
+        reason=f"{words.count(best, WORKER)} instead of {size}: {why}",
+        stage=case.memory.stage,
+        replicas={WORKER: Wanted(replicas=best, resources=shape)},
+        remove=leaving,
     )
     members = {
         place: id_
@@ -81,8 +84,10 @@ def may_measure(case: Case) -> bool:
 def may_choose(case: Case) -> bool:
     """Whether the author left the number of workers to us."""
     role = case.job.roles.get(WORKER)
-    if role is None or not case.may_tune(WORKER) or WORKER in case.memory.pinned:
+    if role is None or not case.may_tune(WORKER):
         return False
+    if role.by_hand is not None and role.by_hand != role.replicas:
+        return False  # somebody knows better
     return not role.replicas or role.most is not None
 
 

@@ -91,10 +91,10 @@ class Memory:
     """What new members of a type ask for."""
     too_small: Mapping[str, int] = field(default_factory=dict)
     """Bytes with which a member of a type was seen to run out of memory."""
-    given: Mapping[str, int] = field(default_factory=dict)
-    """How many members the author asked for when that was last looked at."""
-    pinned: tuple[str, ...] = ()
-    """Types whose number somebody has set by hand."""
+    done: tuple[str, ...] = ()
+    """Places whose work has ended well, though their pods may be gone."""
+    resumes: Mapping[str, int] = field(default_factory=dict)
+    """How many members of each type there were when the job was suspended."""
     cap: int | None = None
     """So many workers are the most that machines have taken."""
     cap_until: datetime | None = None

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from pliant.master.brain.case import PS, WORKER, Case
+from pliant.master.brain.case import PS, WORKER, Case, place_of
 from pliant.master.brain.memory import Impressions, Mark, Memory, Meter, Place, Progress
-from pliant.master.model import Beat, Node, NodeKey, NodeStatus, Picture, Resources, Stage
+from pliant.master.model import Beat, Node, NodeKey, NodeStatus, Resources, Stage
 
 
 def noted(case: Case) -> Memory:
@@ -35,14 +35,24 @@ def noted(case: Case) -> Memory:
         members=members,
         ids=ids,
         dismissed=dismissed,
-        given=_given(picture) if memory.stage is Stage.CREATE else memory.given,
+        done=_done(case),
         impressions=_impressions(case, stage),
     )
+    if case.job.is_suspended and not picture.nodes and members:
+        return _at_rest(after)
     return _with_servers(case.with_memory(after))
 
 
-def _given(picture: Picture) -> dict[str, int]:
-    return {name: role.replicas for name, role in picture.job.roles.items() if role.replicas}
+def _at_rest(memory: Memory) -> Memory:
+    """The memory of a job whose members were sent home: as many begin again, at whatever ids."""
+    still = [place_of(text).type for text in memory.members if text not in (*memory.done, *memory.dropped)]
+    numbers = {type_: still.count(type_) for type_ in dict.fromkeys(still)}
+    return replace(memory, stage=Stage.CREATE, members={}, dismissed=(), resumes=numbers)
+
+
+def _done(case: Case) -> tuple[str, ...]:
+    done = [str(place) for place, node in case.occupants.items() if node.status is NodeStatus.SUCCEEDED]
+    return tuple(dict.fromkeys((*case.memory.done, *done))) if done else case.memory.done
 
 
 def _impressions(case: Case, stage: Stage) -> Impressions:

@@ -8,7 +8,6 @@ from statistics import median
 
 from pliant.master.brain.case import WORKER, Case, Move
 from pliant.master.brain.memory import Mark, Memory
-from pliant.master.brain.relaunching import asked_for
 from pliant.master.brain.tempo import SLOW, SLOW_LOOKS
 from pliant.master.model import NewPod, Node, Stage, Step
 
@@ -59,7 +58,11 @@ def replaced(case: Case) -> Move | None:
         stage=case.memory.stage,
         migrate=(pod,),
     )
-    return step, replace(asked_for(case, (pod,)), replaced=(*recent, case.now))
+    # The operator may give it another id: it is noted when it is there.
+    impressions = case.memory.impressions
+    marks = {key: mark for key, mark in impressions.marks.items() if key != node.key}
+    impressions = replace(impressions, marks=marks)
+    return step, replace(case.memory, replaced=(*recent, case.now), impressions=impressions)
 
 
 def _is_slow(case: Case, node: Node) -> bool:

@@ -9,7 +9,7 @@ from pliant.master.brain import limits, words
 from pliant.master.brain.case import WORKER, Case, Move
 from pliant.master.brain.growing import may_choose
 from pliant.master.brain.relaunching import asked_for
-from pliant.master.model import NewPod, Node, NodeStatus, Resources, Step
+from pliant.master.model import NewPod, Node, NodeStatus, Resources, Step, Wanted
 
 
 def given_up(case: Case) -> Move | None:
@@ -26,6 +26,7 @@ def given_up(case: Case) -> Move | None:
         reason=f"no machine took {words.several(leaving)} within {case.tempo.growth_patience:g} s{because}; "
         f"going on with {words.count(running, WORKER)}",
         stage=case.memory.stage,
+        replicas={WORKER: Wanted(replicas=running, resources=case.shape(WORKER))},
         remove=leaving,
     )
     memory = case.memory

@@ -107,9 +107,7 @@ def test_the_word_of_a_served_worker_is_final_unless_it_is_to_start_always() -> 
 def test_others_go_on_without_a_worker_that_is_beyond_recovery() -> None:
     world = steady(strategy=PS)
     world.stop([NodeKey("worker", 2)], exit_code=1)
-    world.run(30)
-    assert world.end is None
-    assert len(world.steps) == 1
+    assert len(world.run(30).steps) == 1
     world.finish()
     world.run(2)
     assert world.end is not None
@@ -156,17 +154,19 @@ def test_a_new_master_gives_missing_members_time_to_be_seen_before_it_makes_them
     assert [pod.rank for pod in world.steps[-1].create] == [3]
 
 
-def test_a_suspended_job_is_left_alone_and_its_members_are_awaited_afterwards() -> None:
-    world = steady(2)
-    nodes = dict(world.nodes)
+def test_a_suspended_job_is_left_alone_and_goes_on_with_as_many_as_it_had() -> None:
+    world = World(speed=lambda size: 10.0 * min(size, 4)).run(700)
+    assert len(world.live()) == 4
+    before, shape = len(world.steps), world.memory.shapes["worker"]
     world.facts = replace(world.facts, is_suspended=True)
     world.nodes.clear()
     world.run(100)
+    assert len(world.steps) == before
     world.facts = replace(world.facts, is_suspended=False)
     world.run(10)
-    world.nodes = nodes
-    world.run(100)
-    assert len(world.steps) == 1
+    assert len(world.live()) == 4
+    assert world.steps[-1].reason.startswith("the job goes on: 4 workers")
+    assert world.live()[0].resources == shape
 
 
 def test_a_silent_member_is_replaced_and_one_that_never_spoke_is_not() -> None:
@@ -210,13 +210,33 @@ def test_what_the_author_gave_is_not_made_smaller() -> None:
     assert len(World(facts=job(spec), room=0).run(2000).steps) == 1
 
 
-def test_an_edited_number_is_obeyed_once() -> None:
+def test_whoever_a_person_sends_away_is_not_made_anew() -> None:
+    world = steady(4)
+    world.facts = job(RoleSpec(type="worker", replicas=2, by_hand=2))
+    del world.nodes[NodeKey("worker", 3)]
+    world.stop([NodeKey("worker", 2)], status=NodeStatus.LOST)
+    world.run(60)
+    assert len(world.steps) == 1
+    del world.nodes[NodeKey("worker", 1)]
+    world.run(60)
+    assert [pod.rank for pod in world.steps[-1].create] == [1]
+
+
+def test_a_number_set_by_hand_ends_the_search_for_a_better_one() -> None:
+    world = World(facts=job(RoleSpec(type="worker"))).run(20)
+    world.facts = job(RoleSpec(type="worker", by_hand=1))
+    assert len(world.run(300).steps) == 1
+
+
+def test_who_has_finished_counts_though_the_pod_is_gone() -> None:
     world = steady(2)
-    for number in (5, 3):
-        world.facts = job(RoleSpec(type="worker", replicas=number))
-        world.run(30)
-        assert len(world.live()) == number
-    assert len(world.steps) == 3
+    world.stop([NodeKey("worker", 0)], status=NodeStatus.SUCCEEDED, exit_code=0)
+    world.run(2)
+    del world.nodes[NodeKey("worker", 0)]
+    world.run(60)
+    assert len(world.steps) == 1
+    world.stop([NodeKey("worker", 1)], status=NodeStatus.SUCCEEDED, exit_code=0)
+    assert world.run(2).end is not None
 
 
 def test_a_hot_parameter_server_hands_over_to_a_bigger_one() -> None:
