@@ -1,0 +1,119 @@
+"""A job with a master whose plans are carried out by operators that die, compared with one that does not."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pliant.controllers.operator import Operator
+from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.server.api import ApiServer
+from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.storage.store import Store
+from pliant.frontends.base import definitions
+from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS, SERVICES
+from pliant.kube.transport import Transport
+from pliant.model.rules import Rules
+from tests import virtual_time
+from tests.controllers.elastic import SPACE, Stage
+from tests.faults.rig import Ledger
+from tests.faults.seam import Mortal
+from tests.faults.stand_in_node import Script, StandInNodes
+
+LONG_ENOUGH = 150.0
+BRIEF = Rules(node_grace=timedelta(seconds=2), plan_history=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """What a job's master and people ask for, and what its pods do."""
+
+    acts: Callable[[Stage], Coroutine[Any, Any, None]]
+    script: Script
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What is left at rest, without times and uids; and what was made on the way."""
+
+    pods: dict[str, str]
+    services: list[str]
+    plans: dict[str, tuple[str, str]]
+    memory: dict[str, Any]
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One run to rest."""
+
+    end: Outcome
+    writes: int
+    made: Counter[tuple[str, str]]
+    late_writes: int
+
+
+def play(story: Story, *, fatal: int | None = None, is_sent: bool = False) -> Run:
+    """Run a story to rest, with the operator dying at its nth write if asked for, and coming back."""
+    return virtual_time.run(_play(story, fatal, is_sent))
+
+
+async def _play(story: Story, fatal: int | None, is_sent: bool) -> Run:
+    clock = virtual_time.VirtualClock()
+    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
+        ledger, client = Ledger(api), KubeClient(DirectTransport(api))
+        for crd in definitions(ElasticJob()):
+            await client.create(CRDS, None, crd)
+        nodes = StandInNodes(client, story.script)
+        await nodes.register()
+        mortal = Mortal(ledger, fatal=fatal, is_sent=is_sent)
+        stage = Stage(client)
+        work = (nodes.run(), _operators(mortal, ledger, clock), story.acts(stage))
+        tasks = [asyncio.create_task(each) for each in work]
+        await asyncio.sleep(LONG_ENOUGH)
+        await tasks[-1]
+        end = await _end(stage)
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        return Run(end=end, writes=mortal.writes, made=ledger.made, late_writes=ledger.late_writes)
+
+
+async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.VirtualClock) -> None:
+    """The first operator until it dies, then a second one for good."""
+
+    def operator(transport: Transport) -> Operator:
+        return Operator(KubeClient(transport), clock, frontends=[ElasticJob()], rules=BRIEF)
+
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(operator(mortal).run())
+        await mortal.died.wait()
+        first.cancel()
+        await operator(ledger).run()
+
+
+async def _end(stage: Stage) -> Outcome:
+    services = (await stage.client.list(SERVICES, SPACE)).items
+    memory = (await stage.job()).get("pliant") or {}
+    groups = {name: group.get("members") or {} for name, group in (memory.get("groups") or {}).items()}
+    return Outcome(
+        pods={name: pod["status"]["phase"] for name, pod in (await stage.pods()).items()},
+        services=sorted(each["metadata"]["name"] for each in services),
+        plans={
+            name: (plan["status"]["phase"], plan["status"].get("message", ""))
+            for name, plan in (await stage.plans()).items()
+        },
+        memory={
+            "phase": memory.get("phase"),
+            "members": groups,
+            "story": [moment["what"] + " " + moment.get("why", "") for moment in memory.get("timeline") or ()],
+        },
+    )
