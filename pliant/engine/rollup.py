@@ -108,6 +108,8 @@ def _message(case: Case, phase: Phase) -> str:
         return listing(told)
     if phase is Phase.RESTARTING:
         return _why_restarting(case.state)
+    if case.job.has_master and not any(place.rank.group.is_control for place in wanted):
+        return _message_of_those_led(case)
     if not wanted:
         return _message_of_those_up(case.roster)
     waiting = listing([place.title for place in wanted])
@@ -124,6 +126,19 @@ def _worries(roster: Roster) -> list[str]:
     """Nodes at fault under members that are not given up yet."""
     shaky = [place.pod for place in roster.places if place.pod is not None and place.standing is Standing.RUNNING]
     return list(dict.fromkeys(f"node {pod.node} {pod.fault.what}" for pod in shaky if pod.fault is not None))
+
+
+def _message_of_those_led(case: Case) -> str:
+    """Who is there of those whom a master looks after, and of how many, as far as that is known."""
+    told = []
+    for group in (group for group in case.job.groups if group.steward is Steward.MASTER):
+        places = case.roster.of(group)
+        running = sum(place.standing is Standing.RUNNING for place in places)
+        ended = sum(place.outcome is not None for place in places)
+        wanted = max(case.state.group(group.name).size or 0, len(places) - ended)
+        if wanted or ended:
+            told.append(f"{running} of {wanted} {group.name}" + (f" and {ended} ended" if ended else ""))
+    return f"the master runs, with {listing(told)}" if told else "the master runs, and has asked for nobody yet"
 
 
 def _message_of_those_up(roster: Roster) -> str:
