@@ -10,7 +10,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.memory import remembered
 from pliant.model.actions import JobStatus
 from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.state import EngineState, GroupCounts, Phase, Scaling, Verdict
+from pliant.model.state import EngineState, GroupCounts, GroupState, Phase, Scaling, Verdict
 from tests.builders import NOON
 from tests.frontends.elasticjob import EJ, parsed, raw_ej
 
@@ -119,6 +119,7 @@ def test_members_are_counted_by_type() -> None:
         "worker": {"initial": 1, "pending": 4, "active": 2, "succeeded": 1, "failed": 1}
     }
     assert (status["workers"], status["replicas"]) == ("2/8", 6)
+    assert told(counts={"worker": workers}, groups={"worker": GroupState(size=4)})["workers"] == "2/4"
     assert status["selector"] == "TrainingJobName=demo,TrainingJobReplicaName=worker"
 
 

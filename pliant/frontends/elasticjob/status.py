@@ -48,7 +48,7 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
         phase=RUNNING if condition == RESTARTING else condition,
         message=message,
         scale_plan=_plan(state) or _text(previous.get("scalePlan")),
-        workers=_workers(counts.get(WORKER)),
+        workers=_workers(counts.get(WORKER), state.group(WORKER).size),
         replicas=_present(counts.get(WORKER)),
         selector=f"{JOB}={job.key.name},{REPLICA}={WORKER}",
         restarts=state.restarts,
@@ -179,8 +179,9 @@ def _replica_status(name: str, counts: GroupCounts, pods: tuple[ObservedPod, ...
     )
 
 
-def _workers(counts: GroupCounts | None) -> str:
-    return f"{counts.active}/{counts.size - counts.failed}" if counts else ""
+def _workers(counts: GroupCounts | None, wanted: int | None) -> str:
+    """How many run, of those that are wanted; where nobody has said how many, of those that there are."""
+    return f"{counts.active}/{wanted or counts.size - counts.failed}" if counts else ""
 
 
 def _present(counts: GroupCounts | None) -> int | None:
