@@ -80,6 +80,7 @@ ENVIRONMENTS = (
     Environment(
         "pytorch-elastic", debian=("python3-torch",), proof="import torch.distributed", programs=("torchrun",)
     ),
+    Environment("pytorch-elasticjob", debian=("python3-torch",), proof="import torch.distributed", home="pytorch"),
     Environment("mxnet", ("mxnet==1.9.1", "numpy==1.23.5"), proof="import mxnet"),
     Environment("paddle", ("paddlepaddle==3.3.1",), proof="import paddle"),
     Environment(

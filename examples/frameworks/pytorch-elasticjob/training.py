@@ -1,0 +1,1 @@
+../../../pliant/training.py
