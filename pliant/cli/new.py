@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 Writes NAME/job.yaml and NAME/train.py; nothing that is there is written over. Both run as they are, on the machine
-with `pliant run`, if the framework is installed: `generic` needs nothing but Python.
+with `pliant run`, if the framework is installed: `generic` and `elastic` need nothing but Python.
 
 examples:
   pliant new generic hello && pliant run hello/job.yaml
+  pliant new elastic mnist                        as an ElasticJob, whose master hands out the data
   pliant new pytorch bert                         as an AITrainingJob
   pliant new pytorch bert --kind kubeflow         as a PyTorchJob of kubeflow.org/v1
   pliant new tensorflow mnist --out jobs/mnist
@@ -27,31 +28,30 @@ MOST = 40
 
 def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
-    from pliant.cli.starters import AITJ, KUBEFLOW, STARTERS
+    from pliant.cli.starters import AITJ, ELASTIC, KUBEFLOW, STARTERS
 
     parser.epilog = EPILOG
     parser.add_argument("framework", choices=STARTERS, metavar="FRAMEWORK", help=", ".join(STARTERS))
     parser.add_argument("name", metavar="NAME", help="of the job, and of the folder")
-    parser.add_argument("--kind", choices=(AITJ, KUBEFLOW), help="how to write it (aitrainingjob; mpi: kubeflow)")
+    parser.add_argument("--kind", choices=(AITJ, KUBEFLOW, ELASTIC), help="how to write it (the first that fits)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder (NAME)")
 
 
 def execute(args: Namespace) -> int:
     """Write the files, and say what to do with them."""
-    from pliant.cli.starters import STARTERS, job_text, program
+    from pliant.cli.starters import STARTERS, job_text, programs
 
     _check_name(args.name)
     starter = STARTERS[args.framework]
     kind = _kind(args, starter)
     folder = args.out or Path(args.name)
-    texts = {
-        folder / "job.yaml": job_text(args.framework, args.name, kind),
-        folder / "train.py": program(args.framework),
-    }
+    texts = {folder / "job.yaml": job_text(args.framework, args.name, kind)}
+    texts |= {folder / name: text for name, text in programs(args.framework).items()}
     _write(folder, texts)
+    *first, last = map(str, texts)
     needs = f"  pip install {starter.needs}\n" if starter.needs else ""
     sys.stderr.write(
-        f"wrote {' and '.join(map(str, texts))}\nNext:\n{needs}"
+        f"wrote {', '.join(first)} and {last}\nNext:\n{needs}"
         f"  pliant run {folder}/job.yaml\n"
         f"  edit {folder}/train.py; lines as `pliant: step=10 loss=0.5` show as progress\n"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -12,10 +13,12 @@ from pliant.cli.apply import served_catalog
 from pliant.cli.checks import check
 from pliant.cli.main import main
 from pliant.cli.manifests import load
-from pliant.cli.starters import KUBEFLOW, STARTERS, program
+from pliant.cli.starters import KUBEFLOW, STARTERS, programs
 from tests.cli.ordinary_user import OrdinaryUser
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "frameworks"
+ALONE = ("generic", "elastic")
+"""Those that need nothing but Python, and are tried here."""
 WRITTEN = [(framework, kind) for framework, starter in STARTERS.items() for kind in starter.kinds]
 
 
@@ -32,12 +35,13 @@ def test_every_starter_is_a_job_that_can_be_run(framework: str, kind: str, tmp_p
     check(manifests, served_catalog(manifests), "default")
     assert manifest.name == "first-try"
     assert manifest.api_version.startswith("kubeflow.org") == (kind == KUBEFLOW)
-    compile((tmp_path / "job" / "train.py").read_text(), "train.py", "exec")
+    for program in (tmp_path / "job").glob("*.py"):
+        compile(program.read_text(), program.name, "exec")
 
 
-@pytest.mark.parametrize("framework", [name for name in STARTERS if name != "generic"])
+@pytest.mark.parametrize("framework", [name for name in STARTERS if name not in ALONE])
 def test_the_program_of_a_starter_is_the_one_that_is_tried_for_real(framework: str) -> None:
-    assert program(framework) == (EXAMPLES / framework / "train.py").read_text()
+    assert programs(framework)["train.py"] == (EXAMPLES / framework / "train.py").read_text()
 
 
 def test_nothing_is_written_over(
@@ -77,3 +81,14 @@ def test_the_generic_starter_runs_and_tells_its_steps(user: OrdinaryUser) -> Non
     assert ran.code == 0, ran.err
     assert "member 1 found y = " in ran.out
     assert "step 50/50" in ran.err
+
+
+def test_the_elastic_starter_learns_every_record_and_ends_with_its_master(user: OrdinaryUser) -> None:
+    folder = user.home / "hello"
+    assert user.run("new", "elastic", "hello", "--out", str(folder)).code == 0
+    ran = user.run("run", str(folder / "job.yaml"))
+    assert ran.code == 0, ran.err
+    shares = [int(number) for number in re.findall(r"learned (\d+) records: y = ", ran.out)]
+    assert len(shares) >= 2
+    assert sum(shares) == 60_000
+    assert "✔ hello succeeded" in ran.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-AITJ, KUBEFLOW = "aitrainingjob", "kubeflow"
+AITJ, KUBEFLOW, ELASTIC = "aitrainingjob", "kubeflow", "elasticjob"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,8 @@ class Starter:
     """Lines of each of its groups."""
     pod: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
+    """What each member asks for, where it should not be left to others to say."""
     command: str = "[python3, train.py]"
     kubeflow: Dialect | None = None
     kinds: tuple[str, ...] = (AITJ, KUBEFLOW)
@@ -47,6 +49,13 @@ STARTERS: dict[str, Starter] = {
         image="python:3.12-slim",
         kinds=(AITJ,),
         group=("restartPolicy: OnFailure", "restartScope: Pod", "restartLimit: 3"),
+    ),
+    "elastic": Starter(
+        what="Two workers, or up to four, draw shards of data from the job's own master, and may come and go.",
+        image="python:3.12-slim",
+        kinds=(ELASTIC,),
+        # A master would give a whole core to workers that ask for nothing.
+        requests={"cpu": "100m", "memory": "64Mi"},
     ),
     "pytorch": Starter(
         what="Three members train one network with DistributedDataParallel over gloo; the master is rank 0.",
@@ -134,9 +143,12 @@ STARTERS: dict[str, Starter] = {
 }
 
 
-def program(framework: str) -> str:
-    """The training program of a starter."""
-    return files(__package__).joinpath(f"{framework}.txt").read_text()
+def programs(framework: str) -> dict[str, str]:
+    """The training program of a starter, and what it imports from beside it."""
+    texts = {"train.py": files(__package__).joinpath(f"{framework}.txt").read_text()}
+    if ELASTIC in STARTERS[framework].kinds:
+        texts["training.py"] = files("pliant").joinpath("training.py").read_text()
+    return texts
 
 
 def job_text(framework: str, name: str, kind: str) -> str:
@@ -149,8 +161,20 @@ def job_text(framework: str, name: str, kind: str) -> str:
         "# On Kubernetes the image must hold all that, and train.py where it starts.",
     ]
     dialect = starter.kubeflow if kind == KUBEFLOW else None
-    body = _kubeflow(starter, dialect, name) if dialect else _aitrainingjob(framework, starter, name)
+    if kind == ELASTIC:
+        body = _elasticjob(starter, name)
+    else:
+        body = _kubeflow(starter, dialect, name) if dialect else _aitrainingjob(framework, starter, name)
     return "\n".join([*head, *body]) + "\n"
+
+
+def _elasticjob(starter: Starter, name: str) -> list[str]:
+    lines = ["apiVersion: elastic.iml.github.io/v1alpha1", "kind: ElasticJob", "metadata:", f"  name: {name}"]
+    lines += ["spec:", "  distributionStrategy: AllreduceStrategy", "  replicaSpecs:"]
+    for group, size in starter.groups:
+        lines += [f"    {group}:", f"      replicas: {size}", "      minReplicas: 1", "      maxReplicas: 4"]
+        lines += _template(starter, "main", starter.command)
+    return lines
 
 
 def _aitrainingjob(framework: str, starter: Starter, name: str) -> list[str]:
@@ -186,6 +210,9 @@ def _template(starter: Starter, container: str, command: str) -> list[str]:
     lines = ["template:", "  spec:", *(f"    {line}" for line in starter.pod), "    containers:"]
     lines += [f"      - name: {container}", f"        image: {starter.image}"]
     lines += [f"        command: {command}"] if command else []
+    if starter.requests:
+        lines += ["        resources:", "          requests:"]
+        lines += [f"            {name}: {amount}" for name, amount in starter.requests.items()]
     if starter.env:
         lines += ["        env:"]
         for variable, value in starter.env.items():
