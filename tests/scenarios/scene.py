@@ -59,6 +59,8 @@ class Scene:
 
     jobs: Resource = JOBS
     """The kind of its jobs."""
+    beside: tuple[Resource, ...] = ()
+    """What else there may be of their own kind."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self.client = client
@@ -75,7 +77,7 @@ class Scene:
         with suppress(AlreadyExists):
             await self.client.create(NAMESPACES, None, body)
             await self._account_made()
-        for resource in (self.jobs, PODS, SERVICES, EVENTS):
+        for resource in (self.jobs, *self.beside, PODS, SERVICES, EVENTS):
             listing = await self.client.list(resource, self.namespace)
             for found in listing.items:
                 self._note(EventType.ADDED, {"kind": resource.kind, **found})
@@ -90,7 +92,7 @@ class Scene:
 
     async def empty(self) -> None:
         """Take away all there is."""
-        for resource in (self.jobs, PODS, SERVICES):
+        for resource in (self.jobs, *self.beside, PODS, SERVICES):
             for each in (await self.client.list(resource, self.namespace)).items:
                 if not any(owner.get("controller") for owner in each["metadata"].get("ownerReferences") or ()):
                     with suppress(NotFound):
@@ -195,7 +197,7 @@ class Scene:
 
     async def until_gone(self) -> None:
         """Wait until no job, pod or service is left."""
-        kinds = (self.jobs.kind, "Pod", "Service")
+        kinds = (self.jobs.kind, *(each.kind for each in self.beside), "Pod", "Service")
         await self.until(lambda: not any(kind in kinds for kind, _ in self._objects), "nothing left")
 
     async def until(self, condition: Callable[[], T], what: str, within: float = PATIENCE) -> T:

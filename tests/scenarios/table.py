@@ -13,7 +13,8 @@ from tests.scenarios.nodes import PaperNodes
 from tests.scenarios.scene import Scene
 
 T = TypeVar("T")
-Story = Callable[[Scene, PaperNodes, str], Coroutine[Any, Any, None]]
+AnyScene = TypeVar("AnyScene", bound=Scene)
+Story = Callable[[AnyScene, PaperNodes, str], Coroutine[Any, Any, None]]
 """What happens to a job of this name, which is the story's own."""
 
 PATIENCE = 60.0
@@ -34,7 +35,7 @@ async def expect_all(scene: Scene, wanted: Mapping[str, T], seen: Callable[[], M
     assert not wrong, "\n".join(f"{row}: saw {rows.get(row)}, wanted {wanted.get(row)}" for row in wrong)
 
 
-async def side_by_side(scene: Scene, nodes: PaperNodes, *stories: Story) -> None:
+async def side_by_side(scene: AnyScene, nodes: PaperNodes, *stories: Story[AnyScene]) -> None:
     """Play stories that mostly wait in one namespace, each about a job of its own; tell of all that go wrong."""
     names = [f"s{number}" for number in range(len(stories))]
     plays = (story(scene, nodes, name) for story, name in zip(stories, names, strict=True))
