@@ -56,12 +56,23 @@ def _wishes(plan: Plan) -> Iterator[str]:
     for name, wanted in plan.groups.items():
         size = "" if wanted.size is None else f" {wanted.size}"
         yield f"{name}{size}{_amounts(wanted.resource)}"
-    for pod in plan.create:
-        yield f"new {_named(pod)}{_amounts(pod.resource)}"
+    yield from (f"new {text}" for text in _alike(plan.create))
     if plan.remove:
         yield f"without {listing([pod.name or _named(pod) for pod in plan.remove])}"
-    for pod in plan.migrate:
-        yield f"another pod for {pod.name or _named(pod)}{_amounts(pod.resource)}"
+    yield from (f"another pod for {text}" for text in _alike(plan.migrate))
+
+
+def _alike(pods: Sequence[PodRequest]) -> Iterator[str]:
+    """Pods that differ in nothing but their ranks share a few words."""
+    kinds: dict[tuple[str, str], list[PodRequest]] = {}
+    for pod in pods:
+        kinds.setdefault((pod.group, _amounts(pod.resource)), []).append(pod)
+    for (group, amounts), some in kinds.items():
+        ranks = [str(pod.rank) for pod in some if pod.rank is not None]
+        if len(ranks) > 1 and len(ranks) == len(some):
+            yield f"{group} ranks {listing(ranks)}{amounts}"
+        else:
+            yield listing([pod.name or _named(pod) for pod in some]) + amounts
 
 
 def _named(pod: PodRequest) -> str:

@@ -31,6 +31,11 @@ def test_what_a_plan_asks_for_is_told_in_a_few_words() -> None:
     )
 
 
+def test_pods_that_differ_in_nothing_but_their_ranks_share_a_few_words() -> None:
+    many = plan(create=tuple(PodRequest(group="worker", rank=rank, resource={"cpu": "1"}) for rank in range(12)))
+    assert asks_text(many) == "new worker ranks 0, 1, 2 and 9 more (cpu 1)"
+
+
 def test_the_newest_plan_comes_first_with_whoever_wrote_it_and_why() -> None:
     old = plan("old", phase=PlanPhase.SUCCEEDED, reason="the job begins", groups={"worker": GroupRequest(size=1)})
     new = plan("new", is_manual=True, created_at=NOON + timedelta(minutes=1))
