@@ -36,10 +36,12 @@ class ElasticScene(Scene):
         return list(dict.fromkeys(change.phase for change in mine if change.phase))
 
     async def plan(self, name: str, owner: str, kind: str = "auto", **spec: Any) -> None:
-        """Write a plan for a job."""
+        """Write a plan for a job, and hear of it."""
         meta = {"name": name, "labels": {"scale-type": kind, "elasticjob.dlrover/name": owner}}
         body = {"apiVersion": PLANS.api_version, "kind": PLANS.kind, "metadata": meta}
-        await self.client.create(PLANS, self.namespace, {**body, "spec": {"ownerJob": owner, **spec}})
+        made = await self.client.create(PLANS, self.namespace, {**body, "spec": {"ownerJob": owner, **spec}})
+        uid = made["metadata"]["uid"]
+        await self.until(lambda: any(change.uid == uid for change in reversed(self.history)), f"news of {name}")
 
     async def until_done(self, plan: str, phase: str = "Succeeded") -> str:
         """Wait until a plan is over; what it tells then."""
