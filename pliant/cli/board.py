@@ -196,10 +196,13 @@ class Board:
 
     def lines(self) -> list[GroupLine]:
         """One line per group, in the order written."""
+        rosters = [(job, self._roster(job)) for job in self._jobs.values()]
         return [
-            replace(_line(job, group, self._roster(job)), progress=self.progress(job, group))
-            for job in self._jobs.values()
+            replace(_line(job, group, roster), progress=self.progress(job, group))
+            for job, roster in rosters
             for group in job.groups
+            # A master may have use for groups that nobody wrote down; until then they are no news.
+            if group.size or roster.of(group) or not job.has_master
         ]
 
     def is_over(self) -> bool:
