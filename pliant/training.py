@@ -327,7 +327,7 @@ class _MasteredJob(Job):
             try:
                 pause = self._send_beat(usage.measured())
             except (OSError, HTTPException, Refused):
-                pause = HEARTBEAT  # the next one tells the same, and more
+                pause = 1.0  # the next one tells the same, and more
             if is_last:
                 return
             self._over.wait(pause)
@@ -337,9 +337,11 @@ class _MasteredJob(Job):
     def _send_beat(self, figures: dict[str, Any]) -> float:
         round_, version = self._round, self._ps_version
         holding = {name: list(positions) for name, positions in self._holding.items() if positions}
+        done = {name: [each for _, each in finished] for name, finished in self._finished.items() if finished}
         learned = {"samples": self._learned} if self._learned else {}
-        more = {"round": round_, "ps_version": version, "generation": max(0, self._generation), "holding": holding}
-        answer = self._line.send("/v1/beat", {**self._who, **figures, **learned, **self._told, **more}, SLACK)
+        more = {"round": round_, "ps_version": version, "generation": max(0, self._generation)}
+        told = {**figures, **learned, **self._told, **more, "holding": holding, "done": done}
+        answer = self._line.send("/v1/beat", {**told, **self._who}, SLACK)
         if round_ == self._round:
             self.is_round_over = bool(answer.get("restart"))
         self.is_ps_changed = version == self._ps_version and answer["ps_version"] != (version or 0)

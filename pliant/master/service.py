@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,8 @@ class Waits:
     """A round that all running workers have joined waits so long for those that are on their way."""
     patience: float = 30.0
     """A round waits so long for running workers that do not join."""
+    recall: float = 3.0
+    """A new master hands out nothing for so long, or until all who had shards have said what they did."""
     save: float = 1.0
     """Between two saves."""
     beat: float = 1.0
@@ -82,10 +84,9 @@ class Service:
         """Who was there: programs that speak before their pods are seen are not gone."""
         self._beats = Beats(self.waits.lease)
         self._speeds = Speeds(self.waits.settle, self.waits.window)
+        self._recalled_at = 0.0
         self._told_at = 0.0
         self._is_untold = False
-
-    # What the wiring tells.
 
     def set_members(self, nodes: tuple[Node, ...]) -> None:
         """Tell of all members as their pods show them, whenever that changes; calling it for nothing is cheap.
@@ -97,6 +98,7 @@ class Service:
         lost, self._nodes = gone(self._known, nodes), nodes
         self._known = {node.key for node in nodes}
         self._took_back(self.work.lose(lost), "their members are gone")
+        self._settle(lost)
         running = {node.key for node in nodes if node.status is NodeStatus.RUNNING}
         self._speeds.set_workers(frozenset(key for key in running if key.type in WORKING_TYPES), now)
         self._beats.keep(self._known)
@@ -116,8 +118,6 @@ class Service:
             self.ps = found
             self.ps_bell.ring()
             self.remember()
-
-    # What the wiring asks.
 
     def beats(self) -> Mapping[NodeKey, Beat]:
         """The latest that each member said of itself, all its processes together."""
@@ -150,8 +150,6 @@ class Service:
         """All members, as they were told last."""
         return self._nodes
 
-    # What members say.
-
     def register(self, spec: DataSpec) -> None:
         """Add a data set; the same one again is welcome."""
         if self.work.register(spec):
@@ -162,6 +160,8 @@ class Service:
         """The next shard of a data set for a process that holds no others than those it names."""
         data = self.work.find(name)
         self.work.hear(holder, self.time())
+        if self.work.is_waiting:
+            return None
         self._took_back(data.keep(holder, holding, only=True), "their holder never heard of them")
         shard = data.take(holder)
         if shard is not None:
@@ -170,22 +170,20 @@ class Service:
 
     def report(self, name: str, holder: Holder, done: list[int], failed: list[int]) -> None:
         """Take note of what became of shards."""
-        data, now = self.work.find(name), self.time()
-        self.work.hear(holder, now)
-        records = sum([data.finish(position) for position in done])
+        data = self.work.find(name)
+        self.work.hear(holder, self.time())
+        self._finished({name: done})
         returned = sum([data.give_back(position, holder) for position in failed])
-        self.progress.note(None, records > 0, now)
-        if data.is_done:
-            self.shards_bell.ring()
         self._took_back(returned, f"{holder.node} could not learn them")
-        if records:
-            self.remember()
+        self._settle({holder.node})
 
     def beat(self, report: BeatReport) -> dict[str, Any]:
         """Take down how a process fares; tells it what has changed meanwhile."""
         holder, now = report.holder, self.time()
         self.work.hear(holder, now)
+        self._finished(report.done)
         self.work.keep(holder, report.holding)
+        self._settle({holder.node})
         before = self.beats().get(holder.node)
         beat = self._beats.note(holder, report.told, self._clock.now(), now)
         self._speeds.note(holder.node, holder, report.samples, now)
@@ -212,11 +210,11 @@ class Service:
             self._close_round(now)
         return number
 
-    # Time passes.
-
     def tick(self) -> None:
         """Do what is due; call it a few times a second."""
         now = self.time()
+        if now >= self._recalled_at:
+            self._settle(None)
         self._took_back(self.work.expire(now), "their holders fell silent")
         self._close_round(now)
         self._tell_members(now)
@@ -235,6 +233,7 @@ class Service:
             return False
         self.work.load(value["work"])
         self._known = {holder.node for data in self.work.sets for holder in data.holders()}
+        self._recalled_at = self.time() + self.waits.recall
         self.membership.load(value["membership"])
         self.rounds.load(value["rounds"])
         self._speeds.load(value["speeds"])
@@ -259,6 +258,17 @@ class Service:
         from pliant.master.server import serve  # it knows this class
 
         await serve(self, host, port, ready)
+
+    def _finished(self, done: Mapping[str, list[int]]) -> None:
+        if self.work.finish(done):
+            self.progress.note(None, True, self.time())
+            if any(self.work.find(name).is_done for name in done):
+                self.shards_bell.ring()
+            self.remember()
+
+    def _settle(self, nodes: Collection[NodeKey] | None) -> None:
+        if self.work.settle(nodes):
+            self.shards_bell.ring()
 
     def _close_round(self, now: float) -> None:
         if self.rounds.close(now):

@@ -83,6 +83,8 @@ class BeatReport(Sender, frozen=True, kw_only=True):
     generation: Count = 0
     holding: dict[str, Positions] = {}
     """Shards it is at, by data set."""
+    done: dict[str, Positions] = {}
+    """Those it has just done, likewise; told before, perhaps to another master."""
 
     @property
     def told(self) -> Told:

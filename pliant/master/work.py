@@ -27,6 +27,7 @@ class Work:
         self._lease = lease
         self._sets: dict[str, DataSet] = {}
         self._heard: dict[Holder, float] = {}
+        self._awaited: set[NodeKey] = set()
         self.returned = 0
         """Shards that came back from those who were lost."""
 
@@ -67,9 +68,24 @@ class Work:
 
     def keep(self, holder: Holder, holding: Mapping[str, list[int]]) -> None:
         """Believe a process about the shards it is at; data sets that are not known yet come again."""
-        for name, positions in holding.items():
-            if name in self._sets:
-                self._sets[name].keep(holder, positions)
+        for name in holding.keys() & self._sets.keys():
+            self._sets[name].keep(holder, holding[name])
+
+    def finish(self, done: Mapping[str, list[int]]) -> int:
+        """Count shards as learned, of any data sets that are known; tells how many records that adds."""
+        known = done.keys() & self._sets.keys()
+        return sum([self._sets[name].finish(position) for name in known for position in done[name]])
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a new master has yet to hear from some who had shards: what they did it must not give again."""
+        return bool(self._awaited)
+
+    def settle(self, nodes: Collection[NodeKey] | None = None) -> bool:
+        """Wait no longer for these members to say what they did, or for anybody; tells whether nobody is left."""
+        was_waiting = self.is_waiting
+        self._awaited = self._awaited.difference(nodes) if nodes is not None else set()
+        return was_waiting and not self._awaited
 
     def lose(self, nodes: Collection[NodeKey]) -> int:
         """Take back all shards of members that are gone; tells how many."""
@@ -97,6 +113,7 @@ class Work:
         """Go on where another was saved."""
         found = [DataSet.loaded(data) for data in value["sets"]]
         self._sets = {data.spec.name: data for data in found}
+        self._awaited = {holder.node for data in found for holder in data.holders()}
         self.returned = value["returned"]
 
 

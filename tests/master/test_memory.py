@@ -134,6 +134,33 @@ async def test_a_new_master_goes_on_where_the_last_one_was() -> None:
 
 
 @on_virtual_time
+async def test_a_new_master_hands_out_nothing_before_it_knows_what_was_done_meanwhile() -> None:
+    kept, other = HandyShelf(), Holder(NodeKey("worker", 1), 1)
+    first = Service("uid-1", shelf=kept)
+    first.register(DataSpec(name="train", size=100, shard_size=10))
+    first.take("train", WORKER, [])
+    await first.keeper.save()
+    first.report("train", WORKER, [0], [])
+    first.take("train", WORKER, [])
+    second, now = Service("uid-1", shelf=kept, time=lambda: now), 100.0
+    await second.load()
+    second.tick()
+    assert second.take("train", other, []) is None
+    second.beat(BeatReport(member="worker-0", process=1, done={"train": [0]}, holding={"train": [1]}))
+    shard = second.take("train", other, [])
+    assert shard is not None
+    assert shard.position == 2
+    third, now = Service("uid-1", shelf=kept, time=lambda: now), 100.0
+    await third.load()
+    third.tick()
+    assert third.take("train", other, []) is None
+    now = 104.0
+    third.tick()
+    shard = third.take("train", other, [])
+    assert shard is not None
+
+
+@on_virtual_time
 async def test_a_thousand_workers_fit_into_the_memory_many_times() -> None:
     kept = HandyShelf()
     service = Service("uid-1", shelf=kept, waits=Waits(settle=0, window=0))

@@ -139,7 +139,10 @@ def test_training_goes_on_when_the_master_is_killed_and_comes_back(master: Maste
     master.start()
     outs = [worker.communicate(timeout=60) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0]
-    assert set(learned([out for out, _ in outs])) == set(range(400))
+    found = learned([out for out, _ in outs])
+    assert set(found) == set(range(400))
+    # Both say what they did meanwhile before anything is handed out again; a slow machine may make one late.
+    assert sum(found.values()) <= 400 + 10
     for _, err in outs:
         begun, back = err.splitlines()
         assert begun.startswith(f"pliant: the job's master at {master.address} does not answer (")
