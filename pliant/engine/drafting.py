@@ -114,14 +114,14 @@ def _created(places: tuple[Place, ...], memory: GroupState, pod: PodRequest) -> 
         return Change(memory=memory), []
     index = memory.next_id if pod.id is None else pod.id
     rank = index if pod.rank is None else pod.rank
-    before = _at(places, rank)
-    relaunches = max((place.rank.member.relaunches + 1 for place in before if place.rank.member), default=0)
+    before = [place.rank.member.relaunches for place in _at(places, rank) if place.rank.member is not None]
+    before += [memory.holders[rank]] if rank in memory.holders else []
     member = Member(
         rank=rank,
         service=pod.service,
         port=pod.port,
         resource=dict(pod.resource) or memory.resource,
-        relaunches=relaunches,
+        relaunches=max(before, default=-1) + 1,
     )
     return with_newcomer(memory, member, index), [f"{pod.group}-{index} joins at rank {rank}"]
 

@@ -71,15 +71,25 @@ def sent_away(memory: GroupState, places: Iterable[Place]) -> Change:
     ids = {place.rank.index for place in leaving}
     foreign = [place.pod.uid for place in leaving if place.pod is not None and place.pod.is_foreign]
     members = {index: member for index, member in memory.members.items() if index not in ids}
-    return Change(memory=replace(memory, members=members), removals=tuple(foreign))
+    kept = {member.rank for member in members.values()}
+    left = {rank_of(place) for place in leaving} - kept
+    holders = {rank: times for rank, times in memory.holders.items() if rank not in left}
+    return Change(memory=replace(memory, members=members, holders=holders), removals=tuple(foreign))
 
 
 def with_newcomer(memory: GroupState, member: Member, index: int | None = None, *, apart: int = 0) -> Change:
     """With one member more, at the id that its master gave it, or at the next one."""
     if index is None:
         return _joined(memory, [member], apart)
-    after = replace(memory, members={**memory.members, index: member}, next_id=max(memory.next_id, index + 1))
-    return Change(memory=after, added=(index,))
+    return Change(
+        memory=replace(
+            memory,
+            members={**memory.members, index: member},
+            holders={**memory.holders, member.rank: member.relaunches},
+            next_id=max(memory.next_id, index + 1),
+        ),
+        added=(index,),
+    )
 
 
 def apart_from_master(options: Mapping[str, object], *, is_by_hand: bool) -> int:
@@ -90,7 +100,12 @@ def apart_from_master(options: Mapping[str, object], *, is_by_hand: bool) -> int
 def _joined(memory: GroupState, members: Iterable[Member], apart: int = 0) -> Change:
     first = memory.next_id + (apart if memory.next_id else 0)
     fresh = dict(enumerate(members, first))
-    after = replace(memory, members={**memory.members, **fresh}, next_id=first + len(fresh))
+    after = replace(
+        memory,
+        members={**memory.members, **fresh},
+        holders={**memory.holders, **{member.rank: member.relaunches for member in fresh.values()}},
+        next_id=first + len(fresh),
+    )
     return Change(memory=after, added=tuple(fresh))
 
 

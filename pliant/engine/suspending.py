@@ -39,6 +39,8 @@ def resumed(case: Case) -> Turn | None:
     """Begin again, if that is asked for; templates may have changed meanwhile."""
     if case.job.is_suspended or case.state.phase is not Phase.SUSPENDED:
         return None
+    if case.job.has_master and _has_members(case):
+        return None  # a new master would take those who leave for members that it has lost
     # Counts from before the suspension would say that everybody runs.
     present = summary(case)
     groups = {
@@ -71,14 +73,19 @@ def master_kept(case: Case) -> Case:
 
     The old one would miss its members; the new one waits until they have left, or it would take them for its own.
     """
-    control = {member_group(group.name) for group in case.job.groups if group.is_control}
-    has_others = any(pod.group not in control for pod in case.seen.pods)
+    is_early = _has_members(case)
     places = tuple(
         place
         for place in case.roster.places
-        if place.rank.group.is_control and not (has_others and place.standing is Standing.ABSENT)
+        if place.rank.group.is_control and not (is_early and place.standing is Standing.ABSENT)
     )
     return altered(case, roster=Roster(places=places, strays=()))
+
+
+def _has_members(case: Case) -> bool:
+    """Whether anybody is there besides the master."""
+    control = {member_group(group.name) for group in case.job.groups if group.is_control}
+    return any(pod.group not in control for pod in case.seen.pods)
 
 
 def seconds_run(state: EngineState, now: datetime) -> float:

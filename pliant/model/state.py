@@ -209,6 +209,8 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     """Who belongs to a group that a master looks after, by id; beside pods that it made itself."""
     next_id: int = 0
     """The id of the next member; none is used twice."""
+    holders: dict[int, int] = {}
+    """How often each rank was made anew, though nobody may hold it now: a new master has lost count."""
     resource: dict[str, str] = {}
     """What new members ask for, if a plan has said."""
     is_capped: bool = False

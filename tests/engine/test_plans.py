@@ -59,6 +59,7 @@ def test_a_member_that_vanished_is_its_masters_concern() -> None:
     write(world, "p1", create=(pod("worker", id=2, rank=1),))
     world.settle()
     assert members(world, "worker") == {0: 0, 2: 1}
+    assert world.memory.group("worker").members[2].relaunches == 1
 
 
 def test_thirty_lost_members_come_back_by_one_plan() -> None:
@@ -181,6 +182,22 @@ def test_a_suspended_job_holds_plans_and_keeps_a_fresh_master() -> None:
     world.resume()
     world.settle()
     assert len(names(world, "worker")) == 3
+
+
+def test_a_job_comes_back_only_when_those_who_leave_have_left() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=1)
+    world.settle()
+    world.suspend()
+    world.settle()
+    foreign(world, "worker", 7)
+    late = "demo-edljob-worker-7"
+    world.pods[late] = replace(world.pods[late], is_leaving=True)
+    world.resume()
+    assert world.decide().intent is None
+    del world.pods[late]
+    world.settle()
+    assert world.memory.phase is Phase.RUNNING
 
 
 def test_a_job_that_begins_suspended_has_its_master() -> None:
