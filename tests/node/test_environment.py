@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,3 +149,13 @@ def facts(**config_maps: dict[str, bytes]) -> PodFacts:
 
 def _field(name: str, path: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def test_pliants_own_image_means_the_python_that_has_pliant() -> None:
+    own = str(Path(sys.executable).parent)
+    for image in ("pliant", "pliant:0.1.0", "registry.example:5000/team/pliant@sha256:abc"):
+        found = environment({"name": "main", "image": image}, facts(), {"PATH": "/usr/bin"})
+        assert found["PATH"] == f"{own}:/usr/bin"
+    assert (
+        environment({"name": "main", "image": "pliant-not"}, facts(), {"PATH": "/usr/bin"})["PATH"] == "/usr/bin"
+    )

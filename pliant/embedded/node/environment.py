@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from pliant.errors import NotYet, UserError
@@ -54,6 +56,7 @@ class PodFacts:
 
 def environment(container: Container, facts: PodFacts, base: Mapping[str, str]) -> dict[str, str]:
     """All variables of a container: `base`, then those from whole objects, then its own, later ones winning."""
+    base = _with_own_tools(container, base)
     result = dict(base)
     for source in container.get("envFrom") or ():
         result.update(_from_object(source, facts))
@@ -63,6 +66,14 @@ def environment(container: Container, facts: PodFacts, base: Mapping[str, str]) 
         if value is not None:
             own[variable["name"]] = value
     return result | own
+
+
+def _with_own_tools(container: Container, base: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables of a container whose image is Pliant's own: what that holds is here, and found first."""
+    name = (container.get("image") or "").rpartition("/")[2].partition("@")[0].partition(":")[0]
+    if name != "pliant":
+        return base
+    return {**base, "PATH": ":".join(filter(None, (str(Path(sys.executable).parent), base.get("PATH"))))}
 
 
 def command_line(container: Container, variables: Mapping[str, str]) -> list[str]:
