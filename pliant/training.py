@@ -33,7 +33,7 @@ SLACK = 10.0
 """Seconds that an answer may take besides."""
 HEARTBEAT = 5.0
 """Seconds between two beats that say nothing new."""
-REPEAT, MOST_REPEATED = 5.0, 50
+REPEAT, MOST_REPEATED = 5.0, 200
 """For so many seconds a shard is reported as done again: the master may have died before that was saved."""
 
 

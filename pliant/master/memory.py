@@ -1,7 +1,8 @@
 """What the next master must know: one small JSON value, saved on a shelf whenever it has changed.
 
-Saving lags by a second. What is forgotten by that is harmless: a shard that was given out or done is given out
-once more at worst, and a round or a generation that members have seen is passed as soon as one of them speaks.
+Saving lags by a second, and by three if only shards have changed hands. What is forgotten by that is harmless:
+members say again what they did in the last seconds, and a round or a generation that they have seen and the new
+master has not is passed as soon as one of them speaks.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -18,6 +20,8 @@ from pliant.errors import ApiError, PliantError
 LARGEST = 900_000
 """Bytes: a ConfigMap holds a little more than that."""
 FORMAT = 1
+LAG = 2
+"""Pauses that may pass before what is not urgent is saved."""
 LONGEST_PAUSE = 10.0
 """Seconds between two tries to save while the API server is away."""
 
@@ -62,11 +66,13 @@ class Keeper:
         self._shelf = shelf
         self._value = value
         self._pause = pause
-        self._changed = asyncio.Event()
+        self._changed, self._urgent = asyncio.Event(), asyncio.Event()
 
-    def remember(self) -> None:
-        """Have the value saved soon."""
+    def remember(self, *, soon: bool = True) -> None:
+        """Have the value saved soon, or some time later: members say again what they did in the last seconds."""
         self._changed.set()
+        if soon:
+            self._urgent.set()
 
     async def load(self) -> dict[str, Any] | None:
         """What was saved last, which is saved again at once: so an earlier master learns that it is over."""
@@ -85,6 +91,8 @@ class Keeper:
         pause = self._pause
         while True:
             await self._changed.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._urgent.wait(), LAG * self._pause)
             try:
                 await self.save()
                 pause = self._pause
@@ -99,6 +107,7 @@ class Keeper:
         if not self._changed.is_set():
             return
         self._changed.clear()
+        self._urgent.clear()
         value = {"format": FORMAT, **self._value()}
         found = msgspec.json.encode(value)
         if len(found) > LARGEST:

@@ -165,7 +165,7 @@ class Service:
         self._took_back(data.keep(holder, holding, only=True), "their holder never heard of them")
         shard = data.take(holder)
         if shard is not None:
-            self.remember()
+            self.keeper.remember(soon=False)
         return shard
 
     def report(self, name: str, holder: Holder, done: list[int], failed: list[int]) -> None:
@@ -264,7 +264,7 @@ class Service:
             self.progress.note(None, True, self.time())
             if any(self.work.find(name).is_done for name in done):
                 self.shards_bell.ring()
-            self.remember()
+            self.keeper.remember(soon=False)
 
     def _settle(self, nodes: Collection[NodeKey] | None) -> None:
         if self.work.settle(nodes):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -131,6 +132,30 @@ async def test_a_new_master_goes_on_where_the_last_one_was() -> None:
     assert await third.load()
     third.set_members(running(2)[1:])
     assert third.work_left() == 9
+
+
+@on_virtual_time
+async def test_shards_that_change_hands_are_saved_every_three_seconds_and_all_else_at_once() -> None:
+    kept = HandyShelf()
+    service = Service("uid-1", shelf=kept)
+    task = asyncio.create_task(service.keeper.run())
+    service.register(DataSpec(name="train", size=10**6, shard_size=1))
+    await asyncio.sleep(0.1)
+    assert kept.saves == 1
+    for position in range(300):
+        service.take("train", WORKER, [])
+        service.report("train", WORKER, [position], [])
+        await asyncio.sleep(0.1)
+    assert 9 <= kept.saves <= 11
+    saves = kept.saves
+    for version in range(1, 101):
+        service.set_ps(version, ())
+        await asyncio.sleep(0.1)
+    assert 9 <= kept.saves - saves <= 11
+    saves = kept.saves
+    await asyncio.sleep(1000)
+    assert kept.saves <= saves + 1
+    task.cancel()
 
 
 @on_virtual_time
