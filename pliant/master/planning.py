@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pliant.kube.resources import Resource
-from pliant.master.model import MIB, JobFacts, NewPod, Node, NodeKey, NodeStatus, Resources, Step
+from pliant.master.model import MIB, JobFacts, NewPod, NodeKey, Resources, Step
 from pliant.master.watching import JOB, PORTS, USUAL_PORT
 
 ELASTIC_JOBS: Final = Resource("elastic.iml.github.io", "v1alpha1", "elasticjobs", "ElasticJob")
@@ -82,16 +82,12 @@ def is_open(plan: Mapping[str, Any]) -> bool:
     return phase not in FINAL and not (phase == "Scaling" and (plan.get("spec") or {}).get("migratePods"))
 
 
-def is_shown(step: Step, nodes: tuple[Node, ...]) -> bool:
-    """Whether everybody a plan asked for is to be seen, and nobody who was to go is."""
-    keys = {node.key for node in nodes}
-    if any(pod.key not in keys for pod in step.create) or any(key in keys for key in step.remove):
+def is_shown(step: Step, members: Mapping[str, int]) -> bool:
+    """Whether everybody a plan asked for was seen; members are the newest ids by place."""
+    if any(members.get(f"{pod.key.type}/{pod.rank}", -1) < pod.key.id for pod in step.create):
         return False
-    there = (NodeStatus.PENDING, NodeStatus.RUNNING, NodeStatus.SUCCEEDED)
-    return all(
-        sum(node.key.type == type_ and node.status in there for node in nodes) >= wanted.replicas
-        for type_, wanted in step.replicas.items()
-    )
+    types = [place.rpartition("/")[0] for place in members]
+    return all(types.count(type_) >= wanted.replicas for type_, wanted in step.replicas.items())
 
 
 def amounts(resources: Resources) -> dict[str, str]:

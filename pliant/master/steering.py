@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
-from pliant.master.brain.deciding import next_step
+from pliant.master.brain.deciding import next_step, noticed
 from pliant.master.brain.memory import Memory, remembered
 from pliant.master.brain.tempo import Tempo
 from pliant.master.facts import job_facts
@@ -65,6 +65,7 @@ class Helm:
         self._clock, self._tempo = clock, tempo
         self._news = asyncio.Event()
         self._sent: Sent | None = None
+        self._again: Step | None = None
         self._failures = 0
         self._not_before: datetime | None = None
         self._problem = ""
@@ -120,9 +121,15 @@ class Helm:
         self._read_job()
         nodes = members(self._pods.store.all(), self._service.beats(), now)
         self._service.set_members(nodes)
-        if self._is_busy(nodes, now):
+        picture = self._picture(nodes, now)
+        self._remember(noticed(picture, self.memory, self._tempo))
+        if self._is_busy(now):
             return None
-        answer, memory = next_step(self._picture(nodes, now), self.memory, self._tempo)
+        again, self._again = self._again, None
+        if again is not None and not self._job.is_suspended:
+            await self._send(again, self.memory, now)
+            return None
+        answer, memory = next_step(picture, self.memory, self._tempo)
         if isinstance(answer, Step):
             await self._send(answer, memory, now)
             return None
@@ -151,19 +158,17 @@ class Helm:
             is_work_done=service.is_work_done(),
         )
 
-    def _is_busy(self, nodes: tuple[Node, ...], now: datetime) -> bool:
+    def _is_busy(self, now: datetime) -> bool:
         """Whether a plan is under way, or the last one failed just now."""
         plans = {plan["metadata"]["name"]: plan for plan in self._plans.store.all()}
-        if self._sent is not None and self._is_under_way(self._sent, plans.get(self._sent.name), nodes, now):
+        if self._sent is not None and self._is_under_way(self._sent, plans.get(self._sent.name), now):
             return True
         if self._not_before is not None and now < self._not_before:
             return True
         # Plans of a master before this one: the operator carries them out, or clears them away.
         return any(_is_automatic(plan) and is_open(plan) for plan in plans.values())
 
-    def _is_under_way(
-        self, sent: Sent, plan: dict[str, Any] | None, nodes: tuple[Node, ...], now: datetime
-    ) -> bool:
+    def _is_under_way(self, sent: Sent, plan: dict[str, Any] | None, now: datetime) -> bool:
         if plan is None and not sent.is_certain:
             if now - sent.at < SHOWN:
                 return True
@@ -172,8 +177,12 @@ class Helm:
         if plan is not None and phase_of(plan) == "Failed":
             self._give_up(sent, message_of(plan), now)
             return True
-        if (plan is not None and is_open(plan)) or (not is_shown(sent.step, nodes) and now - sent.at < SHOWN):
+        shown = is_shown(sent.step, self.memory.members)
+        if (plan is not None and is_open(plan)) or (not shown and now - sent.at < SHOWN):
             return True
+        if sent.step.replicas and not sent.step.remove and not shown:
+            # Some came and went without being seen: who is missing is asked for by number once more.
+            self._again = replace(sent.step, create=(), migrate=())
         log.info("plan carried out", extra={"plan": sent.name})
         self._sent, self._failures, self._not_before = None, 0, None
         return False

@@ -38,6 +38,11 @@ REMEDIES: Final[tuple[Callable[[Case], Move | None], ...]] = (
 """In this order: who is needed at all, who is missing, what was asked for, what cannot be had, what is better."""
 
 
+def noticed(picture: Picture, memory: Memory, tempo: Tempo | None = None) -> Memory:
+    """What to remember of a picture while nothing may be decided."""
+    return noted(Case(picture, memory, tempo or Tempo()))
+
+
 def next_step(picture: Picture, memory: Memory, tempo: Tempo | None = None) -> tuple[Step | End | None, Memory]:
     """What to do now, if anything, and what to remember if it is done."""
     case = Case(picture, memory, tempo or Tempo())

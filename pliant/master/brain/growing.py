@@ -113,7 +113,7 @@ def wanted(speeds: Mapping[int, float], size: int, most: int, worth: float) -> i
     enough = worth / 4 * speeds[fewest] / fewest
     for low, high in combinations(sorted(speeds), 2):
         # Where speed has come to a stop at once, no smooth curve tells so.
-        if speeds[high] - speeds[low] < enough * (high - low):
+        if high >= low + 2 and speeds[high] - speeds[low] < enough * (high - low):
             best = min(best, low)
     if best < top:
         return best
@@ -135,13 +135,19 @@ def _is_ending(case: Case) -> bool:
 
 
 def _why(speeds: Mapping[int, float], size: int, best: int) -> str:
-    speed = speeds.get(size)
-    seen = "nothing is known of their speed" if speed is None else f"{size} do {speed:.4g} samples a second"
+    seen = "they were not measured"
+    if size in speeds:
+        seen = f"{size} {'does' if size == 1 else 'do'} {_rate(speeds[size])} samples a second"
     if best > size:
-        return f"{seen}, and more of them pay"
-    curve = fitted(_points(speeds), NOISE)
-    adds = round(100 * curve.worth(size - 1, min(speeds)))
+        return f"{seen}, and more of them may pay"
+    if best in speeds:
+        return f"{seen}, and {best} did {_rate(speeds[best])}"
+    adds = round(100 * fitted(_points(speeds), NOISE).worth(size - 1, min(speeds)))
     return f"{seen}, and the last one adds {max(adds, 0)} % of what one alone does"
+
+
+def _rate(speed: float) -> str:
+    return f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
 
 
 def _points(speeds: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
