@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
 from typing import Any
 
 from pliant.controllers.operator import Operator
@@ -19,6 +18,7 @@ from pliant.frontends.base import definitions
 from pliant.frontends.elasticjob.job import ElasticJob
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, Resource
+from pliant.kube.transport import Transport
 from pliant.model.rules import Rules
 from tests.faults.stand_in_node import FOR_EVER, Script, StandInNodes
 from tests.virtual_time import VirtualClock
@@ -113,8 +113,12 @@ def runs_on(name: str, index: int, attempt: int) -> int:
 
 
 @asynccontextmanager
-async def staged(script: Script = runs_on, rules: Rules | None = None) -> AsyncIterator[Stage]:
-    """A cluster on virtual time, with nodes and an operator."""
+async def staged(
+    script: Script = runs_on,
+    rules: Rules | None = None,
+    through: Callable[[Transport], Transport] = lambda transport: transport,
+) -> AsyncIterator[Stage]:
+    """A cluster on virtual time, with nodes and an operator, which may have a transport of its own."""
     clock = VirtualClock()
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
         client = KubeClient(DirectTransport(api))
@@ -122,7 +126,8 @@ async def staged(script: Script = runs_on, rules: Rules | None = None) -> AsyncI
             await client.create(CRDS, None, crd)
         nodes = StandInNodes(client, script)
         await nodes.register()
-        operator = Operator(client, clock, frontends=[ElasticJob()], rules=rules or Rules(node_grace=timedelta(2)))
+        own = KubeClient(through(DirectTransport(api)))
+        operator = Operator(own, clock, frontends=[ElasticJob()], rules=rules or Rules())
         tasks = [asyncio.create_task(each) for each in (nodes.run(), operator.run())]
         await operator.wait_ready()
         try:
