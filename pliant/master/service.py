@@ -36,8 +36,8 @@ class Waits:
     """A round that all running workers have joined waits so long for those that are on their way."""
     patience: float = 30.0
     """A round waits so long for running workers that do not join."""
-    recall: float = 3.0
-    """A new master hands out nothing for so long, or until all who had shards have said what they did."""
+    recall: float = 8.0
+    """A new master hands out nothing for so long, or until all who took shards have said what they did."""
     save: float = 1.0
     """Between two saves."""
     beat: float = 1.0
@@ -163,9 +163,10 @@ class Service:
         if self.work.is_waiting:
             return None
         self._took_back(data.keep(holder, holding, only=True), "their holder never heard of them")
-        shard = data.take(holder)
+        is_new = holder.node not in self.work.takers
+        shard = self.work.take(name, holder)
         if shard is not None:
-            self.keeper.remember(soon=False)
+            self.keeper.remember(soon=is_new)
         return shard
 
     def report(self, name: str, holder: Holder, done: list[int], failed: list[int]) -> None:
@@ -231,10 +232,11 @@ class Service:
         value = await self.keeper.load()
         if value is None:
             return False
-        self.work.load(value["work"])
-        self._known = {holder.node for data in self.work.sets for holder in data.holders()}
-        self._recalled_at = self.time() + self.waits.recall
         self.membership.load(value["membership"])
+        workers = [NodeKey(member.type, member.id) for member in self.membership.members]
+        self.work.load(value["work"], [key for key in workers if key.type in WORKING_TYPES])
+        self._known = {*self.work.takers, *workers}
+        self._recalled_at = self.time() + self.waits.recall
         self.rounds.load(value["rounds"])
         self._speeds.load(value["speeds"])
         self.progress.load(value["progress"])

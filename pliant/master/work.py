@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
 from pliant.errors import UserError
 from pliant.master.model import NodeKey
-from pliant.master.shards import DataSet, DataSpec, Holder
+from pliant.master.shards import DataSet, DataSpec, Holder, Shard
 
 MOST_SETS = 64
 
@@ -27,6 +27,7 @@ class Work:
         self._lease = lease
         self._sets: dict[str, DataSet] = {}
         self._heard: dict[Holder, float] = {}
+        self._takers: dict[NodeKey, None] = {}
         self._awaited: set[NodeKey] = set()
         self.returned = 0
         """Shards that came back from those who were lost."""
@@ -66,6 +67,11 @@ class Work:
         """Take note that a process is alive."""
         self._heard[holder] = now
 
+    def take(self, name: str, holder: Holder) -> Shard | None:
+        """The next shard of a data set, now the holder's; None if all are done or held."""
+        self._takers[holder.node] = None
+        return self.find(name).take(holder)
+
     def keep(self, holder: Holder, holding: Mapping[str, list[int]]) -> None:
         """Believe a process about the shards it is at; data sets that are not known yet come again."""
         for name in holding.keys() & self._sets.keys():
@@ -77,8 +83,13 @@ class Work:
         return sum([self._sets[name].finish(position) for name in known for position in done[name]])
 
     @property
+    def takers(self) -> Collection[NodeKey]:
+        """Members that ever took a shard and are still there."""
+        return self._takers.keys()
+
+    @property
     def is_waiting(self) -> bool:
-        """Whether a new master has yet to hear from some who had shards: what they did it must not give again."""
+        """Whether a new master has yet to hear from some who took shards: what they did it must not give again."""
         return bool(self._awaited)
 
     def settle(self, nodes: Collection[NodeKey] | None = None) -> bool:
@@ -87,8 +98,10 @@ class Work:
         self._awaited = self._awaited.difference(nodes) if nodes is not None else set()
         return was_waiting and not self._awaited
 
-    def lose(self, nodes: Collection[NodeKey]) -> int:
+    def lose(self, nodes: Set[NodeKey]) -> int:
         """Take back all shards of members that are gone; tells how many."""
+        for node in self._takers.keys() & nodes:
+            del self._takers[node]
         return self._take_back(lambda holder: holder.node in nodes) if nodes else 0
 
     def expire(self, now: float) -> int:
@@ -107,13 +120,18 @@ class Work:
 
     def saved(self) -> dict[str, Any]:
         """Everything as a small JSON value."""
-        return {"sets": [data.saved() for data in self.sets], "returned": self.returned}
+        takers: dict[str, list[int]] = {}
+        for node in self._takers:
+            takers.setdefault(node.type, []).append(node.id)
+        return {"sets": [data.saved() for data in self.sets], "returned": self.returned, "takers": takers}
 
-    def load(self, value: Mapping[str, Any]) -> None:
-        """Go on where another was saved."""
+    def load(self, value: Mapping[str, Any], workers: Collection[NodeKey] = ()) -> None:
+        """Go on where another was saved; workers that were there may have taken shards since."""
         found = [DataSet.loaded(data) for data in value["sets"]]
         self._sets = {data.spec.name: data for data in found}
-        self._awaited = {holder.node for data in found for holder in data.holders()}
+        takers = [NodeKey(kind, number) for kind, numbers in value["takers"].items() for number in numbers]
+        self._takers = dict.fromkeys(takers)
+        self._awaited = {*takers, *workers} if found else set()
         self.returned = value["returned"]
 
 

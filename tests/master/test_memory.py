@@ -179,7 +179,7 @@ async def test_a_new_master_hands_out_nothing_before_it_knows_what_was_done_mean
     await third.load()
     third.tick()
     assert third.take("train", other, []) is None
-    now = 104.0
+    now = 109.0
     third.tick()
     shard = third.take("train", other, [])
     assert shard is not None

@@ -178,7 +178,7 @@ def test_a_process_that_falls_silent_loses_its_shards_and_one_that_speaks_does_n
     work.register(DataSpec(name="train", size=100, shard_size=10))
     data = work.find("train")
     for worker in WORKERS[:3]:
-        data.take(worker)
+        work.take("train", worker)
         work.hear(worker, 0.0)
     work.hear(WORKERS[1], 50.0)
     assert work.expire(60.0) == 0
@@ -191,7 +191,7 @@ def test_a_process_that_falls_silent_loses_its_shards_and_one_that_speaks_does_n
 def test_a_new_master_gives_holders_time_to_speak() -> None:
     work = Work(lease=60.0)
     work.register(DataSpec(name="train", size=100, shard_size=10))
-    work.find("train").take(WORKERS[0])
+    work.take("train", WORKERS[0])
     again = Work(lease=60.0)
     again.load(json.loads(json.dumps(work.saved())))
     assert again.expire(1000.0) == 0
