@@ -60,16 +60,25 @@ MEMBERS = ("create", "delete", "get", "list", "watch")
 
 def needed_rights(lease: str, frontends: Iterable[Frontend] | None = None) -> Iterator[Right]:
     """What the operator that competes for a lease of this name does to a cluster, resource by resource."""
-    yield from _member_rights()
-    for frontend in kinds().values() if frontends is None else frontends:
-        kind = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
-        yield from _job_rights(kind)
-        if frontend.plans is not None:
-            yield from _mastered_rights(kind, frontend.plans)
+    every = list(_rights_for(kinds().values() if frontends is None else frontends))
+    needed = {(str(right), verb) for right in every if not right.is_optional for verb in right.verbs}
+    for right in every:
+        # What one kind could do without another may need.
+        if not (right.is_optional and all((str(right), verb) in needed for verb in right.verbs)):
+            yield right
     yield replace(_right(QUOTAS, ("list", "watch"), "to keep sizes within quotas"), is_optional=True)
     yield from _cluster_rights()
     yield from _lease_rights(lease)
     yield from _report_rights(lease)
+
+
+def _rights_for(frontends: Iterable[Frontend]) -> Iterator[Right]:
+    yield from _member_rights()
+    for frontend in frontends:
+        kind = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
+        yield from _job_rights(kind)
+        if frontend.plans is not None:
+            yield from _mastered_rights(kind, frontend.plans)
 
 
 def _job_rights(kind: Resource) -> Iterator[Right]:

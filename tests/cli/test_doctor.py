@@ -237,6 +237,7 @@ async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
         "missing in namespace team-a:",
         "pods: create, delete — to start, follow and clean up members",
         *(f"{end.plural}/status.{end.group}: patch — to tell how jobs fare" for end in FRONTENDS.values()),
+        "scaleplans/status.elastic.iml.github.io: patch — to tell how plans fare",
         "nodes: watch — to tell a lost node from a failed member, and how much room there is (it does without)",
         "leases.coordination.k8s.io: create — to agree on one leader (in namespace home)",
         "leases.coordination.k8s.io: watch — to agree on one leader (in namespace home)",
