@@ -18,6 +18,8 @@ from pliant.engine.ending import (
     failed,
     leftovers,
     ordered,
+    outlived,
+    outliving_left,
     timed_out,
 )
 from pliant.engine.idleness import idle_time_left, roused
@@ -71,7 +73,7 @@ def _turn(case: Case) -> Turn | None:
         return None  # nothing that happens to those who leave counts
     if (turn := restarted(case) or failed(case)) is not None or case.state.phase is Phase.SUSPENDED:
         return turn
-    return timed_out(case) or planned(case) or roused(case) or warned(case)
+    return timed_out(case) or planned(case) or outlived(case) or roused(case) or warned(case)
 
 
 def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -> Decision:
@@ -125,6 +127,7 @@ def _patience(case: Case) -> timedelta | None:
         creation_patience_left(case),
         time_left(case.job, case.state, case.now),
         idle_time_left(case),
+        outliving_left(case),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -23,6 +23,8 @@ from pliant.model.labels import service_of
 from pliant.model.observed import ObservedPod, ObservedService, PodPhase, Seen
 from pliant.model.state import Cause, EngineState, Phase, Verdict
 
+MASTERS_GRACE = timedelta(minutes=2)
+"""DLRover's masters look every 30 seconds whether their job is done."""
 ALWAYS_CLEARED = frozenset({Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL})
 """Ends that leave no pods, whatever the job's own policy says."""
 OVER = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
@@ -53,6 +55,21 @@ def timed_out(case: Case) -> Turn | None:
     """End the job because its time is up, if it is."""
     verdict = overrun(case.job, case.state, case.now)
     return None if verdict is None else _sentenced(case, verdict)
+
+
+def outlived(case: Case) -> Turn | None:
+    """End a job whose master does not, although all work is done: it waits for somebody who was sent away."""
+    since = case.state.idle_from
+    if since is None or case.now < since + MASTERS_GRACE:
+        return None
+    message = "every member has done its work; the master waits for others, in vain"
+    return _sentenced(case, Verdict(phase=Phase.SUCCEED, message=message, at=case.now))
+
+
+def outliving_left(case: Case) -> timedelta | None:
+    """How long a master whose members are done may still take."""
+    since = case.state.idle_from
+    return max(since + MASTERS_GRACE - case.now, timedelta(0)) if since is not None else None
 
 
 def clearing(job: Job, seen: Seen, state: EngineState, now: datetime) -> tuple[Action, ...]:

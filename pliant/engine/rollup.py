@@ -18,6 +18,8 @@ from pliant.model.job import Group, Job, Steward
 from pliant.model.labels import member_group
 from pliant.model.state import EngineState, GroupCounts, GroupState, Member, Outcome, Phase, Request, Requester
 
+SERVING = frozenset({"ps"})
+"""Groups of those who never end by themselves."""
 SETTLING = timedelta(seconds=1)
 """Counts that change faster are written once they settle: a thousand pods coming up are not a thousand writes."""
 
@@ -34,10 +36,19 @@ def summary(case: Case) -> EngineState:
         groups={**state.groups, **_with_endings(job, roster, state)},
         warned=tuple(warning for warning in state.warned if warning in job.warnings),
     )
+    current = replace(current, idle_from=(state.idle_from or now) if is_work_done(job, roster, current) else None)
     if phase is Phase.RUNNING and state.phase is not Phase.RUNNING:
         current = noted(current, now, str(phase), current.message)
         current = replace(current, running_at=state.running_at or now, clock_from=state.clock_from or now)
     return current
+
+
+def is_work_done(job: Job, roster: Roster, state: EngineState) -> bool:
+    """Whether members whom a master looks after have all done their work, those who serve others apart."""
+    working = [group for group in job.groups if group.steward is Steward.MASTER and group.name not in SERVING]
+    if not any(state.group(group.name).finished for group in working):
+        return False
+    return all(place.standing is Standing.SUCCEEDED for place in roster.places if place.rank.group in working)
 
 
 def at_the_end(state: EngineState) -> dict[str, GroupCounts]:
@@ -174,7 +185,8 @@ def _with_endings(job: Job, roster: Roster, state: EngineState) -> dict[str, Gro
     for group in job.groups:
         memory, places = state.group(group.name), roster.of(group)
         if group.steward is Steward.MASTER:
-            continue  # nobody makes those again who have ended
+            endings |= _with_work_done(group.name, memory, places)
+            continue
         seen = {place.rank.index: _OUTCOMES[place.standing] for place in places if place.standing in _OUTCOMES}
         # Only restarts and resizes forget: a pod from before a suspension hides an end that still stands.
         ended = memory.finished | seen
@@ -182,6 +194,13 @@ def _with_endings(job: Job, roster: Roster, state: EngineState) -> dict[str, Gro
         if (ended, stuck_from) != (memory.finished, memory.stuck_from):
             endings[group.name] = replace(memory, finished=ended, stuck_from=stuck_from)
     return endings
+
+
+def _with_work_done(name: str, memory: GroupState, places: tuple[Place, ...]) -> dict[str, GroupState]:
+    """Who has done its work, by id: some masters delete the pods of those, and might forget them themselves."""
+    done = {place.rank.index: Outcome.SUCCEEDED for place in places if place.standing is Standing.SUCCEEDED}
+    finished = memory.finished | done
+    return {name: replace(memory, finished=finished)} if finished != memory.finished else {}
 
 
 _OUTCOMES = {Standing.SUCCEEDED: Outcome.SUCCEEDED, Standing.FAILED: Outcome.FAILED}

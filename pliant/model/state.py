@@ -278,6 +278,8 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     """The latest members that ended badly, each with a line of what it said."""
     plans: dict[str, Scaling] = {}
     """The plans that are being carried out, by uid."""
+    idle_from: Time | None = None
+    """Since when all members whom a master looks after have done their work, and it has not ended the job."""
     hosts: tuple[str, ...] = ()
     """The parameter servers in the order of their ranks, as the latest plan has them."""
     stage: Stage | None = None

@@ -375,3 +375,26 @@ def test_a_master_that_has_asked_for_members_may_do_without() -> None:
     world.pass_time(timedelta(hours=1))
     world.settle()
     assert world.pods[MASTER_POD].uid == first
+
+
+def test_a_job_whose_members_are_done_ends_though_its_master_does_not() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    write(world, "p0", worker=2, ps=1)
+    world.settle()
+    world.ending = lambda each: 0 if each.group == "worker" else -1
+    began = world.now
+    world.settle()
+    assert world.memory.phase is Phase.SUCCEED
+    assert timedelta(minutes=2) <= world.now - began < timedelta(minutes=3)
+    assert not world.pods
+
+
+def test_a_job_some_member_of_which_still_works_goes_on() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    write(world, "p0", worker=2)
+    world.settle()
+    world.ending = lambda each: 0 if each.name.endswith("worker-1") else -1
+    world.settle()
+    world.pass_time(timedelta(hours=1))
+    world.settle()
+    assert not world.memory.phase.is_final
