@@ -97,9 +97,11 @@ class PlanDesk:
 
     async def clear(self, key: JobKey, living: str) -> None:
         """See to the plans of jobs that are not there: masters' go, people are told."""
-        strays = [raw for raw in self._named(key) if _is_of_another(raw, self._plan(raw), living)]
-        if not strays or not await self._is_gone(key, living):
+        if not any(_is_of_another(raw, self._plan(raw), living) for raw in self._named(key)):
             return
+        # What is cached of the job may be behind its plans.
+        present = await self._uid(key)
+        strays = [raw for raw in self._named(key) if _is_of_another(raw, self._plan(raw), present)]
         await _all_done(self._settle(key, raw, self._plan(raw)) for raw in strays)
 
     async def _settle(self, key: JobKey, raw: Raw, plan: Plan) -> None:
@@ -113,15 +115,11 @@ class PlanDesk:
         else:
             await self.delete(key.namespace, DeletePlan(name=plan.key.name, uid=plan.uid))
 
-    async def _is_gone(self, key: JobKey, living: str) -> bool:
-        """Whether the server has no such job: what is cached may be behind."""
-        if living or not key.name:
-            return True
-        try:
-            await self._client.get(self._jobs, key.namespace, key.name)
-        except NotFound:
-            return True
-        return False
+    async def _uid(self, key: JobKey) -> str:
+        """Which job of that name the server has; empty if it has none."""
+        with suppress(NotFound):
+            return str((await self._client.get(self._jobs, *key))["metadata"]["uid"]) if key.name else ""
+        return ""
 
     async def _say(self, raw: Raw, plan: Plan, status: PlanStatus) -> None:
         """Tell what is so without anybody's decision; once is enough."""

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from pliant.controllers.grants import ROLE_BINDINGS, ROLES
-from pliant.kube.resources import PODS, SERVICE_ACCOUNTS, SERVICES
+from pliant.controllers.plans import JOB, PlanDesk, plan_key
+from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.kube.resources import CRDS, PODS, SERVICE_ACCOUNTS, SERVICES
+from pliant.kube.store import ObjectStore
+from pliant.model.job import JobKey
 from pliant.model.rules import Rules
 from tests.controllers.elastic import JOBS, MASTER, PLANS, SPACE, foreign_pod, staged, workers
-from tests.virtual_time import on_virtual_time, passing
+from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 MOMENT = timedelta(seconds=1)
 A_WHILE = timedelta(seconds=10)
@@ -179,3 +184,40 @@ async def test_a_job_that_is_deleted_leaves_no_plan_of_its_master() -> None:
         assert (await stage.pods(), await stage.plans()) == ({}, {})
         assert not await stage.is_there(SERVICE_ACCOUNTS, MASTER)
         assert not await stage.is_there(PLANS, "demo-scaleplan-0")
+
+
+@on_virtual_time
+async def test_a_plan_of_a_job_that_is_newer_than_what_is_cached_stays() -> None:
+    async with staged() as stage:
+        job = await stage.submit()
+        await stage.plan("demo-scaleplan-0", **workers(2))
+        await passing(A_WHILE)
+        owner = {
+            "apiVersion": JOBS.api_version,
+            "kind": "elasticjob",
+            "name": "demo",
+            "uid": job["metadata"]["uid"],
+        }
+        change = {"metadata": {"ownerReferences": [owner]}}
+        raw = await stage.client.patch(PLANS, SPACE, "demo-scaleplan-0", change)
+        kind = ElasticJob.plans
+        store: ObjectStore[dict[str, Any]] = ObjectStore({JOB: lambda plan: (str(plan_key(kind, plan)),)})
+        store.observe(raw)
+        desk = PlanDesk(kind, JOBS, stage.client, VirtualClock(), store)
+        await desk.clear(JobKey(SPACE, "demo"), "the uid of an earlier one")
+        assert set(await stage.plans()) == {"demo-scaleplan-0"}
+        await stage.client.delete(JOBS, SPACE, "demo")
+        await desk.clear(JobKey(SPACE, "demo"), "")
+        assert await stage.plans() == {}
+
+
+@on_virtual_time
+async def test_jobs_run_on_a_cluster_that_knows_no_plans_until_it_does() -> None:
+    async with staged(knows_plans=False) as stage:
+        await stage.submit()
+        await passing(MOMENT)
+        assert f"{MASTER}-0" in await stage.pods()
+        await stage.client.create(CRDS, None, ElasticJob.plans.crd())
+        await stage.plan("demo-scaleplan-0", **workers(2))
+        await passing(timedelta(minutes=2))
+        assert await stage.workers() == ["0", "1"]
