@@ -69,21 +69,43 @@ def fallen(case: Case) -> dict[Place, Node | None]:
 def judged(case: Case) -> Memory:
     """The memory with every place given up that is beyond recovery."""
     dropped = dict(case.memory.dropped)
-    for place, node in fallen(case).items():
-        verdict = verdict_on(case, place, node)
+    for place, (_, verdict) in verdicts(case).items():
         if not verdict.is_filled:
             dropped[str(place)] = verdict.reason
     return replace(case.memory, dropped=dropped) if len(dropped) > len(case.memory.dropped) else case.memory
 
 
-def verdict_on(case: Case, place: Place, node: Node | None) -> Verdict:
-    """Whether a place is filled again, and how."""
-    shape = _shape(case, place, node)
+def verdicts(case: Case) -> dict[Place, tuple[Node | None, Verdict]]:
+    """Who fell at each place, and what becomes of it; all together stay within the limits of the job."""
+    found = fallen(case)
+    room = limits.left(case).memory or 0
+    share = room // max(len(found), 1) // limits.GRAIN * limits.GRAIN
+    held = {place: _held(case, place, node, share) for place, node in found.items()}
+    spare = max(room - sum(held.values()), 0)
+    answers: dict[Place, tuple[Node | None, Verdict]] = {}
+    for place, node in found.items():
+        verdict = _verdict_on(case, place, node, held[place] + spare)
+        if verdict.is_filled:
+            spare -= max((verdict.resources.memory or 0) - held[place], 0)
+        answers[place] = (node, verdict)
+    return answers
+
+
+def _held(case: Case, place: Place, node: Node | None, share: int) -> int:
+    """What the last one at a place had; of one that cannot be seen any more not more than its share is sure."""
+    if node is not None and node.resources.memory:
+        return node.resources.memory
+    return min(case.shape(place.type).memory or 0, share)
+
+
+def _verdict_on(case: Case, place: Place, node: Node | None, most: int) -> Verdict:
+    """Whether a place is filled again, and how; with so much memory at most."""
+    shape = _shape(case, place, node, most)
     if node is None:
         return Verdict(is_filled=True, reason="was lost", resources=shape)
     match cause_of(node):
         case Cause.MEMORY:
-            return _out_of_memory(case, place, node, shape)
+            return _out_of_memory(case, place, node, most)
         case Cause.LOST | Cause.KILLED as cause:
             falls = case.memory.falls.get(str(place), 0) if fell_quickly(node) else 0
             wait = min(2.0**falls, LONGEST_WAIT) if falls else 0.0
@@ -94,12 +116,13 @@ def verdict_on(case: Case, place: Place, node: Node | None) -> Verdict:
             return _charged(case, place, node, _told(node, cause), shape)
 
 
-def _out_of_memory(case: Case, place: Place, node: Node, shape: Resources) -> Verdict:
+def _out_of_memory(case: Case, place: Place, node: Node, most: int) -> Verdict:
+    shape = _shape(case, place, node, most)
     had = node.resources.memory or shape.memory
     if had is None or not case.may_tune(place.type):
         return _charged(case, place, node, "ran out of memory", shape)
-    room = limits.left(case).memory or 0
-    more = min(max(2 * had, shape.memory or 0), had + OOM_STEP, limits.MOST_MEMORY, max(room, had))
+    more = min(max(2 * had, shape.memory or 0), had + OOM_STEP, limits.MOST_MEMORY, most)
+    more = had + (more - had) // limits.GRAIN * limits.GRAIN
     if more <= had:
         return Verdict(
             is_filled=False,
@@ -141,12 +164,14 @@ def fell_quickly(node: Node) -> bool:
     return node.ended_at is not None and node.ended_at - (node.started_at or node.created_at) < QUICK
 
 
-def _shape(case: Case, place: Place, node: Node | None) -> Resources:
+def _shape(case: Case, place: Place, node: Node | None, most: int) -> Resources:
     """What the next one at a place asks for: as its type does now, and not less than the last one here did."""
     shape = case.shape(place.type)
-    if node is None or node.resources.memory is None or shape.memory is None:
+    if shape.memory is None:
         return shape
-    return replace(shape, memory=max(shape.memory, node.resources.memory))
+    if node is None or node.resources.memory is None:
+        return replace(shape, memory=min(shape.memory, max(most, limits.LEAST.memory or 0)))
+    return replace(shape, memory=max(min(shape.memory, most), node.resources.memory))
 
 
 def _told(node: Node, cause: Cause) -> str:

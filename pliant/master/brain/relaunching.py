@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pliant.master.brain import words
 from pliant.master.brain.case import Case, Move
-from pliant.master.brain.failures import Cause, Verdict, cause_of, fallen, fell_quickly, verdict_on
+from pliant.master.brain.failures import Cause, Verdict, cause_of, fell_quickly, verdicts
 from pliant.master.brain.memory import Memory, Place
 from pliant.master.model import NewPod, Node, Step
 
@@ -16,8 +16,7 @@ def relaunched(case: Case) -> Move | None:
     """One plan for all who fell and whose wait is over."""
     due = [
         (place, node, verdict)
-        for place, node in fallen(case).items()
-        for verdict in [verdict_on(case, place, node)]
+        for place, (node, verdict) in verdicts(case).items()
         if verdict.is_filled and _is_due(case, place, node, verdict)
     ]
     if not due:

@@ -18,6 +18,8 @@ def cooled(case: Case) -> Move | None:
         return None
     if case.memory.servers_changed_at and not case.lasted(case.memory.servers_changed_at, case.tempo.server_pause):
         return None
+    if any(node.key.type == PS and _is_superseded(case, node) for node in case.nodes):
+        return None  # one change after the other
     hot = [node for node in case.running(PS) if is_hot(case, node)]
     if not hot or len(case.running(PS)) < sum(place.type == PS for place in case.places):
         return None

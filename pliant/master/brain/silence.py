@@ -26,8 +26,7 @@ def woken(case: Case) -> Move | None:
         return None
     keys = case.next_keys(node.key.type for node in hung)
     pods = tuple(
-        NewPod(key=key, rank=node.rank, resources=case.shape(node.key.type))
-        for key, node in zip(keys, hung, strict=True)
+        NewPod(key=key, rank=node.rank, resources=node.resources) for key, node in zip(keys, hung, strict=True)
     )
     leaving = tuple(node.key for node in hung)
     step = Step(

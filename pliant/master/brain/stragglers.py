@@ -50,7 +50,7 @@ def replaced(case: Case) -> Move | None:
         return None
     node = min(slow, key=lambda each: case.memory.impressions.marks[each.key].rate or 0.0)
     (key,) = case.next_keys([WORKER])
-    pod = NewPod(key=key, rank=node.rank, resources=case.shape(WORKER))
+    pod = NewPod(key=key, rank=node.rank, resources=node.resources)
     rates = [mark.rate for mark in case.memory.impressions.marks.values() if mark.rate is not None]
     rate = case.memory.impressions.marks[node.key].rate or 0.0
     step = Step(

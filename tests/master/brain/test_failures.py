@@ -73,6 +73,16 @@ def test_memory_grows_by_eight_gib_a_step_and_ends_where_the_limits_are() -> Non
     assert "more may not be given" in world.end.reason
 
 
+def test_several_that_run_out_of_memory_share_what_the_limits_leave() -> None:
+    limits = Resources(cpu=10, memory=10 * GIB)
+    spec = RoleSpec(type="worker", replicas=4, resources=Resources(cpu=1, memory=2 * GIB))
+    world = World(facts=job(spec, limits=limits)).run(10)
+    world.stop([node.key for node in world.live()[:3]], exit_code=137, reason="OOMKilled")
+    world.run(5)
+    assert sum(node.resources.memory or 0 for node in world.live()) <= 10 * GIB
+    assert world.live()[0].resources.memory == 4 * GIB
+
+
 def test_memory_that_may_not_be_changed_costs_restarts_instead() -> None:
     world = steady(1, may_scale=False, resources=Resources(cpu=1, memory=GIB), restart_limit=1)
     world.stop([NodeKey("worker", 0)], reason="OOMKilled", exit_code=137)
@@ -252,6 +262,16 @@ def test_a_hot_parameter_server_hands_over_to_a_bigger_one() -> None:
     world.run(2)
     assert [node.key.id for node in world.live("ps")] == [1]
     assert world.memory.ps_hosts == ("10.0.0.1:2222",)
+
+
+def test_a_server_that_stays_hot_grows_again_after_it_has_taken_over() -> None:
+    specs = (RoleSpec(type="worker", replicas=1), RoleSpec(type="ps"))
+    tempo = Tempo(settle=2, look=4, server_pause=5, handover=10)
+    world = World(facts=job(*specs, strategy=PS), used=Resources(cpu=3.8, memory=200 * 1024**2), tempo=tempo)
+    world.run(200)
+    told = [step.reason.split(" anew")[0] for step in world.steps[1:]]
+    assert told[::2] == [f"ps-{number} with {2 ** (number + 1)} cores and 320 MiB" for number in range(3)]
+    assert told[1::2] == [f"ps-{number} handed over to ps-{number + 1}" for number in range(3)]
 
 
 def test_who_does_not_turn_to_the_new_servers_is_not_waited_for_for_ever() -> None:

@@ -70,6 +70,8 @@ class World:
     work_left: int | None = None
     is_work_done: bool = False
     ps_version: int = 0
+    pace: int = 1
+    """Seconds between two looks."""
 
     def __post_init__(self) -> None:
         self._chance = Random(self.seed)
@@ -99,7 +101,7 @@ class World:
                 break
             self._tick()
             self.decide()
-            self.now += timedelta(seconds=1)
+            self.now += timedelta(seconds=self.pace)
         return self
 
     def decide(self) -> Step | End | None:
