@@ -92,7 +92,9 @@ class Keeper:
         while True:
             await self._changed.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._urgent.wait(), LAG * self._pause)
+                # Not wait_for: Python 3.11's forgets to stop when it is told to in the moment of the news.
+                async with asyncio.timeout(LAG * self._pause):
+                    await self._urgent.wait()
             try:
                 await self.save()
                 pause = self._pause

@@ -159,6 +159,18 @@ async def test_shards_that_change_hands_are_saved_every_three_seconds_and_all_el
 
 
 @on_virtual_time
+async def test_saving_stops_even_when_there_is_news_in_the_same_moment() -> None:
+    service = Service("uid-1")
+    task = asyncio.create_task(service.keeper.run())
+    service.keeper.remember(soon=False)
+    await asyncio.sleep(0.1)
+    service.remember()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@on_virtual_time
 async def test_a_new_master_hands_out_nothing_before_it_knows_what_was_done_meanwhile() -> None:
     kept, other = HandyShelf(), Holder(NodeKey("worker", 1), 1)
     first = Service("uid-1", shelf=kept)
