@@ -7,6 +7,8 @@ from typing import Any
 from pliant.model.job import Job
 from pliant.model.state import EngineState, GroupState, Member, Phase
 from tests.builders import NOON
+from tests.frameworks.contracts import told as contract_told
+from tests.frameworks.contracts import written_for
 from tests.frontends.elasticjob import parsed, replicas, role, told
 
 PS = "ParameterServerStrategy"
@@ -96,3 +98,9 @@ def test_members_of_a_strategy_of_somebody_elses_find_at_least_their_master() ->
     job = replace(parsed(), options={"strategy": "CustomStrategy"})
     assert not {"TF_CONFIG", "WORLD_SIZE", "RANK", "RDZV_ENDPOINT"} & told(job, "worker").keys()
     assert "DLROVER_MASTER_ADDR" in told(job, "worker")
+
+
+def test_without_a_master_a_member_still_learns_who_it_is() -> None:
+    found = contract_told(written_for("dlrover", worker=2), "worker", 1)
+    assert (found["NODE_RANK"], found["NODE_NUM"]) == ("1", "2")
+    assert "DLROVER_MASTER_ADDR" not in found
