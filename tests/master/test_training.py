@@ -177,6 +177,27 @@ print([tuple(shard) for shard in job.shards("train", size=10, shard_size=5)])
     assert words(master.worker(0, script)) == "[(0, 5, 0), (5, 10, 0)]\n"
 
 
+def test_children_that_were_forked_work_beside_their_parent(master: Master) -> None:
+    script = """
+import os
+from pliant import training
+job = training.join()
+shards = job.shards("train", size=300, shard_size=2)
+mine = [next(shards)]
+children = [os.fork() for _ in range(2)]
+if not all(children):
+    mine, shards = [], job.shards("train", size=300, shard_size=2)
+for shard in shards:
+    mine.append(shard)
+os.write(1, "".join(f"{shard.start} {shard.end}\\n" for shard in mine).encode())
+if not all(children):
+    os._exit(0)
+for child in children:
+    os.waitpid(child, 0)
+"""
+    assert learned([words(master.worker(0, script))]) == Counter(range(300))
+
+
 def test_beats_tell_what_a_process_and_its_children_use(master: Master) -> None:
     script = """
 import subprocess, sys, time
