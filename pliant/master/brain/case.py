@@ -101,6 +101,14 @@ class Case:
             keys.append(NodeKey(type_, ids[type_]))
         return keys
 
+    def without(self, places: Iterable[Place]) -> Memory:
+        """The memory without some places: whoever is still to be seen there, or fell there, is dismissed."""
+        gone = set(places)
+        names = {str(place) for place in gone}
+        there = [str(node.key) for node in self.nodes if Place(node.key.type, node.rank) in gone]
+        members = {place: id_ for place, id_ in self.memory.members.items() if place not in names}
+        return replace(self.memory, members=members, dismissed=(*self.memory.dismissed, *there))
+
     def is_critical(self, place: Place) -> bool:
         """Whether the job cannot do without whoever holds this place."""
         if place.type == WORKER:

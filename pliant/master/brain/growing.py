@@ -15,6 +15,7 @@ from math import ceil
 from pliant.autoscale.curves import Curve, fitted
 from pliant.master.brain import limits, words
 from pliant.master.brain.case import WORKER, Case, Move
+from pliant.master.brain.memory import Place
 from pliant.master.model import NodeStatus, Resources, Stage, Step, Wanted
 
 NOISE = 0.01
@@ -60,12 +61,8 @@ def resized(case: Case, shape: Resources) -> Move | None:
         replicas={WORKER: Wanted(replicas=best, resources=shape)},
         remove=leaving,
     )
-    members = {
-        place: id_
-        for place, id_ in memory.members.items()
-        if place not in {f"{WORKER}/{n.rank}" for n in workers[best:]}
-    }
-    return step, replace(memory, members=members, dismissed=(*memory.dismissed, *map(str, leaving)))
+    places = [Place(WORKER, node.rank) for node in workers[best:]]
+    return step, case.with_memory(memory).without(places)
 
 
 def may_measure(case: Case) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pliant.master.brain.case import Case
 from pliant.master.brain.failures import fallen
-from pliant.master.brain.memory import Memory
+from pliant.master.brain.memory import Memory, Place
 
 
 def heeded(case: Case) -> Memory:
@@ -15,13 +13,9 @@ def heeded(case: Case) -> Memory:
     if not numbers:
         return case.memory
     empty = fallen(case)
-    gone: set[str] = set()
+    gone: set[Place] = set()
     for name, number in numbers.items():
         places = [place for place in case.places if place.type == name]
         surplus = max(len(places) - number, 0)
-        gone |= {str(place) for place in [place for place in reversed(places) if place in empty][:surplus]}
-    if not gone:
-        return case.memory
-    members = {place: id_ for place, id_ in case.memory.members.items() if place not in gone}
-    leaving = [str(node.key) for place, node in empty.items() if str(place) in gone and node is not None]
-    return replace(case.memory, members=members, dismissed=(*case.memory.dismissed, *leaving))
+        gone |= set([place for place in reversed(places) if place in empty][:surplus])
+    return case.without(gone) if gone else case.memory

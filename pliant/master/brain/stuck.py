@@ -8,6 +8,7 @@ from datetime import timedelta
 from pliant.master.brain import limits, words
 from pliant.master.brain.case import WORKER, Case, Move
 from pliant.master.brain.growing import may_choose
+from pliant.master.brain.memory import Place
 from pliant.master.brain.relaunching import asked_for
 from pliant.master.model import NewPod, Node, NodeStatus, Resources, Step, Wanted
 
@@ -20,7 +21,6 @@ def given_up(case: Case) -> Move | None:
     if not over or not running or not may_choose(case) or running < case.role(WORKER).least:
         return None
     leaving = tuple(node.key for node in waiting)
-    places = {f"{WORKER}/{node.rank}" for node in waiting}
     because = next((f": {node.reason}" for node in over if node.reason), "")
     step = Step(
         reason=f"no machine took {words.several(leaving)} within {case.tempo.growth_patience:g} s{because}; "
@@ -29,11 +29,8 @@ def given_up(case: Case) -> Move | None:
         replicas={WORKER: Wanted(replicas=running, resources=case.shape(WORKER))},
         remove=leaving,
     )
-    memory = case.memory
     return step, replace(
-        memory,
-        members={place: id_ for place, id_ in memory.members.items() if place not in places},
-        dismissed=(*memory.dismissed, *map(str, leaving)),
+        case.without(Place(WORKER, node.rank) for node in waiting),
         cap=running,
         cap_until=case.now + timedelta(seconds=case.tempo.hold_off),
     )

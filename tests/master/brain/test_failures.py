@@ -124,6 +124,15 @@ def test_others_go_on_without_a_worker_that_is_beyond_recovery() -> None:
     assert world.end.has_succeeded
 
 
+def test_nobody_is_made_anew_for_one_who_fell_at_a_place_that_was_given_up_since() -> None:
+    world = World(speed=lambda size: 10.0 * min(size, 2)).run(130)
+    assert len(world.live()) == 4
+    world.stop([world.live()[3].key], exit_code=137)
+    world.run(300)
+    assert len(world.live()) == 2
+    assert len([step for step in world.steps if step.create]) == 1
+
+
 def test_a_job_is_over_when_all_have_finished() -> None:
     world = steady(2)
     world.finish()
