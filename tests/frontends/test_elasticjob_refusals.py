@@ -50,6 +50,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"replicaSpecs": {"worker": role(), "dlrover-master": {"template": {"spec": {"containers": []}}}}},
         "spec.replicaSpecs.dlrover-master.template.spec.containers: needs at least one container",
     ),
+    "resources that are none": (
+        {"replicaSpecs": {"worker": role(pod={"containers": [{"name": "main", "resources": {"limits": "2"}}]})}},
+        'spec.replicaSpecs.worker.template.spec.containers[0].resources.limits: must be a mapping, got "2"',
+    ),
     "an unknown priority": (
         {"replicaSpecs": {"worker": role(priority="urgent")}},
         (

@@ -6,10 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.frontends.elasticjob.templates import GANGS, POD_IP, POD_NAME, main_first, with_annotations, with_main
+from pliant.frontends.elasticjob.templates import (
+    GANGS,
+    POD_IP,
+    POD_NAME,
+    check_template,
+    main_first,
+    with_annotations,
+    with_main,
+)
 from pliant.frontends.elasticjob.types import MASTER, ElasticJobSpec, ReplicaSpec
 from pliant.frontends.metadata import Metadata
-from pliant.frontends.templates import fingerprint, template_facts
+from pliant.frontends.templates import fingerprint
 from pliant.model.job import EndPolicy, Group, Port, RestartPolicy, RestartRule, RestartScope
 
 PORT = 50001
@@ -49,7 +57,7 @@ def master_of(metadata: Metadata, spec: ElasticJobSpec) -> Master:
     replica = spec.replica_specs.get(MASTER, ReplicaSpec())
     path = f"spec.replicaSpecs.{MASTER}.template"
     template = replica.template or {"spec": {"containers": [{"name": "main"}]}}
-    template_facts(template, path, "")
+    check_template(template, path)
     first, *others = main_first(template["spec"]["containers"])
     is_ours = _is_ours(first)
     pod = {**template["spec"], "containers": [_started(first, metadata), *others]}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from pliant.errors import InvalidSpec
-from pliant.frontends.reading import quoted
+from pliant.frontends.reading import quoted, read
 from pliant.frontends.templates import template_facts
 
 MAIN = "main"
@@ -28,18 +30,34 @@ _CLASSES = ("high", "low")
 Template = Mapping[str, Any]
 
 
+class _Resources(Struct, frozen=True):
+    requests: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
+
+
+class _Container(Struct, frozen=True):
+    resources: _Resources = _Resources()
+
+
 def member_template(template: Template, path: str, annotations: Mapping[str, str], priority: str) -> Template:
     """The template of a member's pod; raises InvalidSpec for what is no template.
 
     Its main container comes first, and says what it asks for: masters look at the first one without checks.
     """
-    template_facts(template, f"{path}.template", "")
+    check_template(template, f"{path}.template")
     changed = with_main(template, (POD_IP, NODE_IP, POD_NAME))
     if ours := about(QUEUES, annotations):
         changed = with_annotations(changed, {**ours, **_annotations(changed)})
     classed = {"priorityClassName": priority} if priority in _CLASSES else {}
     # Whoever is to come back comes back as another pod, by the word of the master.
     return {**changed, "spec": {**classed, **changed["spec"], "restartPolicy": "Never"}}
+
+
+def check_template(template: Template, path: str) -> None:
+    """Raise InvalidSpec for what is no template, or asks for what cannot be asked for."""
+    template_facts(template, path, "")
+    for index, container in enumerate(template["spec"]["containers"]):
+        read(_Container, container, f"{path}.spec.containers[{index}]")
 
 
 def is_share(priority: str) -> bool:
@@ -83,12 +101,11 @@ def lacks_main(template: Template) -> bool:
 
 def sized(container: Mapping[str, Any]) -> dict[str, Any]:
     """A container that asks for cpu and memory: as much as it may use, or none, if it does not say."""
-    resources = dict(_mapping(container.get("resources")))
-    limits = _mapping(resources.pop("limits", None))
+    resources = container.get("resources") or {}
+    limits = resources.get("limits") or {}
     least = {name: limits.get(name, "0") for name in ("cpu", "memory")}
-    requests = {**least, **_mapping(resources.get("requests"))}
-    capped = {"limits": limits} if limits else {}
-    return {**container, "resources": {**resources, **capped, "requests": requests}}
+    requests = {**least, **(resources.get("requests") or {})}
+    return {**container, "resources": {**resources, "requests": requests}}
 
 
 def with_annotations(template: Template, annotations: Mapping[str, str]) -> dict[str, Any]:
@@ -109,7 +126,3 @@ def about(prefixes: tuple[str, ...], marks: Mapping[str, str]) -> dict[str, str]
 
 def _annotations(template: Template) -> Mapping[str, str]:
     return (template.get("metadata") or {}).get("annotations") or {}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
