@@ -18,7 +18,8 @@ ALLREDUCE, PARAMETER_SERVERS = "AllreduceStrategy", "ParameterServerStrategy"
 class DLRover(Framework):
     """The contract of ElasticJob: variables for agents and programs that talk to the job's master.
 
-    Options: `strategy`, `service_type` (how the master is talked to), `lends_chief` (one worker is the chief).
+    Options: `strategy`, `service_type` (how the master is talked to), `elastic_mode` (for the agent), `lends_chief`
+    (one worker is the chief).
     """
 
     name = "dlrover"
@@ -44,6 +45,7 @@ class DLRover(Framework):
             "WORKER_NUM": size,
             "GRPC_ENABLE_FORK_SUPPORT": "false",
             "MONITOR_ENABLED": "true",
+            **_mode(job),
             **_strategy(job, rank, number, size),
         }
 
@@ -58,6 +60,11 @@ def _strategy(job: Job, rank: Rank, number: str, size: str) -> dict[str, str]:
         task = json.dumps({"type": rank.group.name, "index": int(number)}, separators=(",", ":"))
         return {"TF_CONFIG": f'{{"cluster":{_cluster(job)},"task":{task}}}'}
     return {}
+
+
+def _mode(job: Job) -> dict[str, str]:
+    mode = job.options.get("elastic_mode")
+    return {"DLROVER_TRAINING_ELASTIC_MODE": str(mode)} if mode else {}
 
 
 def _master(job: Job) -> dict[str, str]:

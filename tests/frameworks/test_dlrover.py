@@ -52,8 +52,10 @@ def test_a_master_is_told_nothing_of_the_kind() -> None:
     assert told(parsed(), "dlrover-master") == {}
 
 
-def test_how_to_talk_to_the_master_is_for_an_annotation_to_say() -> None:
-    assert told(parsed(annotations={"service_type": "http"}), "worker")["DLROVER_MASTER_SERVICE_TYPE"] == "http"
+def test_how_to_talk_to_the_master_and_in_which_mode_is_for_annotations_to_say() -> None:
+    found = told(parsed(annotations={"service_type": "http", "training_elastic_mode": "ucp"}), "worker")
+    assert found["DLROVER_MASTER_SERVICE_TYPE"] == "http"
+    assert found["DLROVER_TRAINING_ELASTIC_MODE"] == "ucp"
 
 
 def test_with_parameter_servers_everybody_is_told_where_all_are() -> None:

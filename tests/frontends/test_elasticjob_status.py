@@ -123,6 +123,10 @@ def test_members_are_counted_by_type() -> None:
     assert status["selector"] == "TrainingJobName=demo,TrainingJobReplicaName=worker"
 
 
+def test_what_the_first_definition_of_the_kind_asks_for_is_always_there() -> None:
+    assert told(Phase.PENDING, pods=())["status"].keys() >= {"conditions", "replicaStatuses"}
+
+
 def test_a_problem_is_told_beside_what_was_known_and_once() -> None:
     before = told()
     problem = InvalidSpec("spec.replicaSpecs.worker", "is required")

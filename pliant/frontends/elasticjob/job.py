@@ -106,6 +106,7 @@ class ElasticJob(Frontend):
                 "own_master": master.is_ours,
                 "strategy": strategy,
                 "service_type": metadata.annotations.get("service_type", "").strip() or "grpc",
+                "elastic_mode": metadata.annotations.get("training_elastic_mode", "").strip(),
                 "lends_chief": CHIEF not in spec.replica_specs,
             },
             complete_policy=EndPolicy.ALL,

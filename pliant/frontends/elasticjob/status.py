@@ -63,7 +63,10 @@ def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) ->
         first_cause=failure_words(state.first_cause) if state.first_cause else None,
         pliant=blob_of(state),
     )
-    return cast("dict[str, Any]", plain(words))
+    rendered = cast("dict[str, Any]", plain(words))
+    # The kind's first definition asks for this field, also where there is nothing to say.
+    rendered["status"].setdefault("replicaStatuses", {})
+    return rendered
 
 
 def rejected_status(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
