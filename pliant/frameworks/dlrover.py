@@ -18,8 +18,8 @@ ALLREDUCE, PARAMETER_SERVERS = "AllreduceStrategy", "ParameterServerStrategy"
 class DLRover(Framework):
     """The contract of ElasticJob: variables for agents and programs that talk to the job's master.
 
-    Options: `strategy`, `service_type` (how the master is talked to), `elastic_mode` (for the agent), `lends_chief`
-    (one worker is the chief).
+    Options: `strategy`, `service_type` (how the master is talked to), `elastic_mode` (for the agent) and
+    `lends_chief` (one worker is the chief).
     """
 
     name = "dlrover"
