@@ -1,0 +1,246 @@
+"""The master's loop against an operator and an API server, on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+from pliant.errors import Forbidden, Unreachable
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import PODS
+from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.master.brain.tempo import Tempo
+from pliant.master.facts import job_facts
+from pliant.master.model import End
+from pliant.master.service import Service
+from pliant.master.steering import Helm
+from tests.controllers.elastic import JOBS, SPACE, Stage, staged, workers
+from tests.faults.stand_in_node import FOR_EVER
+from tests.virtual_time import VirtualClock, on_virtual_time, passing
+
+MOMENT = timedelta(seconds=1)
+A_WHILE = timedelta(seconds=5)
+
+
+class Line:
+    """A transport that can be cut, and that may lose answers to plans."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.is_cut = False
+        self.answers_to_lose = 0
+        self.refusals = 0
+        self.writes = 0
+
+    async def send(self, request: Request) -> Reply:
+        if self.is_cut:
+            raise Unreachable("cut")
+        if request.method == "POST" and self.refusals:
+            self.refusals -= 1
+            raise Forbidden(403, "Forbidden", "not now")
+        reply = await self._inner.send(request)
+        self.writes += request.method != "GET"
+        if request.method == "POST" and self.answers_to_lose:
+            self.answers_to_lose -= 1
+            raise Unreachable("the answer was lost")
+        return reply
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
+        if self.is_cut:
+            raise Unreachable("cut")
+        async with self._inner.stream(request) as reply:
+            yield reply
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+
+class Master:
+    """A master that a test starts and stops."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.line = Line(stage.client._transport)
+        self.service: Service | None = None
+        self.task: asyncio.Task[End] | None = None
+
+    async def start(self, *, keeping_memory: bool = True) -> None:
+        """Begin to steer the job, as a new process would."""
+        job = job_facts(await self.stage.client.get(JOBS, SPACE, "demo"))
+        service = Service(job.uid, clock=VirtualClock(), time=asyncio.get_running_loop().time)
+        if keeping_memory and self.service is not None:
+            service.brain = self.service.brain
+        self.service = service
+        helm = Helm(KubeClient(self.line), job, service, VirtualClock(), Tempo())
+        self.task = asyncio.create_task(helm.run())
+
+    async def stop(self) -> None:
+        """End it, in whatever it is at."""
+        if self.task is not None:
+            self.task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self.task
+
+
+@asynccontextmanager
+async def mastered(number: int | None = None, code: int = FOR_EVER) -> AsyncIterator[Master]:
+    """A job with a master that has begun; of so many workers, if a number is given."""
+
+    def script(group: str, index: int, attempt: int) -> int:
+        return code if group == "worker" else FOR_EVER
+
+    async with staged(script) as stage:
+        worker: dict[str, Any] = {"template": {"spec": {"containers": [{"name": "trainer", "image": "train"}]}}}
+        worker |= {} if number is None else {"replicas": number}
+        await stage.submit(replicaSpecs={"worker": worker})
+        await passing(MOMENT)
+        master = Master(stage)
+        await master.start()
+        try:
+            await passing(A_WHILE)
+            yield master
+        finally:
+            await master.stop()
+
+
+@on_virtual_time
+async def test_a_job_from_nothing_begins_with_one_worker() -> None:
+    async with mastered() as master:
+        assert await master.stage.workers() == ["0"]
+        plan = (await master.stage.plans())["demo-scaleplan-0"]
+        assert plan["spec"]["reason"] == "the job begins: 1 worker with 1 core and 1 GiB"
+        assert plan["metadata"]["annotations"]["pliant/stage"] == "create"
+        assert plan["metadata"]["ownerReferences"][0]["kind"] == "ElasticJob"
+        assert plan["status"]["phase"] == "Succeeded"
+
+
+@on_virtual_time
+async def test_nothing_is_written_while_nothing_happens() -> None:
+    async with mastered(3) as master:
+        before = master.line.writes
+        await passing(timedelta(minutes=10))
+        assert master.line.writes == before
+
+
+@on_virtual_time
+async def test_lost_workers_come_back_by_one_plan_within_a_second() -> None:
+    async with mastered(30) as master:
+        for number in range(2, 30):
+            await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+        await passing(timedelta(seconds=1.5))
+        plan = (await master.stage.plans())["demo-scaleplan-1"]
+        assert sorted(pod["rankIndex"] for pod in plan["spec"]["createPods"]) == list(range(2, 30))
+        await passing(A_WHILE)
+        assert len(await master.stage.workers()) == 30
+        assert len(await master.stage.plans()) == 2
+
+
+@on_virtual_time
+async def test_a_new_master_takes_over_whoever_is_there_with_or_without_a_memory() -> None:
+    for keeping_memory in (True, False):
+        async with mastered(4) as master:
+            await master.stop()
+            before = master.line.writes
+            await master.start(keeping_memory=keeping_memory)
+            await passing(timedelta(minutes=2))
+            assert await master.stage.workers() == ["0", "1", "2", "3"]
+            assert master.line.writes == before
+
+
+@on_virtual_time
+async def test_an_api_server_that_is_away_is_waited_for() -> None:
+    async with mastered(3) as master:
+        master.line.is_cut = True
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await passing(timedelta(minutes=10))
+        assert master.task is not None
+        assert not master.task.done()
+        master.line.is_cut = False
+        await passing(timedelta(minutes=6))
+        assert await master.stage.workers() == ["0", "2", "3"]
+
+
+@on_virtual_time
+async def test_a_plan_whose_answer_was_lost_is_not_sent_again() -> None:
+    async with mastered(3) as master:
+        master.line.answers_to_lose = 1
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await passing(timedelta(seconds=20))
+        assert await master.stage.workers() == ["0", "2", "3"]
+        assert sorted(await master.stage.plans()) == ["demo-scaleplan-0", "demo-scaleplan-1"]
+
+
+@on_virtual_time
+async def test_a_name_that_is_taken_is_passed_over() -> None:
+    async with mastered(2) as master:
+        await master.stage.plan("demo-scaleplan-1", "manual", owner="another")
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await passing(A_WHILE)
+        assert "demo-scaleplan-2" in await master.stage.plans()
+        assert await master.stage.workers() == ["0", "2"]
+
+
+@on_virtual_time
+async def test_a_plan_that_is_refused_is_tried_again_later_and_later() -> None:
+    async with mastered(2) as master:
+        master.line.refusals = 4
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await passing(timedelta(seconds=10))
+        assert master.line.refusals > 0
+        await passing(timedelta(seconds=60))
+        assert await master.stage.workers() == ["0", "2"]
+        assert len(await master.stage.plans()) == 2
+
+
+@on_virtual_time
+async def test_what_people_ask_for_is_not_undone() -> None:
+    async with mastered() as master:
+        await master.stage.plan("by-hand", "manual", **workers(4))
+        await passing(timedelta(seconds=30))
+        assert await master.stage.workers() == ["0", "1", "2", "3"]
+        await master.stage.plan("less", "manual", **workers(2))
+        await passing(timedelta(minutes=2))
+        assert await master.stage.workers() == ["0", "1"]
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await passing(A_WHILE)
+        assert await master.stage.workers() == ["0", "4"]
+
+
+@on_virtual_time
+async def test_a_job_that_rested_goes_on_with_as_many_workers() -> None:
+    async with mastered() as master:
+        await master.stage.plan("by-hand", "manual", **workers(3))
+        await passing(A_WHILE)
+        await master.stage.client.patch(JOBS, SPACE, "demo", {"spec": {"suspend": True}})
+        await passing(timedelta(seconds=30))
+        assert await master.stage.workers() == []
+        await master.stop()
+        await master.start()
+        await passing(A_WHILE)
+        await master.stage.client.patch(JOBS, SPACE, "demo", {"spec": {"suspend": False}})
+        await passing(timedelta(seconds=30))
+        assert len(await master.stage.workers()) == 3
+
+
+@on_virtual_time
+async def test_the_master_ends_with_its_workers() -> None:
+    async with mastered(2, code=0) as master:
+        await passing(A_WHILE)
+        assert master.task is not None
+        end = master.task.result()
+        assert end.has_succeeded
+        assert end.reason == "worker-0, worker-1 finished"
+
+
+@on_virtual_time
+async def test_a_job_whose_workers_fail_again_and_again_fails() -> None:
+    async with mastered(2, code=3) as master:
+        await passing(timedelta(minutes=1))
+        assert master.task is not None
+        end = master.task.result()
+        assert not end.has_succeeded
+        assert end.reason.endswith("failed with exit code 3, after 3 restarts")
