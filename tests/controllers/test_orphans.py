@@ -15,8 +15,11 @@ from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.direct import DirectTransport
 from pliant.embedded.storage.store import Store
 from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.base import definitions
+from pliant.frontends.elasticjob.job import ElasticJob
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, NODES, PODS
+from tests.controllers.elastic import foreign_pod
 from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -28,7 +31,8 @@ async def operated() -> AsyncIterator[KubeClient]:
     api = ApiServer(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0))
     await api.prepare()
     client = KubeClient(DirectTransport(api))
-    await client.create(CRDS, None, AITrainingJob().crd())
+    for crd in (AITrainingJob().crd(), *definitions(ElasticJob())):
+        await client.create(CRDS, None, crd)
     await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
     running = asyncio.create_task(Operator(client, clock).run())
     try:
@@ -67,6 +71,15 @@ async def test_pods_whose_job_is_gone_are_deleted_after_a_while() -> None:
         await client.create(PODS, "default", orphan("late-worker-0"))
         await passing(timedelta(seconds=30))
         assert await names(client) == ["late-worker-0"]
+        await passing(timedelta(minutes=2))
+        assert await names(client) == []
+
+
+@on_virtual_time
+async def test_pods_that_a_master_made_go_like_those_of_ours() -> None:
+    async with operated() as client:
+        gone = {"metadata": {"name": "late", "uid": "11111111-1111-1111-1111-111111111111"}}
+        await client.create(PODS, "default", foreign_pod(gone, 0))
         await passing(timedelta(minutes=2))
         assert await names(client) == []
 

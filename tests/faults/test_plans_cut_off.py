@@ -8,7 +8,8 @@ import pytest
 
 from pliant.kube.resources import PODS
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Stage, foreign_pod, runs_on, workers
-from tests.faults.elastic_rig import Story, play
+from tests.faults.elastic_rig import Story, play, play_with_fault
+from tests.faults.seam import FAULTS
 
 REST = 5.0
 """Virtual seconds after which one act is over, with an operator that came back."""
@@ -80,3 +81,15 @@ def test_plans_are_carried_out_once_wherever_the_operator_dies(story: Story) -> 
             assert run.late_writes == 0, f"{what}: still writing when everything is at rest"
             again = {pod: times for pod, times in run.made.items() if times > undisturbed.made[pod]}
             assert not again, f"{what}: made again {again}"
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_plans_are_carried_out_though_a_write_goes_wrong(story: Story) -> None:
+    undisturbed = play(story)
+    for write in range(1, undisturbed.writes + 1):
+        fault = FAULTS[write % len(FAULTS)]
+        run = play_with_fault(story, write, fault)
+        what = f"{fault} at write {write} of {undisturbed.writes}"
+        assert run.end == undisturbed.end, what
+        again = {pod: times for pod, times in run.made.items() if times > undisturbed.made[pod]}
+        assert not again, f"{what}: made again {again}"
