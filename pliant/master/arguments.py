@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import fields
+from math import inf, nan
 from typing import NoReturn
 
 from pliant.errors import UserError
@@ -27,15 +28,32 @@ def parsed(words: list[str]) -> tuple[Namespace, list[str]]:
     )
     parser.add_argument("--namespace", default="default", help="where its job is")
     parser.add_argument("--job_name", required=True, help="the name of its job")
-    parser.add_argument("--port", type=int, default=PORT, help="where members reach it")
+    parser.add_argument("--port", type=whole, default=PORT, help="where members reach it")
     for tempo in fields(Tempo):
-        parser.add_argument(
-            f"--{tempo.name}", type=type(tempo.default), metavar="NUMBER", help="see docs/master.md"
-        )
+        kind = whole if isinstance(tempo.default, int) else number
+        parser.add_argument(f"--{tempo.name}", type=kind, metavar="NUMBER", help="see docs/master.md")
     for wait in fields(Waits):
         name = f"--measure_{wait.name}"
-        parser.add_argument(name, type=float, metavar="SECONDS", help="see docs/training-client.md")
+        parser.add_argument(name, type=number, metavar="SECONDS", help="see docs/training-client.md")
     return parser.parse_known_args(words)
+
+
+def number(text: str) -> float:
+    """A number, 0 or more."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = nan
+    if not 0 <= value < inf:
+        raise ArgumentTypeError(f"must be a number from 0 on, got {text!r}")
+    return value
+
+
+def whole(text: str) -> int:
+    """A whole number, 0 or more."""
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"must be a whole number, got {text!r}")
+    return int(text)
 
 
 def tempo_of(args: Namespace) -> Tempo:
