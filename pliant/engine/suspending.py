@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from pliant.engine.case import Case, Turn, turned
 from pliant.engine.departure import departures
+from pliant.engine.members import OWN_MASTER
 from pliant.engine.rollup import summary
 from pliant.engine.roster import Roster, Standing
 from pliant.model.actions import Action, DeleteService
-from pliant.model.job import Job, Steward
+from pliant.model.job import Group, Job, Steward
 from pliant.model.labels import member_group, service_name
 from pliant.model.observed import Seen
 from pliant.model.state import EngineState, GroupState, Outcome, Phase
@@ -43,13 +44,19 @@ def resumed(case: Case) -> Turn | None:
         return None  # a new master would take those who leave for members that it has lost
     # Counts from before the suspension would say that everybody runs.
     present = summary(case)
-    groups = {
-        # What could not be created before has had time to be mended.
-        group.name: replace(present.group(group.name), template=group.fingerprint, stuck_from=None)
-        for group in case.job.groups
-    }
+    groups = {group.name: _anew(case.job, group, present.group(group.name)) for group in case.job.groups}
     state = replace(present, phase=Phase.PENDING, message="resumed", groups=groups, waiting_from=case.now)
     return turned(state, case.now, "Resumed", "resumed", is_warning=False)
+
+
+def _anew(job: Job, group: Group, memory: GroupState) -> GroupState:
+    """What is kept of a group that begins again."""
+    # What could not be created before has had time to be mended.
+    memory = replace(memory, template=group.fingerprint, stuck_from=None)
+    if group.steward is Steward.MASTER and not job.options.get(OWN_MASTER):
+        # A new master that is not ours counts its members from 0, and waits for those ids.
+        return replace(memory, members={}, next_id=0)
+    return memory
 
 
 def evacuation(job: Job, seen: Seen, now: datetime) -> tuple[Action, ...]:

@@ -200,6 +200,19 @@ def test_a_job_comes_back_only_when_those_who_leave_have_left() -> None:
     assert world.memory.phase is Phase.RUNNING
 
 
+def test_after_a_rest_a_foreign_master_finds_the_ids_that_it_counts_from_0() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    write(world, "p0", worker=2)
+    world.settle()
+    world.suspend()
+    world.settle()
+    world.resume()
+    world.settle()
+    write(world, "p1", worker=2)
+    world.settle()
+    assert names(world, "worker") == ["demo-edljob-worker-0", "demo-edljob-worker-1"]
+
+
 def test_a_job_that_begins_suspended_has_its_master() -> None:
     world = elastic_world(elastic_job(is_suspended=True))
     assert list(world.pods) == [MASTER_POD]
