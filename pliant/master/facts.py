@@ -65,6 +65,7 @@ def _role(name: str, replica: ReplicaSpec, spec: ElasticJobSpec, state: EngineSt
         restart_limit=min(restarts, MOST_RESTARTS),
         restarts_always=(template.get("spec") or {}).get("restartPolicy") == "Always",
         by_hand=_by_hand(name, state),
+        asked=state.group(name).size if state is not None else None,
     )
 
 

@@ -108,6 +108,8 @@ class RoleSpec:
     restart_limit: int = 3
     by_hand: int | None = None
     """How many there are by a person's word, if that is the latest: an edit, `kubectl scale`, a plan."""
+    asked: int | None = None
+    """How many there are to be by the operator's own memory, whoever asked for them."""
     restarts_always: bool = False
     """Whether its author has it start again whatever it says of its failure (`restartPolicy: Always`)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -65,7 +65,6 @@ class Helm:
         self._clock, self._tempo = clock, tempo
         self._news = asyncio.Event()
         self._sent: Sent | None = None
-        self._again: Step | None = None
         self._failures = 0
         self._not_before: datetime | None = None
         self._problem = ""
@@ -125,10 +124,6 @@ class Helm:
         self._remember(noticed(picture, self.memory, self._tempo))
         if self._is_busy(now):
             return None
-        again, self._again = self._again, None
-        if again is not None and not self._job.is_suspended:
-            await self._send(again, self.memory, now)
-            return None
         answer, memory = next_step(picture, self.memory, self._tempo)
         if isinstance(answer, Step):
             await self._send(answer, memory, now)
@@ -180,9 +175,6 @@ class Helm:
         shown = is_shown(sent.step, self.memory.members)
         if (plan is not None and is_open(plan)) or (not shown and now - sent.at < SHOWN):
             return True
-        if sent.step.replicas and not sent.step.remove and not shown:
-            # Some came and went without being seen: who is missing is asked for by number once more.
-            self._again = replace(sent.step, create=(), migrate=())
         log.info("plan carried out", extra={"plan": sent.name})
         self._sent, self._failures, self._not_before = None, 0, None
         return False

@@ -8,16 +8,19 @@ from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
-from pliant.errors import Forbidden, Unreachable
+import pytest
+
+from pliant.errors import Forbidden, NotFound, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
-from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.kube.transport import Reply, Request, StreamReply
 from pliant.master.brain.tempo import Tempo
 from pliant.master.facts import job_facts
 from pliant.master.model import End
 from pliant.master.service import Service
 from pliant.master.steering import Helm
 from tests.controllers.elastic import JOBS, SPACE, Stage, staged, workers
+from tests.faults.seam import Mortal
 from tests.faults.stand_in_node import FOR_EVER
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -25,15 +28,12 @@ MOMENT = timedelta(seconds=1)
 A_WHILE = timedelta(seconds=5)
 
 
-class Line:
+class Line(Mortal):
     """A transport that can be cut, and that may lose answers to plans."""
 
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
-        self.is_cut = False
-        self.answers_to_lose = 0
-        self.refusals = 0
-        self.writes = 0
+    is_cut = False
+    answers_to_lose = 0
+    refusals = 0
 
     async def send(self, request: Request) -> Reply:
         if self.is_cut:
@@ -41,8 +41,7 @@ class Line:
         if request.method == "POST" and self.refusals:
             self.refusals -= 1
             raise Forbidden(403, "Forbidden", "not now")
-        reply = await self._inner.send(request)
-        self.writes += request.method != "GET"
+        reply = await super().send(request)
         if request.method == "POST" and self.answers_to_lose:
             self.answers_to_lose -= 1
             raise Unreachable("the answer was lost")
@@ -52,11 +51,8 @@ class Line:
     async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
         if self.is_cut:
             raise Unreachable("cut")
-        async with self._inner.stream(request) as reply:
+        async with super().stream(request) as reply:
             yield reply
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
 
 
 class Master:
@@ -87,8 +83,10 @@ class Master:
 
 
 @asynccontextmanager
-async def mastered(number: int | None = None, code: int = FOR_EVER) -> AsyncIterator[Master]:
-    """A job with a master that has begun; of so many workers, if a number is given."""
+async def mastered(
+    number: int | None = None, code: int = FOR_EVER, *, fatal: int | None = None, is_sent: bool = False
+) -> AsyncIterator[Master]:
+    """A job with a master that has begun, and may die at a write; of so many workers, if a number is given."""
 
     def script(group: str, index: int, attempt: int) -> int:
         return code if group == "worker" else FOR_EVER
@@ -99,6 +97,7 @@ async def mastered(number: int | None = None, code: int = FOR_EVER) -> AsyncIter
         await stage.submit(replicaSpecs={"worker": worker})
         await passing(MOMENT)
         master = Master(stage)
+        master.line = Line(stage.client._transport, fatal=fatal, is_sent=is_sent)
         await master.start()
         try:
             await passing(A_WHILE)
@@ -149,6 +148,41 @@ async def test_a_new_master_takes_over_whoever_is_there_with_or_without_a_memory
             await passing(timedelta(minutes=2))
             assert await master.stage.workers() == ["0", "1", "2", "3"]
             assert master.line.writes == before
+
+
+@on_virtual_time
+async def test_a_master_without_a_memory_learns_from_the_operator_who_is_missing() -> None:
+    async with mastered() as master:
+        await master.stage.plan("by-hand", **workers(4))
+        await passing(A_WHILE)
+        await master.stop()
+        for number in (1, 3):
+            await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+        await master.start(keeping_memory=False)
+        await passing(timedelta(seconds=40))
+        assert await master.stage.workers() == ["0", "2", "4", "5"]
+
+
+@pytest.mark.parametrize("keeping_memory", [True, False])
+@pytest.mark.parametrize("is_sent", [True, False])
+@pytest.mark.parametrize("fatal", [1, 2])
+@on_virtual_time
+async def test_a_master_cut_off_at_any_write_leaves_nobody_out_and_makes_nobody_twice(
+    fatal: int, is_sent: bool, keeping_memory: bool
+) -> None:
+    async with mastered(3, fatal=fatal, is_sent=is_sent) as master:
+        for number in (1, 2):
+            with suppress(NotFound):
+                await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+        await passing(A_WHILE)
+        assert master.line.died.is_set()
+        await master.stop()
+        master.line = Line(master.stage.client._transport)
+        await master.start(keeping_memory=keeping_memory)
+        await passing(timedelta(seconds=60))
+        pods = [pod for name, pod in (await master.stage.pods()).items() if "-worker-" in name]
+        ranks = [pod["metadata"]["labels"]["elasticjob.dlrover/rank-index"] for pod in pods]
+        assert sorted(ranks) == ["0", "1", "2"]
 
 
 @on_virtual_time

@@ -20,11 +20,13 @@ from pliant.master.brain.silence import woken
 from pliant.master.brain.stragglers import measured, replaced
 from pliant.master.brain.stuck import given_up, made_smaller
 from pliant.master.brain.tempo import Tempo
+from pliant.master.brain.topping import topped_up
 from pliant.master.model import End, Picture, Step
 
 REMEDIES: Final[tuple[Callable[[Case], Move | None], ...]] = (
     first_plan,
     relaunched,
+    topped_up,
     woken,
     given_up,
     made_smaller,

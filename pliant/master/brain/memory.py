@@ -68,6 +68,8 @@ class Impressions:
     progress: Mapping[NodeKey, Progress] = field(default_factory=dict)
     peaks: Mapping[str, Resources] = field(default_factory=dict)
     """The most that one member of a type has used."""
+    short_since: datetime | None = None
+    """Since when fewer members are known than the operator was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pliant.master.brain.case import PS, WORKER, Case, place_of
 from pliant.master.brain.memory import Impressions, Mark, Memory, Meter, Place, Progress
+from pliant.master.brain.topping import missing
 from pliant.master.model import Beat, Node, NodeKey, NodeStatus, Resources, Stage
 
 
@@ -38,6 +39,9 @@ def noted(case: Case) -> Memory:
         done=_done(case),
         impressions=_impressions(case, stage),
     )
+    is_short = bool(missing(case.with_memory(after)))
+    since = after.impressions.short_since or case.now
+    after = replace(after, impressions=replace(after.impressions, short_since=since if is_short else None))
     if case.job.is_suspended and not picture.nodes and members:
         return _at_rest(after)
     return _with_servers(case.with_memory(after))
