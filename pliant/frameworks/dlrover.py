@@ -13,6 +13,8 @@ from pliant.model.state import Member
 
 PS, WORKER, CHIEF, EVALUATOR = "ps", "worker", "chief", "evaluator"
 ALLREDUCE, PARAMETER_SERVERS = "AllreduceStrategy", "ParameterServerStrategy"
+LONGEST = 120 * 1024
+"""Bytes of the list of all addresses: Linux starts no program with a variable of 128 KiB."""
 
 
 class DLRover(Framework):
@@ -57,8 +59,8 @@ def _strategy(job: Job, rank: Rank, number: str, size: str) -> dict[str, str]:
         port = next((port.number for port in rank.group.ports), 0)
         return {"WORLD_SIZE": size, "RANK": number, "RDZV_ENDPOINT": f"{first}:{port}"}
     if strategy == PARAMETER_SERVERS:
-        task = json.dumps({"type": rank.group.name, "index": int(number)}, separators=(",", ":"))
-        return {"TF_CONFIG": f'{{"cluster":{_cluster(job)},"task":{task}}}'}
+        task = _json({"type": rank.group.name, "index": int(number)})
+        return {"TF_CONFIG": f'{{"cluster":{_cluster(_This(job))},"task":{task}}}'}
     return {}
 
 
@@ -82,15 +84,29 @@ def _workers(job: Job) -> int:
     return sum(max(group.size, 0) for group in job.groups if group.name in types)
 
 
-def _cluster(job: Job) -> str:
-    told = tuple((group.name, tuple(_addresses(job, group))) for group in job.groups if not group.is_control)
-    return _written(told)
+class _This:
+    """This very job, not one like it: to compare two takes as long as to write down what is asked of them."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def __hash__(self) -> int:
+        return id(self.job)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _This) and other.job is self.job
 
 
-@lru_cache(maxsize=64)
-def _written(told: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
+@lru_cache(maxsize=8)
+def _cluster(this: _This) -> str:
     """Remembered, as every member is told of every other: that is the square of their number."""
-    return json.dumps({name: list(each) for name, each in told if each}, separators=(",", ":"))
+    job = this.job
+    told = {group.name: list(_addresses(job, group)) for group in job.groups if not group.is_control}
+    written = _json({name: each for name, each in told.items() if each})
+    if len(written) <= LONGEST:
+        return written
+    # Workers come and go, and do not talk to each other: of too many, those are told whom they talk to.
+    return _json({name: each for name, each in told.items() if each and name != WORKER})
 
 
 def _addresses(job: Job, group: Group) -> Iterator[str]:
@@ -111,3 +127,7 @@ def _ranks(job: Job, group: Group) -> list[Rank]:
     for index, member in sorted(members.items()):
         listed[member.rank] = (index, member)
     return [Rank(group=group, index=index, attempt=0, member=each) for _, (index, each) in sorted(listed.items())]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -82,6 +82,15 @@ def test_of_two_at_one_rank_the_later_one_is_told() -> None:
     assert config(job, "worker")["cluster"]["ps"] == ["heir.team.svc:1"]
 
 
+def test_of_very_many_workers_only_those_are_told_whom_they_talk_to() -> None:
+    job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
+    job = with_members(job, ps={0: Member(rank=0)}, worker={rank: Member(rank=rank) for rank in range(4000)})
+    assert config(job, "worker") == {
+        "cluster": {"ps": ["demo-edljob-ps-0.team.svc:2222"]},
+        "task": {"type": "worker", "index": 0},
+    }
+
+
 def test_servers_that_a_plan_lists_are_those_that_count() -> None:
     job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
     job = with_members(job, hosts=("b:1", "a:1"), ps={0: Member(rank=0)})
