@@ -221,3 +221,46 @@ async def test_jobs_run_on_a_cluster_that_knows_no_plans_until_it_does() -> None
         await stage.plan("demo-scaleplan-0", **workers(2))
         await passing(timedelta(minutes=2))
         assert await stage.workers() == ["0", "1"]
+
+
+@on_virtual_time
+async def test_plans_of_one_second_come_in_the_order_of_their_numbers() -> None:
+    async with staged() as stage:
+        await stage.plan("demo-scaleplan-10", **workers(2))
+        await stage.plan("demo-scaleplan-9", **workers(1))
+        await stage.submit()
+        await passing(A_WHILE)
+        assert await stage.workers() == ["0", "1"]
+        told = [
+            moment["why"] for moment in (await stage.job())["pliant"]["timeline"] if moment["what"] == "Scaling"
+        ]
+        assert told == ["demo-scaleplan-9: worker from 0 to 1", "demo-scaleplan-10: worker from 1 to 2"]
+
+
+@on_virtual_time
+async def test_a_plan_that_cannot_be_meant_fails_and_names_the_field() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await passing(MOMENT)
+        bad = {"worker": {"replicas": 1, "resource": {"cpu": "much"}}}
+        await stage.plan("unreadable", "manual", replicaResourceSpecs=bad)
+        await stage.plan("unknown", "manual", replicaResourceSpecs={"helper": {"replicas": 1}})
+        await passing(MOMENT)
+        told = {name: plan["status"] for name, plan in (await stage.plans()).items()}
+        assert {status["phase"] for status in told.values()} == {"Failed"}
+        assert "spec.replicaResourceSpecs.worker.resource.cpu" in told["unreadable"]["message"]
+        assert "no replicas of type helper" in told["unknown"]["message"]
+
+
+@on_virtual_time
+async def test_somebody_who_writes_a_plan_meanwhile_is_no_hindrance() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await passing(MOMENT)
+        await stage.plan("demo-scaleplan-0", **workers(2))
+        for number in range(5):
+            change = {"metadata": {"annotations": {"seen": str(number)}}}
+            await stage.client.patch(PLANS, SPACE, "demo-scaleplan-0", change)
+        await passing(A_WHILE)
+        assert (await stage.plans())["demo-scaleplan-0"]["status"]["phase"] == "Succeeded"
+        assert await stage.workers() == ["0", "1"]
