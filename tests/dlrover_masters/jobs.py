@@ -69,8 +69,9 @@ def allreduce(master: Master, namespace: str, name: str, workers: int = 2) -> Ma
 
 def around_servers(master: Master, namespace: str, name: str, workers: int = 2, servers: int = 1) -> Manifest:
     """A job of servers and workers; the master makes a chief of one worker."""
-    template = _template([f"{master.folder}/bin/python3", "-u", "/mnt/servers.py"], memory="128Mi")
-    groups = {"ps": _members(servers, template), "worker": _members(workers, template)}
+    command = [f"{master.folder}/bin/python3", "-u", "/mnt/servers.py"]
+    sizes = {"ps": servers, "worker": workers}
+    groups = {name: _members(size, _template(command, memory="128Mi")) for name, size in sizes.items()}
     return _job(master, namespace, name, "ParameterServerStrategy", groups)
 
 

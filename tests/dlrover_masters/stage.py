@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -144,7 +145,7 @@ class Stage(Scene):
 async def a_stage(client: KubeClient, *masters: Master) -> AsyncIterator[Stage]:
     """A fresh namespace for jobs of these masters; skips the test where one is not installed."""
     for master in masters:
-        if problem := missing(RELEASES[master.version]):
+        if problem := _problem(master.version):
             pytest.skip(f"DLRover {master.version} is not installed: {problem}")
     stage = Stage(client, fresh_name())
     try:
@@ -158,6 +159,12 @@ async def a_stage(client: KubeClient, *masters: Master) -> AsyncIterator[Stage]:
 def master_pod(job: str) -> str:
     """The name of the pod of a job's master."""
     return f"elasticjob-{job}-dlrover-master-0"
+
+
+@cache
+def _problem(version: str) -> str:
+    """What keeps a release from being used; to find out takes seconds."""
+    return missing(RELEASES[version])
 
 
 def _phase(of: Object) -> str:
