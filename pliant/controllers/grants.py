@@ -83,6 +83,9 @@ async def _ensure(client: KubeClient, job: Job, resource: Resource, body: Mappin
         if owners and all(ref.get("uid") != job.owner.uid for ref in owners):
             other = f"{owners[0].get('kind')} {owners[0].get('name')}"
             raise NotYet(f"{resource.kind} {name} is that of another {other}, and in the way") from None
+        if owners and body.get("rules") != found.get("rules"):
+            # An earlier version of ours granted something else.
+            await client.patch(resource, namespace, name, {"rules": body["rules"]})
 
 
 def _advice(action: GrantAccess, resource: Resource, refused: Forbidden) -> str:

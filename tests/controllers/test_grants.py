@@ -10,7 +10,7 @@ from typing import Any
 
 from pliant.controllers.events import EVENTS
 from pliant.controllers.grants import ROLES
-from pliant.kube.resources import SERVICE_ACCOUNTS
+from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from pliant.kube.transport import Reply, Request, StreamReply, Transport
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Stage, staged
 from tests.virtual_time import on_virtual_time, passing
@@ -80,6 +80,18 @@ async def test_a_master_with_an_account_of_its_own_starts_all_the_same() -> None
         assert f"{MASTER}-0" in await stage.pods()
         [note] = await told(stage, "CannotGrant")
         assert note.endswith("or give the account mine these rights yourself")
+
+
+@on_virtual_time
+async def test_the_next_master_gets_what_an_earlier_operator_did_not_grant() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await passing(A_WHILE)
+        wanted = (await stage.client.get(ROLES, SPACE, MASTER))["rules"]
+        await stage.client.patch(ROLES, SPACE, MASTER, {"rules": wanted[:2]})
+        await stage.client.delete(PODS, SPACE, f"{MASTER}-0")
+        await passing(A_WHILE)
+        assert (await stage.client.get(ROLES, SPACE, MASTER))["rules"] == wanted
 
 
 @on_virtual_time
