@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from pliant.errors import InvalidSpec
@@ -23,7 +22,6 @@ from pliant.frontends.aitrainingjob_types import (
     ReplicaSpec,
     Spec,
 )
-from pliant.frontends.base import Frontend
 from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
 from pliant.frontends.memory import remembered, status_in
 from pliant.frontends.metadata import owner_of, read_metadata
@@ -33,7 +31,7 @@ from pliant.frontends.reading import not_one_of, quoted, read
 from pliant.frontends.scaling import autoscaling_in, scaled_by
 from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged, fingerprint, template_facts
-from pliant.model.actions import JobStatus
+from pliant.frontends.words import Spoken, Words
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, RestartRule, RestartScope
 from pliant.model.state import Requester
 
@@ -62,9 +60,10 @@ PREFIX = "aitj-"
 _EXIT_CODE = re.compile(r"[0-9]{1,9}")
 
 
-class AITrainingJob(Frontend):
+class AITrainingJob(Spoken):
     """The front end of AITrainingJob."""
 
+    words = Words(rendered=rendered_status, rejected=rejected_status, is_rejected=is_rejected_status)
     group = KIND.group
     version = KIND.version
     kind = KIND.kind
@@ -113,18 +112,6 @@ class AITrainingJob(Frontend):
             managed_by=spec.managed_by,
             state=state or inherited(status, metadata.creation_timestamp),
         )
-
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status; history is carried over from the previous one."""
-        return rendered_status(status, previous, job)
-
-    def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
-        return rejected_status(problem, previous, now)
-
-    def is_rejected(self, previous: Mapping[str, Any]) -> bool:
-        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
-        return is_rejected_status(previous)
 
 
 def _checked(spec: AITrainingJobSpec) -> AITrainingJobSpec:

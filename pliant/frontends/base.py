@@ -13,27 +13,32 @@ from pliant.model.plans import Plan, PlanStatus
 
 
 @runtime_checkable
-class PlanKind(Protocol):
-    """Speaks one kind of plans: raw object to Plan, status back into the kind's own words."""
+class Defined(Protocol):
+    """A kind that a cluster is taught."""
 
     @property
     def group(self) -> str:
-        """The API group, `elastic.iml.github.io`."""
+        """The API group, `elasticdeeplearning.ai`."""
 
     @property
     def version(self) -> str:
-        """The API version, `v1alpha1`."""
+        """The API version, `v1`."""
 
     @property
     def kind(self) -> str:
-        """The kind, `ScalePlan`."""
+        """The kind, `AITrainingJob`."""
 
     @property
     def plural(self) -> str:
-        """The resource name in paths, `scaleplans`."""
+        """The resource name in paths, `aitrainingjobs`."""
 
     def crd(self) -> dict[str, Any]:
         """The CustomResourceDefinition that teaches a cluster this kind."""
+
+
+@runtime_checkable
+class PlanKind(Defined, Protocol):
+    """Speaks one kind of plans: raw object to Plan, status back into the kind's own words."""
 
     def parse(self, raw: Mapping[str, Any]) -> Plan:
         """The plan in a raw object; one that cannot be read has a problem, and nothing is raised."""
@@ -58,24 +63,8 @@ class PlanKind(Protocol):
 
 
 @runtime_checkable
-class Frontend(Protocol):
+class Frontend(Defined, Protocol):
     """Speaks one kind of training resource: raw object to Job, status back into the kind's own words."""
-
-    @property
-    def group(self) -> str:
-        """The API group, `elasticdeeplearning.ai`."""
-
-    @property
-    def version(self) -> str:
-        """The API version, `v1`."""
-
-    @property
-    def kind(self) -> str:
-        """The kind, `AITrainingJob`."""
-
-    @property
-    def plural(self) -> str:
-        """The resource name in paths, `aitrainingjobs`."""
 
     @property
     def policy_field(self) -> str:
@@ -91,9 +80,6 @@ class Frontend(Protocol):
     def foreign_pods(self) -> str:
         """The label by which pods that a job's own master makes name their job; empty if none does."""
         return ""
-
-    def crd(self) -> dict[str, Any]:
-        """The CustomResourceDefinition that teaches a cluster this kind."""
 
     def parse(self, raw: Mapping[str, Any]) -> Job:
         """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from pliant.errors import BrokenPlugin, InvalidSpec
 from pliant.frontends.aitrainingjob_status import is_rejected_status, rejected_status
-from pliant.frontends.base import Frontend
 from pliant.frontends.crd import CustomKind, custom_resource_definition, structural
 from pliant.frontends.dljob_replica import Replica
 from pliant.frontends.dljob_status import rendered_status
@@ -23,7 +21,7 @@ from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, read
 from pliant.frontends.spans import span
 from pliant.frontends.templates import fingerprint, template_facts
-from pliant.model.actions import JobStatus
+from pliant.frontends.words import Spoken, Words
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Naming, RestartPolicy, RestartRule, RestartScope
 from pliant.model.state import EngineState, Phase, Requester
@@ -42,9 +40,10 @@ _RESTARTS = {
 }
 
 
-class DLJob(Frontend):
+class DLJob(Spoken):
     """The base of kinds whose spec is a list of replicas; the first line of a subclass describes it."""
 
+    words = Words(rendered=rendered_status, rejected=rejected_status, is_rejected=is_rejected_status)
     job_type: str = ""
     """The kind: `MXJob`."""
     group: str = ""
@@ -139,18 +138,6 @@ class DLJob(Frontend):
             for group in groups:  # what cannot be told to anybody is best known before the first pod
                 self.contract.environment(job, Rank(group=group, index=0, attempt=0), "")
         return job
-
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status; history is carried over from the previous one."""
-        return rendered_status(status, previous, job)
-
-    def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
-        return rejected_status(problem, previous, now)
-
-    def is_rejected(self, previous: Mapping[str, Any]) -> bool:
-        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
-        return is_rejected_status(previous)
 
     @property
     def _custom_kind(self) -> CustomKind:

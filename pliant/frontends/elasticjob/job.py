@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.base import Frontend
 from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
 from pliant.frontends.elasticjob.master import Master, master_of
 from pliant.frontends.elasticjob.roles import Cast, groups_of, warnings_of
@@ -29,7 +27,7 @@ from pliant.frontends.naming import LONGEST, check_member_names
 from pliant.frontends.orders import order_in
 from pliant.frontends.reading import not_one_of, read
 from pliant.frontends.scaleplan import ScalePlan
-from pliant.model.actions import JobStatus
+from pliant.frontends.words import Spoken, Words
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Naming
 
 KIND = CustomKind(
@@ -64,9 +62,10 @@ CLEAN = "pliant/clean"
 _CLEAN = {"": CleanPolicy.ALL, "all": CleanPolicy.ALL, "running": CleanPolicy.RUNNING, "none": CleanPolicy.NONE}
 
 
-class ElasticJob(Frontend):
+class ElasticJob(Spoken):
     """The front end of ElasticJob."""
 
+    words = Words(rendered=rendered_status, rejected=rejected_status, is_rejected=is_rejected_status)
     group = KIND.group
     version = KIND.version
     kind = KIND.kind
@@ -121,18 +120,6 @@ class ElasticJob(Frontend):
             warnings=tuple(warnings_of(cast)),
             state=remembered(status) or inherited(status, metadata.creation_timestamp),
         )
-
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status; history is carried over from the previous one."""
-        return rendered_status(status, previous, job)
-
-    def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
-        return rejected_status(problem, previous, now)
-
-    def is_rejected(self, previous: Mapping[str, Any]) -> bool:
-        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
-        return is_rejected_status(previous)
 
 
 def _strategy(spec: ElasticJobSpec, master: Master) -> str:

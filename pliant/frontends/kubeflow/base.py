@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.base import Frontend
 from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
 from pliant.frontends.kubeflow.status import inherited, is_rejected_status, rejected_status, rendered_status
 from pliant.frontends.kubeflow.types import MOST_MEMBERS, ReplicaSpec, RestartPolicy, RunPolicy
@@ -20,7 +18,7 @@ from pliant.frontends.reading import not_one_of, read
 from pliant.frontends.scaling import autoscaling_in, scaled_by
 from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged, fingerprint, template_facts
-from pliant.model.actions import JobStatus
+from pliant.frontends.words import Spoken, Words
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Naming, Port, RestartRule, RestartScope
 from pliant.model.job import RestartPolicy as Restarts
 from pliant.model.state import Requester
@@ -85,9 +83,10 @@ class Dialect:
     """Names of pods that are made in another way, by group in lower case."""
 
 
-class KubeflowJob(Frontend):
+class KubeflowJob(Spoken):
     """A front end of kubeflow.org/v1: a kind adds its dialect, its spec, its ends and its options."""
 
+    words = Words(rendered=rendered_status, rejected=rejected_status, is_rejected=is_rejected_status)
     dialect: Dialect
     group = GROUP
     version = VERSION
@@ -174,18 +173,6 @@ class KubeflowJob(Frontend):
             managed_by="" if run.managed_by == OURS else run.managed_by,
             state=state or inherited(status, metadata.creation_timestamp),
         )
-
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status; history is carried over from the previous one."""
-        return rendered_status(status, previous, job)
-
-    def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
-        return rejected_status(problem, previous, now)
-
-    def is_rejected(self, previous: Mapping[str, Any]) -> bool:
-        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
-        return is_rejected_status(previous)
 
     def _groups(self, spec: Any) -> tuple[Group, ...]:
         written = dict(self._written(spec))

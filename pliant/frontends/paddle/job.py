@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.base import Frontend
 from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
 from pliant.frontends.memory import remembered, status_in
 from pliant.frontends.metadata import Metadata, owner_of, read_metadata
@@ -25,7 +24,7 @@ from pliant.frontends.reading import not_one_of, quoted
 from pliant.frontends.scaling import autoscaling_in, scaled_by
 from pliant.frontends.spans import span
 from pliant.frontends.templates import check_unchanged
-from pliant.model.actions import JobStatus
+from pliant.frontends.words import Spoken, Words
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Naming
 from pliant.model.state import EngineState
 
@@ -63,9 +62,14 @@ ELDER = replace(
 )
 
 
-class PaddleJob(Frontend):
+class PaddleJob(Spoken):
     """The front end of PaddleJob of paddlepaddle.org."""
 
+    words = Words(
+        rendered=lambda status, _, job: rendered_status(status, job),
+        rejected=rejected_status,
+        is_rejected=is_rejected_status,
+    )
     custom_kind = KIND
     group = KIND.group
     version = KIND.version
@@ -121,18 +125,6 @@ class PaddleJob(Frontend):
             warnings=(*warnings, *bounds_of(plan).warnings, *_missed(plan)),
             state=state or inherited(status, metadata.creation_timestamp),
         )
-
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status; history is carried over from the previous one."""
-        return rendered_status(status, job)
-
-    def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
-        return rejected_status(problem, previous, now)
-
-    def is_rejected(self, previous: Mapping[str, Any]) -> bool:
-        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
-        return is_rejected_status(previous)
 
 
 class TrainingJob(PaddleJob):

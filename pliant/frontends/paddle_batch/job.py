@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.aitrainingjob_status import is_rejected_status, rejected_status
-from pliant.frontends.base import Frontend
 from pliant.frontends.crd import Column, CustomKind, ScalePaths, custom_resource_definition
 from pliant.frontends.memory import remembered, status_in
 from pliant.frontends.metadata import owner_of, read_metadata
@@ -28,7 +26,7 @@ from pliant.frontends.paddle_batch.types import (
 from pliant.frontends.reading import read
 from pliant.frontends.scaling import autoscaling_in, scaled_by
 from pliant.frontends.templates import check_unchanged
-from pliant.model.actions import JobStatus
+from pliant.frontends.words import Spoken, Words
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, JobKey, Naming, Resize
 from pliant.model.state import EngineState, Phase
 
@@ -63,9 +61,10 @@ _CLEARED = {
 """Whether all pods go when the job has failed, and when it is complete."""
 
 
-class PaddleJob(Frontend):
+class PaddleJob(Spoken):
     """The front end of PaddleJob of batch.paddlepaddle.org."""
 
+    words = Words(rendered=rendered_status, rejected=rejected_status, is_rejected=is_rejected_status)
     group = KIND.group
     version = KIND.version
     kind = KIND.kind
@@ -110,18 +109,6 @@ class PaddleJob(Frontend):
             warnings=warnings_of(plan),
             state=state,
         )
-
-    def status(self, status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status; history is carried over from the previous one."""
-        return rendered_status(status, previous, job)
-
-    def rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
-        return rejected_status(problem, previous, now)
-
-    def is_rejected(self, previous: Mapping[str, Any]) -> bool:
-        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
-        return is_rejected_status(previous)
 
 
 def _checked(spec: PaddleJobSpec) -> PaddleJobSpec:
