@@ -16,9 +16,10 @@ from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
 from pliant.master.brain.deciding import next_step, noticed
 from pliant.master.brain.memory import Memory, remembered
+from pliant.master.brain.noting import sighted
 from pliant.master.brain.tempo import Tempo
 from pliant.master.facts import job_facts
-from pliant.master.model import End, JobFacts, Node, Picture, Step
+from pliant.master.model import End, JobFacts, Node, NodeKey, Picture, Step
 from pliant.master.planning import (
     ELASTIC_JOBS,
     SCALE_PLANS,
@@ -30,7 +31,7 @@ from pliant.master.planning import (
     plan_of,
 )
 from pliant.master.service import Service
-from pliant.master.watching import JOB, members
+from pliant.master.watching import JOB, members, place_in
 from pliant.runtime.backoff import Backoff
 from pliant.runtime.clock import Clock
 
@@ -64,21 +65,22 @@ class Helm:
         self._client, self._job, self._service = client, job, service
         self._clock, self._tempo = clock, tempo
         self._news = asyncio.Event()
+        self._arrivals: dict[NodeKey, int] = {}
         self._sent: Sent | None = None
         self._failures = 0
         self._not_before: datetime | None = None
         self._problem = ""
         self.memory: Memory = remembered(service.brain.get("memory") or {})
         labels = f"{JOB}={job.name}"
-        where = {"namespace": job.namespace, "on_change": self._notice}
-        self._pods: Informer[Pod] = Informer(client, PODS, Pod, labels=labels, **where)  # type: ignore[arg-type]
-        self._plans: Informer[Any] = Informer(client, SCALE_PLANS, dict, labels=labels, **where)  # type: ignore[arg-type]
+        self._pods = Informer(
+            client, PODS, Pod, namespace=job.namespace, labels=labels, on_change=self._notice_pod
+        )
+        self._plans: Informer[Any] = Informer(
+            client, SCALE_PLANS, dict, namespace=job.namespace, labels=labels, on_change=self._notice
+        )
+        only = f"metadata.name={job.name}"
         self._jobs: Informer[Any] = Informer(
-            client,
-            ELASTIC_JOBS,
-            dict,
-            fields=f"metadata.name={job.name}",
-            **where,  # type: ignore[arg-type]
+            client, ELASTIC_JOBS, dict, namespace=job.namespace, fields=only, on_change=self._notice
         )
 
     async def run(self) -> End:
@@ -101,6 +103,14 @@ class Helm:
     def _notice(self, old: object, new: object) -> None:
         self._news.set()
 
+    def _notice_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Take down who comes: they may be gone before the next look."""
+        self._news.set()
+        if old is None and new is not None and new.metadata.deletion_timestamp is None:
+            place = place_in(new)
+            if place is not None:
+                self._arrivals[place[0]] = place[1]
+
     async def _wait(self) -> None:
         """Until something has happened and come to rest, or for a while."""
         try:
@@ -117,12 +127,15 @@ class Helm:
     async def _look(self) -> End | None:
         now = self._clock.now()
         self._news.clear()
-        self._read_job()
+        is_there = self._read_job()
         nodes = members(self._pods.store.all(), self._service.beats(), now)
         self._service.set_members(nodes)
+        arrivals, self._arrivals = self._arrivals, {}
+        if arrivals:
+            self.memory = sighted(self.memory, arrivals)
         picture = self._picture(nodes, now)
         self._remember(noticed(picture, self.memory, self._tempo))
-        if self._is_busy(now):
+        if not is_there or self._is_busy(now):
             return None
         answer, memory = next_step(picture, self.memory, self._tempo)
         if isinstance(answer, Step):
@@ -131,16 +144,18 @@ class Helm:
         self._remember(memory)
         return answer
 
-    def _read_job(self) -> None:
+    def _read_job(self) -> bool:
+        """Look at the job; whether it is there: when it goes, its members do, and so do we."""
         raw = self._jobs.store.get(self._job.namespace, self._job.name)
-        if raw is None:
-            return  # it is going, and so are we
+        if raw is None or raw["metadata"].get("deletionTimestamp"):
+            return False
         try:
             self._job, self._problem = job_facts(raw), ""
         except InvalidSpec as problem:
             if str(problem) != self._problem:
                 self._problem = str(problem)
                 log.warning("job cannot be read: going on as before", extra={"because": self._problem})
+        return True
 
     def _picture(self, nodes: tuple[Node, ...], now: datetime) -> Picture:
         service = self._service

@@ -32,20 +32,28 @@ def members(pods: Iterable[Pod], beats: Mapping[NodeKey, Beat], now: datetime) -
     return tuple(sorted((node for node in found if node is not None), key=lambda node: node.key))
 
 
-def _member(pod: Pod, beats: Mapping[NodeKey, Beat], now: datetime) -> Node | None:
+def place_in(pod: Pod) -> tuple[NodeKey, int] | None:
+    """Who a pod is, and at which rank; None for a pod that is no member."""
     labels = pod.metadata.labels
     number, rank = labels.get(ID, ""), labels.get(RANK, labels.get(ID, ""))
     if labels.get(TYPE, MASTER) == MASTER or not number.isdecimal() or not rank.isdecimal():
         return None
-    key = NodeKey(labels[TYPE], int(number))
+    return NodeKey(labels[TYPE], int(number)), int(rank)
+
+
+def _member(pod: Pod, beats: Mapping[NodeKey, Beat], now: datetime) -> Node | None:
+    place = place_in(pod)
+    if place is None:
+        return None
+    key, rank = place
     main = _main(pod)
     ended = main.state.terminated if main else None
     started = main.state.running.started_at if main and main.state.running else None
-    relaunches = labels.get(RELAUNCHES, "0")
+    relaunches = pod.metadata.labels.get(RELAUNCHES, "0")
     port = PORTS.get(key.type, USUAL_PORT)
     return Node(
         key=key,
-        rank=int(rank),
+        rank=rank,
         pod=pod.metadata.name,
         status=_status(pod),
         resources=_asked(pod),

@@ -114,20 +114,36 @@ async def test_the_number_of_workers_comes_within_one_of_the_best(stage: Mastere
     await stage.delete("synthetic")
 
 
-async def test_lost_workers_come_back_by_one_plan_at_once(stage: MasteredScene) -> None:
-    container: dict[str, Any] = {"name": "main", "image": "none", "command": SLEEPER}
+def sleepers(name: str, command: list[str], **worker: Any) -> dict[str, Any]:
+    """A job whose workers know nothing of their master."""
+    container: dict[str, Any] = {"name": "main", "image": "none", "command": command}
     container["resources"] = {"requests": {"cpu": "10m", "memory": "16Mi"}}
-    worker = {"replicas": 8, "template": {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}}
-    job = {
-        "apiVersion": stage.jobs.api_version,
-        "kind": stage.jobs.kind,
-        "metadata": {"name": "lossy"},
-        "spec": {"distributionStrategy": "AllreduceStrategy", "replicaSpecs": {"worker": worker}},
+    template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+    return {
+        "apiVersion": MasteredScene.jobs.api_version,
+        "kind": MasteredScene.jobs.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "distributionStrategy": "AllreduceStrategy",
+            "replicaSpecs": {"worker": {**worker, "template": template}},
+        },
     }
-    await stage.submit(job)
+
+
+async def test_lost_workers_come_back_by_one_plan_at_once(stage: MasteredScene) -> None:
+    await stage.submit(sleepers("lossy", SLEEPER, replicas=8))
     await stage.until(lambda: len(stage.running("lossy")) == 8, "eight workers")
     for number in range(1, 8):
         await stage.client.delete(PODS, stage.namespace, f"lossy-edljob-worker-{number}", grace=0)
     await stage.until(lambda: sorted(map(int, stage.running("lossy"))) == [0, *range(8, 15)], "seven newcomers")
     assert len(stage.reasons()) == 2
     await stage.delete("lossy")
+
+
+async def test_a_job_that_fails_says_why(stage: MasteredScene) -> None:
+    await stage.submit(sleepers("hopeless", ["sh", "-c", "exit 3"], replicas=2, restartCount=1))
+    await stage.until_phase("hopeless", "Failed")
+    told = [change.object for change in stage.history if change.name == master("hopeless")][-1]
+    words = told["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert words["exitCode"] == 1
+    assert "failed with exit code 3, after 1 restart" in words["message"]

@@ -54,6 +54,19 @@ def _at_rest(memory: Memory) -> Memory:
     return replace(memory, stage=Stage.CREATE, members={}, dismissed=(), resumes=numbers)
 
 
+def sighted(memory: Memory, found: Mapping[NodeKey, int]) -> Memory:
+    """The memory with members that were seen to come, by rank; they may be gone already."""
+    members, ids = dict(memory.members), dict(memory.ids)
+    for key, rank in found.items():
+        if str(key) in memory.dismissed:
+            continue
+        ids[key.type] = max(ids.get(key.type, -1), key.id)
+        place = str(Place(key.type, rank))
+        members[place] = max(members.get(place, -1), key.id)
+    impressions = replace(memory.impressions, seen=memory.impressions.seen | found.keys())
+    return replace(memory, members=members, ids=ids, impressions=impressions)
+
+
 def _done(case: Case) -> tuple[str, ...]:
     done = [str(place) for place, node in case.occupants.items() if node.status is NodeStatus.SUCCEEDED]
     return tuple(dict.fromkeys((*case.memory.done, *done))) if done else case.memory.done
