@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pliant.cli.members import group_of, title_of
+from pliant.cli.members import group_of, members_of, title_of
 from pliant.cli.progress import Progress, reported
 from pliant.cli.room import lack_text, lacks_of, shortage
 from pliant.cli.surroundings import natural
-from pliant.controllers.observe import Members, observe
+from pliant.controllers.observe import observe
 from pliant.engine.roster import Place, Roster, Standing, call_the_roll
 from pliant.engine.sizing import sized
 from pliant.kube.objects import Node, Pod
@@ -149,7 +149,7 @@ class Board:
         if job is None:
             return
         self._pods[job.key][pod.metadata.name] = pod
-        seen = observe(job, Members(pods=(pod,))).pods[0]
+        seen = observe(job, members_of(job, (pod,))).pods[0]
         if seen.rank >= 0:
             rank = (job.key, seen.group, seen.rank)
             self._heirs[rank] = max(seen.index, self._heirs.get(rank, 0))
@@ -244,7 +244,7 @@ class Board:
 
     def _roster(self, job: Job) -> Roster:
         state = job.state or _unborn(job)
-        seen = observe(job, Members(pods=self._pods[job.key].values()))
+        seen = observe(job, members_of(job, self._pods[job.key].values()))
         return call_the_roll(sized(job, state), seen, state, job.created_at)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pliant.cli.jobs import Found
+from pliant.controllers.observe import Members
 from pliant.kube.objects import Pod
 from pliant.model import labels
 from pliant.model.job import Job
@@ -18,6 +19,16 @@ def selector_of(one: Found) -> str:
     """Labels that all pods of a job carry, also those that its master made."""
     label = one.frontend.foreign_pods
     return f"{label or labels.JOB}={one.key.name}"
+
+
+def members_of(job: Job, pods: Iterable[Pod]) -> Members:
+    """The pods of a job the way decisions see them: ours, and those that its master made."""
+    own: list[Pod] = []
+    foreign: list[Pod] = []
+    for pod in pods:
+        is_ours = not job.naming.type_label or pod.metadata.labels.get(labels.MANAGED_BY) == labels.MANAGER
+        (own if is_ours else foreign).append(pod)
+    return Members(pods=own, foreign=foreign)
 
 
 def group_of(job: Job | None, pod: Pod) -> str:

@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from pliant.cli.jobs import Found
-from pliant.cli.members import is_pod_of, selector_of
+from pliant.cli.members import is_pod_of, members_of, selector_of
 from pliant.cli.planned import plans_for
 from pliant.controllers.nodes import ills_of
-from pliant.controllers.observe import Members, observe
+from pliant.controllers.observe import observe
 from pliant.embedded.views import PodView
 from pliant.engine.roster import Place, call_the_roll
 from pliant.engine.sizing import sized
@@ -54,12 +54,12 @@ class Surroundings:
 
     def observed(self, job: Job) -> tuple[ObservedPod, ...]:
         """Its pods, the way decisions see them."""
-        return observe(job, Members(pods=self.pods)).pods
+        return observe(job, members_of(job, self.pods)).pods
 
     def places(self, job: Job, now: datetime) -> tuple[Place, ...]:
         """Every place of the job, and who is there."""
         state = job.state or EngineState(phase=Phase.PENDING, started_at=job.created_at)
-        seen = observe(job, Members(pods=self.pods))
+        seen = observe(job, members_of(job, self.pods))
         return call_the_roll(sized(job, state), seen, state, now).places
 
     def faults(self, names: Sequence[str]) -> dict[str, str]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 
+import msgspec
 import pytest
+import yaml
 
+from pliant.cli.surroundings import Surroundings
+from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.kube.objects import Pod
+from pliant.model.state import EngineState, Phase
 from tests.cli.ordinary_user import PATIENCE, OrdinaryUser
+from tests.controllers.elastic import foreign_pod
 
 JOB = """\
 apiVersion: elastic.iml.github.io/v1alpha1
@@ -29,6 +37,7 @@ spec:
           terminationGracePeriodSeconds: 0
           containers: [{name: main, image: x, command: [sh, -c, "echo rank $NODE_RANK; exec sleep 600"]}]
 """
+BORN = {"namespace": "default", "creationTimestamp": "2026-01-01T12:00:00Z"}
 PLAN = """\
 apiVersion: elastic.iml.github.io/v1alpha1
 kind: ScalePlan
@@ -85,6 +94,16 @@ def test_a_job_is_scaled_and_its_plans_are_told_with_their_reasons(cluster: Ordi
     }
     said(cluster, "suspend", "ej", "--wait")
     assert "Suspended" in said(cluster, "get", "ej")
+
+
+def test_members_that_a_master_made_are_told_of_by_their_titles() -> None:
+    job = ElasticJob().parse({**yaml.safe_load(JOB), "metadata": {"name": "ej", "uid": "u", **BORN}})
+    state = EngineState(phase=Phase.RUNNING, started_at=job.created_at)
+    raw = foreign_pod({"metadata": {"name": "ej", "uid": "u"}}, 3)
+    pod = msgspec.convert({**raw, "status": {"phase": "Running"}}, Pod, strict=False)
+    around = Surroundings(pods=[pod])
+    places = around.places(dataclasses.replace(job, state=state), job.created_at)
+    assert [place.title for place in places] == ["dlrover-master-0", "worker-3"]
 
 
 @pytest.mark.parametrize(("end", "code", "word"), [("exit 0", 0, "✔ ej succeeded"), ("exit 1", 1, "✘ ej failed")])
