@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec.structs import replace
 
 from pliant.engine.case import Case
-from pliant.engine.members import OUT, Change, apart_from_master, resized_list, sent_away, with_newcomer
-from pliant.engine.roster import Place
+from pliant.engine.enlisting import Enrolled, created, migrated, removed
+from pliant.engine.members import OUT, Change, apart_from_master, resized_list
 from pliant.engine.sizing import wanted_size
-from pliant.engine.wording import counted
+from pliant.engine.wording import counted, listing
 from pliant.model.job import Group, Steward
 from pliant.model.labels import member_name
-from pliant.model.plans import GroupRequest, Plan, PodRequest
-from pliant.model.state import GroupState, Member, Request, Requester
+from pliant.model.plans import GroupRequest, Plan
+from pliant.model.state import GroupState, Request, Requester
+
+MOST_MEMORY = 1_000_000
+"""Bytes of all lists, and of names in the plan: a job's own object holds them, and clusters take 1.5 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +44,7 @@ def drafted(case: Case, plan: Plan) -> Draft:
     asked = {*plan.groups, *(pod.group for pod in (*plan.create, *plan.remove, *plan.migrate))} - control
     if strangers := sorted(asked - watched.keys()):
         known = ", ".join(sorted(watched)) or "none"
-        return Draft(problem=f"the job has no replicas of type {', '.join(strangers)}; it has {known}")
+        return Draft(problem=f"the job has no replicas of type {listing(strangers)}; it has {known}")
     changes: dict[str, Change] = {}
     told: list[str] = []
     if plan.hosts and plan.hosts != case.state.hosts:
@@ -51,32 +55,36 @@ def drafted(case: Case, plan: Plan) -> Draft:
         told += words
         if change.memory != before or change.removals:
             changes[name] = change
+    pods = tuple(member_name(case.job, name, index) for name, each in changes.items() for index in each.added)
+    after = {**case.state.groups, **{name: change.memory for name, change in changes.items()}}
+    if (size := len(msgspec.json.encode((after, pods)))) > MOST_MEMORY:
+        number = sum(len(memory.members) for memory in after.values())
+        return Draft(
+            problem=f"it makes a list of {number:,} members, {size:,} bytes long: at most {MOST_MEMORY:,}"
+        )
     return Draft(
         groups={name: change.memory for name, change in changes.items()},
-        pods=tuple(member_name(case.job, name, index) for name, each in changes.items() for index in each.added),
+        pods=pods,
         removals=tuple(uid for each in changes.values() for uid in each.removals),
         changes=told,
     )
 
 
 def _group_after(case: Case, group: Group, before: GroupState, plan: Plan) -> tuple[Change, list[str]]:
-    places = case.roster.of(group)
     change, told = _counted(case, group, before, plan)
-    for pod in plan.create:
-        if pod.group == group.name:
-            newcomer, words = _created(places, change.memory, pod)
-            change, told = change.then(newcomer), told + words
-    for pod in plan.remove:
-        if pod.group == group.name and (found := _named(places, pod)):
-            leaving = [place for place in found if _is_there(place, change.memory)]
-            change = change.then(sent_away(change.memory, leaving))
-            told += [f"{place.title} leaves" for place in leaving]
-    for pod in plan.migrate:
-        if pod.group == group.name:
-            apart = apart_from_master(case.job.options, is_by_hand=plan.is_manual)
-            heir, words = _migrated(places, change.memory, pod, apart)
-            change, told = change.then(heir), told + words
-    return change, told
+    create, remove, migrate = (
+        [pod for pod in pods if pod.group == group.name] for pods in (plan.create, plan.remove, plan.migrate)
+    )
+    if not (create or remove or migrate):
+        return change, told
+    enrolled = Enrolled(case.roster.of(group))
+    newcomers, words = created(enrolled, change.memory, create)
+    change, told = change.then(newcomers), told + words
+    leavers, words = removed(enrolled, change.memory, remove)
+    change, told = change.then(leavers), told + words
+    apart = apart_from_master(case.job.options, is_by_hand=plan.is_manual)
+    heirs, words = migrated(enrolled, change.memory, migrate, apart)
+    return change.then(heirs), told + words
 
 
 def _counted(case: Case, group: Group, before: GroupState, plan: Plan) -> tuple[Change, list[str]]:
@@ -106,62 +114,3 @@ def _with_request(memory: GroupState, request: GroupRequest, who: Requester, pla
         return replace(memory, resource=resource)
     asked = Request(size=request.size, at=case.now, why=plan.reason)
     return replace(memory, resource=resource, requests={**memory.requests, who: asked})
-
-
-def _created(places: tuple[Place, ...], memory: GroupState, pod: PodRequest) -> tuple[Change, list[str]]:
-    """One more; one that is there already is no news."""
-    if pod.id is not None and (pod.id in memory.members or any(place.rank.index == pod.id for place in places)):
-        return Change(memory=memory), []
-    index = memory.next_id if pod.id is None else pod.id
-    rank = index if pod.rank is None else pod.rank
-    before = [place.rank.member.relaunches for place in _at(places, rank) if place.rank.member is not None]
-    before += [memory.holders[rank]] if rank in memory.holders else []
-    member = Member(
-        rank=rank,
-        service=pod.service,
-        port=pod.port,
-        resource=dict(pod.resource) or memory.resource,
-        relaunches=max(before, default=-1) + 1,
-    )
-    return with_newcomer(memory, member, index), [f"{pod.group}-{index} joins at rank {rank}"]
-
-
-def _migrated(
-    places: tuple[Place, ...], memory: GroupState, pod: PodRequest, apart: int
-) -> tuple[Change, list[str]]:
-    """A successor for one member, who stays until it runs."""
-    # Some plans name the one that gives way, others the one that comes: a rank is held by the former.
-    found = [place for place in _named(places, pod) or _at(places, pod.rank) if place.standing not in OUT]
-    taken = {member.replaces for member in memory.members.values()}
-    if not found or found[0].rank.index in taken:
-        return Change(memory=memory), []
-    place = found[0]
-    old = place.rank.member or Member(rank=place.rank.index)
-    member = Member(
-        rank=old.rank,
-        resource={**old.resource, **pod.resource},
-        relaunches=old.relaunches,
-        replaces=place.rank.index,
-    )
-    change = with_newcomer(memory, member, apart=apart)
-    return change, [f"{place.title} gives way to {pod.group}-{change.added[0]}"]
-
-
-def _named(places: tuple[Place, ...], pod: PodRequest) -> list[Place]:
-    """Whom a plan means: by name, else by id, else by rank."""
-    if pod.name and (found := [place for place in places if place.name == pod.name]):
-        return found
-    if pod.id is not None and (found := [place for place in places if place.rank.index == pod.id]):
-        return found
-    return [] if pod.name else _at(places, pod.rank)
-
-
-def _at(places: tuple[Place, ...], rank: int | None) -> list[Place]:
-    return [place for place in places if place.rank.member is not None and place.rank.member.rank == rank]
-
-
-def _is_there(place: Place, memory: GroupState) -> bool:
-    """Whether a member is still to be sent away: one that has been, or is leaving, is not."""
-    if place.pod is not None and place.pod.is_foreign:
-        return not place.pod.is_leaving
-    return place.rank.index in memory.members

@@ -62,7 +62,7 @@ def resized_list(memory: GroupState, places: Iterable[Place], size: int, *, apar
     change = sent_away(memory, [place for rank in surplus for place in by_rank[rank]])
     free = (rank for rank in range(size + len(by_rank)) if rank not in by_rank)
     newcomers = [Member(rank=next(free), resource=memory.resource) for _ in range(size - len(by_rank))]
-    return change.then(_joined(change.memory, newcomers, apart)) if newcomers else change
+    return change.then(joined(change.memory, newcomers, apart)) if newcomers else change
 
 
 def sent_away(memory: GroupState, places: Iterable[Place]) -> Change:
@@ -77,27 +77,13 @@ def sent_away(memory: GroupState, places: Iterable[Place]) -> Change:
     return Change(memory=replace(memory, members=members, holders=holders), removals=tuple(foreign))
 
 
-def with_newcomer(memory: GroupState, member: Member, index: int | None = None, *, apart: int = 0) -> Change:
-    """With one member more, at the id that its master gave it, or at the next one."""
-    if index is None:
-        return _joined(memory, [member], apart)
-    return Change(
-        memory=replace(
-            memory,
-            members={**memory.members, index: member},
-            holders={**memory.holders, member.rank: member.relaunches},
-            next_id=max(memory.next_id, index + 1),
-        ),
-        added=(index,),
-    )
-
-
 def apart_from_master(options: Mapping[str, object], *, is_by_hand: bool) -> int:
     """How far ids of newcomers are kept from those of a master that is not ours, and does not know of them yet."""
     return FAR if is_by_hand and not options.get(OWN_MASTER) else 0
 
 
-def _joined(memory: GroupState, members: Iterable[Member], apart: int = 0) -> Change:
+def joined(memory: GroupState, members: Iterable[Member], apart: int = 0) -> Change:
+    """With these members more, at the next ids."""
     first = memory.next_id + (apart if memory.next_id else 0)
     fresh = dict(enumerate(members, first))
     after = replace(

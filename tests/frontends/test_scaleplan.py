@@ -204,3 +204,35 @@ def test_whatever_a_plan_holds_it_is_read_or_says_why_not(spec: dict[str, Any], 
     previous = status if isinstance(status, dict) else {}
     news = PlanStatus(phase=PlanPhase.PENDING, message="", at=NOON)
     assert plan_status(news, previous)["phase"] == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("pod", "problem"),
+    [
+        ({"service": "a:" + "9" * 5000}, "spec.createPods[0].service: must be host:port"),
+        ({"service": "a:65536"}, "spec.createPods[0].service: must be host:port"),
+        ({"service": "A_b c/..:22"}, "spec.createPods[0].service: must be host:port"),
+        ({"resource": {"a b": 1}}, 'spec.createPods[0].resource: "a b" is no name'),
+        ({"resource": {"cpu": "9" * 100_000}}, "spec.createPods[0].resource.cpu: must be a quantity"),
+        ({"id": 10**18}, "spec.createPods[0].id: must be 999999999 or less"),
+        ({"rankIndex": -1}, "spec.createPods[0].rankIndex: must be 0 or more"),
+    ],
+)
+def test_what_no_cluster_would_take_is_refused_before_anything_is_made(pod: dict[str, Any], problem: str) -> None:
+    plan = parse_plan(raw_plan(createPods=[{"type": "worker", **pod}]))
+    assert plan.problem.startswith(problem)
+
+
+def test_a_plan_repeats_no_endless_words() -> None:
+    assert len(parse_plan(raw_plan(reason="x" * 1_000_000)).reason) == 1000
+    assert len(parse_plan(raw_plan(replicaResourceSpecs={"x" * 100_000: 3})).problem) == 1000
+
+
+def test_lists_in_plans_end_somewhere() -> None:
+    pods = [{"type": "worker"}] * 10_001
+    assert parse_plan(raw_plan(createPods=pods)).problem == (
+        "spec.createPods: must have 10,000 pods or fewer, got 10,001"
+    )
+    assert parse_plan(raw_plan(psHosts=["x" * 70_000])).problem == (
+        "spec.psHosts: must have 65,536 bytes or less, all together"
+    )

@@ -16,7 +16,7 @@ from pliant.frontends.base import PlanKind
 from pliant.frontends.crd import Column, CustomKind, custom_resource_definition
 from pliant.frontends.memory import plain, status_in
 from pliant.frontends.reading import quoted, read
-from pliant.frontends.scaleplan.types import PodMeta, ReplicaResource, ScalePlanSpec, ScalePlanStatus
+from pliant.frontends.scaleplan.types import MOST_MEMBERS, PodMeta, ReplicaResource, ScalePlanSpec, ScalePlanStatus
 from pliant.model.job import JobKey
 from pliant.model.plans import GroupRequest, Plan, PlanPhase, PlanStatus, PodRequest
 
@@ -43,6 +43,14 @@ MASTER = "dlrover-master"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUANTITY = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,3})?")
 _NOTHING = re.compile(r"\+?[0.]*0[0.]*[A-Za-z]*")
+_HOST = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_PORT = re.compile(r"[0-9]{1,5}")
+_RESOURCE = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+LONGEST_AMOUNT = 64
+LONGEST_REASON = 1000
+"""Characters: it is repeated wherever the plan is told of."""
+MOST_HOSTS = 64 * 1024
+"""Bytes of all parameter servers together: every member is told of them."""
 _POD = re.compile(
     r"(?P<job>.+?)(?P<ours>-edljob)?-(?P<type>dlrover-master|worker|ps|chief|evaluator|master)-(?P<id>[0-9]{1,9})"
 )
@@ -95,7 +103,7 @@ def parse_plan(raw: Mapping[str, Any]) -> Plan:
         spec = read(ScalePlanSpec, raw.get("spec"), "spec")
         return Plan(**known, **_asked(spec))
     except InvalidSpec as problem:
-        return Plan(**known, problem=str(problem))
+        return Plan(**known, problem=_shortened(str(problem)))
 
 
 def plan_status(status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,13 +136,15 @@ def _asked(spec: ScalePlanSpec) -> dict[str, Any]:
         for name, each in spec.replica_resource_specs.items()
         if name != MASTER  # masters list themselves; nobody scales a master
     }
+    if sum(len(host.encode()) for host in spec.ps_hosts) > MOST_HOSTS:
+        raise InvalidSpec("spec.psHosts", f"must have {MOST_HOSTS:,} bytes or less, all together")
     return {
         "groups": groups,
         "create": _pods(spec.create_pods, "spec.createPods"),
         "remove": _pods(spec.remove_pods, "spec.removePods"),
         "migrate": _pods(spec.migrate_pods, "spec.migratePods"),
         "hosts": tuple(spec.ps_hosts),
-        "reason": " ".join(spec.reason.split()),
+        "reason": _shortened(" ".join(spec.reason.split())),
     }
 
 
@@ -143,6 +153,8 @@ def _group(asked: ReplicaResource, path: str) -> GroupRequest:
 
 
 def _pods(pods: list[PodMeta], path: str) -> tuple[PodRequest, ...]:
+    if len(pods) > MOST_MEMBERS:
+        raise InvalidSpec(path, f"must have {MOST_MEMBERS:,} pods or fewer, got {len(pods):,}")
     found = (_pod(pod, f"{path}[{index}]") for index, pod in enumerate(pods))
     return tuple(pod for pod in found if pod.group != MASTER)
 
@@ -156,24 +168,33 @@ def _pod(pod: PodMeta, path: str) -> PodRequest:
         raise InvalidSpec(f"{path}.type", "is required: worker, ps, chief or evaluator")
     # People also write <job>-<type>-<id>, which is no pod's name but says whom they mean.
     by_name = int(named["id"]) if named and not named["ours"] else None
-    host, _, port = (pod.service or "").partition(":")
-    if port and not port.isdecimal():
-        raise InvalidSpec(f"{path}.service", f"must be host:port, got {quoted(pod.service)}")
+    service, port = _address(pod.service or "", path)
     return PodRequest(
         group=group,
         name=pod.name,
         id=by_name if pod.id is None else pod.id,
         rank=pod.rank_index,
-        service=host.partition(".")[0],
-        port=int(port) if port else None,
+        service=service,
+        port=port,
         resource=_amounts(pod.resource, path),
     )
+
+
+def _address(text: str, path: str) -> tuple[str, int | None]:
+    """The name of a service and its port, out of host:port; either may be missing."""
+    host, _, port = text.partition(":")
+    name, number = host.partition(".")[0], int(port) if _PORT.fullmatch(port) else 0
+    if (name and not _HOST.fullmatch(name)) or (port and not 0 < number < 2**16):
+        raise InvalidSpec(f"{path}.service", f"must be host:port, got {quoted(text)}")
+    return name, number or None
 
 
 def _amounts(resource: Mapping[str, Any], path: str) -> dict[str, str]:
     """What is asked for, as text; nothing of something is the same as not asking for it."""
     amounts: dict[str, str] = {}
     for name, amount in resource.items():
+        if not _RESOURCE.fullmatch(name):
+            raise InvalidSpec(f"{path}.resource", f"{quoted(name)} is no name such as cpu or nvidia.com/gpu")
         text = _amount(amount)
         if text is None:
             problem = f"must be a quantity such as 500m or 4Gi, got {quoted(amount)}"
@@ -192,10 +213,14 @@ def _amount(amount: Any) -> str | None:
         case int() | float() if 0 <= amount < 2**63:
             whole = int(amount)
             return str(whole) if whole == amount else f"{math.ceil(amount * 1000)}m"
-        case str() if _QUANTITY.fullmatch(amount.strip()):
+        case str() if len(amount) <= LONGEST_AMOUNT and _QUANTITY.fullmatch(amount.strip()):
             return amount.strip()
         case _:
             return None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
 
 
 def _owners(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -11,7 +11,7 @@ from pliant.model.state import Time
 
 MOST_MEMBERS = 10_000
 Size = Annotated[int, Meta(ge=0, le=MOST_MEMBERS, extra_json_schema={"format": "int32"})]
-Number = Annotated[int, Meta(ge=0, le=2**31 - 1, extra_json_schema={"format": "int32"})]
+Number = Annotated[int, Meta(ge=0, le=10**9 - 1, extra_json_schema={"format": "int32"})]
 
 
 class ReplicaResource(Struct, frozen=True, kw_only=True, rename="camel"):

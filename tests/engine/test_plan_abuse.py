@@ -1,0 +1,67 @@
+"""Plans that ask for too much: they fail alone, and cost the operator no more than their size."""
+
+from __future__ import annotations
+
+from pliant.model.plans import PlanPhase
+from tests.engine.mastered import elastic_world, members, names, pod, write
+
+
+def test_a_plan_whose_list_no_cluster_could_keep_fails_and_the_next_one_has_its_turn() -> None:
+    world = elastic_world()
+    resource = {f"example.com/{number:050}": "1" for number in range(20)}
+    many = tuple(pod("worker", id=index, resource=resource) for index in range(900))
+    write(world, "huge", is_manual=True, create=many)
+    write(world, "small", worker=1)
+    world.settle()
+    assert world.plan_phases["huge"][-1] is PlanPhase.FAILED
+    assert "it makes a list of 900 members" in world.plans["huge"].said
+    assert names(world, "worker") == ["demo-edljob-worker-0"]
+
+
+def test_ten_thousand_members_by_name_come_and_go() -> None:
+    world = elastic_world()
+    many = range(10_000)
+    write(world, "p0", create=tuple(pod("worker", id=index, rank=index) for index in many))
+    for _ in range(5):
+        world.perform(world.decide())
+    assert len(members(world, "worker")) == 10_000
+    write(world, "p1", remove=tuple(pod("worker", id=index) for index in many[1:]))
+    for _ in range(5):
+        world.perform(world.decide())
+    assert members(world, "worker") == {0: 0}
+
+
+def test_an_id_twice_in_one_plan_is_one_member() -> None:
+    world = elastic_world()
+    write(world, "p0", create=(pod("worker", id=3, rank=0), pod("worker", id=3, rank=1), pod("worker", rank=0)))
+    world.settle()
+    assert members(world, "worker") == {3: 0, 4: 0}
+
+
+def test_whom_two_lines_send_away_leaves_once() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2)
+    world.settle()
+    write(world, "p1", remove=(pod("worker", id=1), pod("worker", name="demo-edljob-worker-1")))
+    world.settle()
+    assert members(world, "worker") == {0: 0}
+    assert world.plan_phases["p1"][-1] is PlanPhase.SUCCEEDED
+
+
+def test_a_member_gives_way_to_one_successor_however_often_a_plan_says_so() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=1)
+    world.settle()
+    write(world, "p1", migrate=(pod("worker", id=0), pod("worker", id=0), pod("worker", rank=0)))
+    world.settle()
+    assert members(world, "worker") == {1: 0}
+
+
+def test_pods_of_other_jobs_are_nobody_whom_a_plan_could_send_away() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=1)
+    world.settle()
+    before = dict(world.pods)
+    write(world, "p1", remove=(pod("worker", name="other-edljob-worker-0"), pod("worker", name="web-0")))
+    world.settle()
+    assert world.pods == before
