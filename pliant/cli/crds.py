@@ -21,18 +21,26 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(args: Namespace) -> int:
     """Print the definitions."""
-    from pliant.cli.jobs import names_of
+    from pliant.cli.jobs import names_in, names_of
     from pliant.cli.problems import refuse
     from pliant.frontends.base import definitions
     from pliant.plugins.known import kinds
 
-    chosen = [end for end in kinds().values() if args.kind is None or args.kind.lower() in names_of(end)]
-    if not chosen:
-        known = ", ".join(sorted({end.kind for end in kinds().values()}))
+    word = args.kind.lower() if args.kind is not None else None
+    # Whoever has the jobs of a kind has their plans, too; plans can be had alone.
+    found = [
+        crd
+        for end in kinds().values()
+        for crd in definitions(end)
+        if word is None or word in names_of(end) | names_in(crd)
+    ]
+    if not found:
+        known = ", ".join(
+            sorted({crd["spec"]["names"]["kind"] for end in kinds().values() for crd in definitions(end)})
+        )
         raise refuse(f"Pliant defines no kind `{args.kind}`", fix=f"choose one of: {known}")
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    found = [each for end in chosen for each in definitions(end)]
     yaml.dump_all(found, sys.stdout, Dumper=dumper, sort_keys=False, explicit_start=True)
     return 0

@@ -194,5 +194,11 @@ def kinds_named(word: str) -> list[Frontend]:
 
 def names_of(frontend: Frontend) -> set[str]:
     """Everything that a kind is called, in lower case."""
-    own = {frontend.kind.lower(), frontend.plural, *frontend.crd()["spec"]["names"].get("shortNames", ())}
-    return own | {f"{name}.{frontend.group}" for name in own}
+    return names_in(frontend.crd())
+
+
+def names_in(crd: Mapping[str, Any]) -> set[str]:
+    """Everything that a definition calls its kind, in lower case."""
+    spec = crd["spec"]
+    own = {spec["names"]["kind"].lower(), spec["names"]["plural"], *spec["names"].get("shortNames", ())}
+    return own | {f"{name}.{spec['group']}" for name in own}

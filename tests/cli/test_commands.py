@@ -50,6 +50,13 @@ def test_crds_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
     assert crd["spec"]["names"]["kind"] == "AITrainingJob"
 
 
+def test_plans_are_defined_with_their_jobs_or_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    both = yaml.safe_load_all(output(capsys, "crds", "--kind", "ElasticJob"))
+    assert [crd["spec"]["names"]["kind"] for crd in both] == ["ElasticJob", "ScalePlan"]
+    [alone] = yaml.safe_load_all(output(capsys, "crds", "--kind", "scaleplans.elastic.iml.github.io"))
+    assert alone["spec"]["names"]["kind"] == "ScalePlan"
+
+
 @pytest.mark.parametrize("words", ["crds", "--help", "version"])
 def test_nobody_has_to_read_all_that_is_printed(words: str) -> None:
     reader, writer = os.pipe()
