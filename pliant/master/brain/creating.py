@@ -23,7 +23,8 @@ def first_plan(case: Case) -> Move | None:
         if not resumes or resumes.get(name)
     }
     shares = sum(sizes.values())
-    shapes = {name: case.memory.shapes.get(name) or _shape(case, case.role(name), shares) for name in sizes}
+    kept = {**case.memory.shapes, **(case.memory.latest if resumes else {})}
+    shapes = {name: kept.get(name) or _shape(case, case.role(name), shares) for name in sizes}
     wanted = {name: Wanted(replicas=number, resources=shapes[name]) for name, number in sorted(sizes.items())}
     told = ", ".join(
         f"{words.count(each.replicas, name)} with {words.shape(each.resources)}" for name, each in wanted.items()

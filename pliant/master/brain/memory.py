@@ -91,6 +91,8 @@ class Memory:
     """Relaunches of a place that do not count, in quick succession."""
     shapes: Mapping[str, Resources] = field(default_factory=dict)
     """What new members of a type ask for."""
+    latest: Mapping[str, Resources] = field(default_factory=dict)
+    """What the newest member of a type was given, by whomever."""
     too_small: Mapping[str, int] = field(default_factory=dict)
     """Bytes with which a member of a type was seen to run out of memory."""
     done: tuple[str, ...] = ()

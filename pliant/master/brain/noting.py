@@ -37,6 +37,7 @@ def noted(case: Case) -> Memory:
         ids=ids,
         dismissed=dismissed,
         done=_done(case),
+        latest=_latest(case),
         impressions=_impressions(case, stage),
     )
     is_short = bool(missing(case.with_memory(after)))
@@ -65,6 +66,14 @@ def sighted(memory: Memory, found: Mapping[NodeKey, int]) -> Memory:
         members[place] = max(members.get(place, -1), key.id)
     impressions = replace(memory.impressions, seen=memory.impressions.seen | found.keys())
     return replace(memory, members=members, ids=ids, impressions=impressions)
+
+
+def _latest(case: Case) -> dict[str, Resources]:
+    newest: dict[str, Node] = {}
+    for node in case.nodes:
+        if node.key.type not in newest or newest[node.key.type].key.id < node.key.id:
+            newest[node.key.type] = node
+    return {**case.memory.latest, **{type_: node.resources for type_, node in newest.items()}}
 
 
 def _done(case: Case) -> tuple[str, ...]:

@@ -31,5 +31,5 @@ def several(names: Sequence[object]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """`1 worker`, `2 workers`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """`1 worker`, `2 workers`, `2 ps`."""
+    return f"{number} {noun}{'' if number == 1 or noun.endswith('s') else 's'}"

@@ -188,6 +188,20 @@ def test_a_suspended_job_is_left_alone_and_goes_on_with_as_many_as_it_had() -> N
     assert world.live()[0].resources == shape
 
 
+def test_what_somebody_gave_a_member_by_hand_outlives_a_rest() -> None:
+    world = steady(1)
+    world.nodes[NodeKey("worker", 5)] = replace(
+        world.nodes.pop(NodeKey("worker", 0)), key=NodeKey("worker", 5), resources=Resources(cpu=3, memory=GIB)
+    )
+    world.run(5)
+    world.facts = replace(world.facts, is_suspended=True)
+    world.nodes.clear()
+    world.run(5)
+    world.facts = replace(world.facts, is_suspended=False)
+    world.run(5)
+    assert world.steps[-1].replicas["worker"].resources.cpu == 3
+
+
 def test_a_silent_member_is_replaced_and_one_that_never_spoke_is_not() -> None:
     world = World(facts=job(RoleSpec(type="worker", replicas=3)), tempo=Tempo(hang=60))
     world.silent.add(NodeKey("worker", 2))
