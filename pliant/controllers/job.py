@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from pliant.controllers.apply import Applier
 from pliant.controllers.masters import OWNER, Masters
@@ -32,6 +32,8 @@ from pliant.model.plans import Plan
 from pliant.model.rules import Rules
 from pliant.plugins.known import contract_of
 from pliant.runtime.clock import Clock
+
+T = TypeVar("T", bound=Pod | Service)
 
 
 def resource_of(frontend: Frontend) -> Resource:
@@ -131,11 +133,11 @@ class JobReconciler:
         plans: tuple[Plan, ...] = ()
         wait = None
         if self._masters is not None:
-            foreign = self._masters.pods.by_index(OWNER, uid)
+            foreign = _at_home(job, self._masters.pods.by_index(OWNER, uid))
             plans, wait = self._masters.desk.plans_for(job)
         members = Members(
-            pods=cluster.pods.by_index(OWNER, uid),
-            services=cluster.services.by_index(OWNER, uid),
+            pods=_at_home(job, cluster.pods.by_index(OWNER, uid)),
+            services=_at_home(job, cluster.services.by_index(OWNER, uid)),
             refusals=self._refusals.get(job.key, {}),
             wishes=cluster.wishes.of(uid),
             foreign=foreign,
@@ -212,3 +214,8 @@ class JobReconciler:
         owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
         event = EmitEvent(reason=reason, message=message, is_warning=True)
         self._cluster.applier.events.tell(owner, key.namespace, event)
+
+
+def _at_home(job: Job, found: tuple[T, ...]) -> tuple[T, ...]:
+    """Those in the job's own namespace: whoever is elsewhere may name any owner."""
+    return tuple(each for each in found if each.metadata.namespace == job.key.namespace)

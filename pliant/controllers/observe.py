@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +31,7 @@ _CREATION_FAILURES = frozenset(
         "RegistryUnavailable",
     }
 )
+_COUNTED = re.compile(r"[0-9]{1,9}")
 _OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _TAKEN_AWAY = {
     "Evicted": "was evicted",
@@ -235,7 +237,5 @@ def _tail(text: str) -> str:
 
 
 def _number(text: str | None) -> int:
-    try:
-        return int(text or "")
-    except ValueError:
-        return -1
+    """The number in a label; -1 if it is none, or one that nobody counts up to: anybody may write labels."""
+    return int(text) if text and _COUNTED.fullmatch(text) else -1

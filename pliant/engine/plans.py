@@ -150,8 +150,12 @@ def _is_open(case: Case, plan: Plan) -> bool:
 
 
 def is_busy(case: Case) -> bool:
-    """Whether members of an earlier plan are still to be made or to be sent away."""
-    if any(place.standing is Standing.ABSENT for place in watched(case)):
+    """Whether members of an earlier plan are still to be made or to be sent away.
+
+    Whom the cluster would not let in, and no plan asks for any more, must not be waited for by those that come.
+    """
+    pods = {name for each in case.state.plans.values() for name in each.pods}
+    if any(place.standing is Standing.ABSENT and place.name in pods for place in watched(case)):
         return True
     sent = {uid for each in case.state.plans.values() for uid in each.removals}
     return any(pod.uid in sent and not pod.is_leaving for pod in case.seen.pods)

@@ -55,6 +55,12 @@ def test_mangled_labels_make_no_trouble() -> None:
     assert (pod.index, pod.attempt) == (-1, 0)
 
 
+@pytest.mark.parametrize("number", ["9" * 63, "-5", "1_0", "٣"])
+def test_numbers_that_nobody_counts_up_to_are_none(number: str) -> None:
+    pod = seen(labels={"TrainingJobReplicaIndex": number, "RestartCount": number})
+    assert (pod.index, pod.attempt) == (-1, 0)
+
+
 @pytest.mark.parametrize(
     ("status", "phase"),
     [

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from pliant.model.actions import CreatePod
 from pliant.model.plans import PlanPhase
-from tests.engine.mastered import elastic_world, members, names, pod, write
+from tests.engine.mastered import elastic_job, elastic_world, members, names, pod, watched, write
+from tests.engine.world import World
+
+
+def passed(world: World, *refused: str, times: int = 6) -> None:
+    """Let some passes go by in a cluster that will not let these pods in."""
+    for _ in range(times):
+        decision = world.decide()
+        actions = [each for each in decision.actions if not (isinstance(each, CreatePod) and each.name in refused)]
+        world.perform(replace(decision, actions=tuple(actions)))
 
 
 def test_a_plan_whose_list_no_cluster_could_keep_fails_and_the_next_one_has_its_turn() -> None:
@@ -65,3 +77,26 @@ def test_pods_of_other_jobs_are_nobody_whom_a_plan_could_send_away() -> None:
     write(world, "p1", remove=(pod("worker", name="other-edljob-worker-0"), pod("worker", name="web-0")))
     world.settle()
     assert world.pods == before
+
+
+def test_whom_a_deleted_plan_asked_for_in_vain_does_not_keep_later_plans_waiting() -> None:
+    world = elastic_world()
+    write(world, "p0", worker=2)
+    passed(world, "demo-edljob-worker-1")
+    assert world.plan_phases["p0"][-1] is PlanPhase.SCALING
+    del world.plans["p0"]
+    write(world, "p1", ps=1)
+    passed(world, "demo-edljob-worker-1")
+    assert names(world, "ps") == ["demo-edljob-ps-0"]
+
+
+def test_members_lost_while_an_edit_asks_for_more_than_there_is_room_for_come_back() -> None:
+    world = elastic_world(elastic_job(watched("worker", 1)))
+    write(world, "p0", worker=1)
+    world.settle()
+    world.resize("worker", spec=3)
+    passed(world, "demo-edljob-worker-2")
+    del world.pods["demo-edljob-worker-0"]
+    write(world, "p1", create=(pod("worker", id=9, rank=0),))
+    passed(world, "demo-edljob-worker-2")
+    assert "demo-edljob-worker-9" in names(world, "worker")
