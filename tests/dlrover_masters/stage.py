@@ -88,7 +88,9 @@ class Stage(Scene):
                     await asyncio.sleep(1)
                 return str(found[-1])
         except TimeoutError:
-            raise AssertionError(f"{pod} never said {words!r}\n{(await self._said(pod))[-4000:]}") from None
+            story = "\n".join(str(change) for change in self.history[-20:])
+            said = (await self._said(pod))[-2000:]
+            raise AssertionError(f"{pod} never said {words!r}\n{story}\n{said}") from None
 
     async def until_over(self, job: str, phase: str = "Succeeded", within: float = TICK + SLOW) -> None:
         """Wait for the end of a job, and until none of its pods is at work."""

@@ -26,14 +26,16 @@ class Push(socketserver.StreamRequestHandler):
             self.wfile.write(f"{Push.weight}\n".encode())
 
 
-def connected(server: str) -> socket.socket:
-    """A connection to a server, which may not be there yet."""
+def answered(server: str, gradient: float) -> float:
+    """What a server answers, which may not be there yet or be replaced meanwhile."""
     host, _, port = server.rpartition(":")
     until = time.monotonic() + PATIENCE
     while True:
         try:
-            return socket.create_connection((host, int(port)), timeout=PATIENCE)
-        except OSError as problem:
+            with socket.create_connection((host, int(port)), timeout=5) as connection:
+                connection.sendall(f"{gradient}\n".encode())
+                return float(connection.makefile().readline())
+        except (OSError, ValueError) as problem:
             if time.monotonic() > until:
                 raise
             print(f"no {server} yet: {problem}", flush=True)
@@ -46,12 +48,7 @@ def train(servers: list[str]) -> float:
     while not ENOUGH.exists() or abs(weight - 3) > 0.1:
         point = random.uniform(-1, 1)
         gradient = 2 * (weight - 3) * point * point
-        for server in servers:
-            with connected(server) as connection, connection.makefile("rw") as stream:
-                stream.write(f"{gradient}\n")
-                stream.flush()
-                answer = float(stream.readline())
-            weight = answer if server == servers[0] else weight
+        weight, *_ = [answered(server, gradient) for server in servers]
         time.sleep(PAUSE)
     return weight
 
