@@ -8,9 +8,10 @@ from datetime import timedelta
 from pliant.master.brain import limits, words
 from pliant.master.brain.case import WORKER, Case, Move
 from pliant.master.brain.growing import may_choose
+from pliant.master.brain.initial import seen_shape
 from pliant.master.brain.memory import Place
 from pliant.master.brain.relaunching import asked_for
-from pliant.master.model import NewPod, Node, NodeStatus, Resources, Step, Wanted
+from pliant.master.model import NewPod, Node, NodeKey, NodeStatus, Resources, Stage, Step, Wanted
 
 
 def given_up(case: Case) -> Move | None:
@@ -37,14 +38,19 @@ def given_up(case: Case) -> Move | None:
 
 
 def made_smaller(case: Case) -> Move | None:
-    """Half as much for everybody who has waited for too long, as far as the author left it open."""
-    small = {
-        node.key: shape
-        for node in case.occupants.values()
-        if node.status is NodeStatus.PENDING and case.lasted(node.created_at, case.tempo.pending_timeout)
-        for shape in [halved(case, node)]
-        if shape is not None
-    }
+    """Less for everybody who has waited for too long, as far as the author left it open.
+
+    What nobody has measured yet is only a guess, and soon given up; so is what others were seen not to need.
+    """
+    small: dict[NodeKey, Resources] = {}
+    for node in case.occupants.values():
+        shape = _seen(case, node)
+        is_guess = shape is not None or case.memory.stage is not Stage.RUNNING
+        patience = case.tempo.growth_patience if is_guess else case.tempo.pending_timeout
+        if node.status is NodeStatus.PENDING and case.lasted(node.created_at, patience):
+            shape = shape or halved(case, node)
+            if shape is not None:
+                small[node.key] = shape
     nodes = [node for node in case.occupants.values() if node.key in small]
     if not nodes:
         return None
@@ -53,9 +59,9 @@ def made_smaller(case: Case) -> Move | None:
         NewPod(key=key, rank=node.rank, resources=small[node.key]) for key, node in zip(keys, nodes, strict=True)
     )
     leaving = tuple(node.key for node in nodes)
+    because = next((f": {node.reason.rstrip('.')}" for node in nodes if node.reason), "")
     step = Step(
-        reason=f"no machine took {words.several(leaving)} within {case.tempo.pending_timeout:g} s: "
-        f"trying with {words.shape(pods[0].resources)}",
+        reason=f"no machine took {words.several(leaving)}{because}; trying with {words.shape(pods[0].resources)}",
         stage=case.memory.stage,
         create=pods,
         remove=leaving,
@@ -63,6 +69,16 @@ def made_smaller(case: Case) -> Move | None:
     memory = asked_for(case, pods)
     shapes = {**memory.shapes, **{pod.key.type: pod.resources for pod in pods}}
     return step, replace(memory, shapes=shapes, dismissed=(*memory.dismissed, *map(str, leaving)))
+
+
+def _seen(case: Case, node: Node) -> Resources | None:
+    """What members of its type were seen to need, if that is less than it asks for."""
+    had, seen = node.resources, seen_shape(case, node.key.type)
+    if node.key.type not in case.memory.impressions.peaks or had.cpu is None or had.memory is None:
+        return None
+    cpu, memory = seen.cpu or had.cpu, seen.memory or had.memory
+    is_less = cpu <= had.cpu and memory <= had.memory and (cpu, memory) != (had.cpu, had.memory)
+    return replace(seen, cpu=cpu, memory=memory) if is_less else None
 
 
 def halved(case: Case, node: Node) -> Resources | None:

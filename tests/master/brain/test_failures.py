@@ -230,8 +230,21 @@ def test_a_slow_worker_is_replaced_a_few_times_an_hour() -> None:
     assert "worker-3 is slow: 1 samples a second where the others do 10" in moved[0].reason
 
 
+def test_guesses_that_no_machine_has_room_for_make_way_for_what_was_seen() -> None:
+    world = World(
+        facts=job(RoleSpec(type="worker", replicas=3)), cores=2.0, used=Resources(cpu=0.2, memory=GIB // 4)
+    )
+    world.run(30)
+    assert [node.status for node in world.live()] == [NodeStatus.RUNNING, NodeStatus.RUNNING, NodeStatus.PENDING]
+    world.cores = 2.3
+    world.run(60)
+    assert [node.resources.cpu for node in world.live()] == [1.0, 1.0, 0.3]
+    assert all(node.status is NodeStatus.RUNNING for node in world.live())
+    assert len(world.steps) == 2
+
+
 def test_members_that_wait_for_too_long_are_made_smaller_down_to_the_least() -> None:
-    world = World(room=0, tempo=Tempo(pending_timeout=60)).run(600)
+    world = World(room=0, tempo=Tempo(growth_patience=60)).run(600)
     shapes = [step.create[0].resources for step in world.steps[1:]]
     assert [shape.cpu for shape in shapes[:3]] == [0.5, 0.3, 0.2]
     assert shapes[-1].memory == 128 * 1024**2

@@ -56,6 +56,8 @@ class World:
     seed: int = 0
     room: int = 1000
     """How many pods machines take."""
+    cores: float = 1000.0
+    """How much CPU they have."""
     tempo: Tempo = field(default_factory=Tempo)
     now: datetime = BEGIN
     memory: Memory = field(default_factory=Memory)
@@ -128,7 +130,7 @@ class World:
         running = 0
         for key, node in list(self.nodes.items()):
             is_due = self.now - node.created_at >= timedelta(seconds=START_SECONDS)
-            if node.status is NodeStatus.PENDING and is_due and self._fits():
+            if node.status is NodeStatus.PENDING and is_due and self._fits(node):
                 address = f"10.0.0.{key.id}:2222"
                 node = replace(node, status=NodeStatus.RUNNING, started_at=self.now, address=address)
             if node.status is NodeStatus.RUNNING:
@@ -138,8 +140,10 @@ class World:
             self.nodes[key] = node
         self._measure(running)
 
-    def _fits(self) -> bool:
-        return sum(node.status is NodeStatus.RUNNING for node in self.nodes.values()) < self.room
+    def _fits(self, node: Node) -> bool:
+        running = [each for each in self.nodes.values() if each.status is NodeStatus.RUNNING]
+        taken = sum(each.resources.cpu or 0.0 for each in running)
+        return len(running) < self.room and taken + (node.resources.cpu or 0.0) <= self.cores + 1e-6
 
     def _beat(self, key: NodeKey) -> Beat:
         self.learned[key] = self.learned.get(key, 0.0) + self.slow.get(key, 10.0)
