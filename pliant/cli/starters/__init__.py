@@ -158,7 +158,7 @@ def job_text(framework: str, name: str, kind: str) -> str:
     head = [
         f"# {starter.what}",
         f"# `pliant run job.yaml` runs it on this machine.{needs}",
-        "# On Kubernetes the image must hold all that, and train.py where it starts.",
+        f"# On Kubernetes the image must hold all that, and {' and '.join(programs(framework))} where it starts.",
     ]
     dialect = starter.kubeflow if kind == KUBEFLOW else None
     if kind == ELASTIC:
