@@ -24,7 +24,10 @@ class _Parser(ArgumentParser):
 def parsed(words: list[str]) -> tuple[Namespace, list[str]]:
     """The arguments, and the words that mean nothing to this master: others may understand them."""
     parser = _Parser(
-        prog="python -m pliant.master", description="The master of one ElasticJob.", allow_abbrev=False
+        prog="python -m pliant.master",
+        description="The master of one ElasticJob.",
+        allow_abbrev=False,
+        add_help=False,
     )
     parser.add_argument("--namespace", default="default", help="where its job is")
     parser.add_argument("--job_name", required=True, help="the name of its job")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pliant.errors import ApiError, NotFound, PliantError, UserError
+from pliant.errors import ApiError, InvalidSpec, NotFound, PliantError, UserError
 from pliant.kube.client import KubeClient
 from pliant.kube.config import transport_for
 from pliant.master.arguments import parsed, tempo_of, waits_of
@@ -53,6 +53,10 @@ def main(words: list[str] | None = None) -> int:
         return _said(str(problem), TRY_AGAIN)
     except PliantError as problem:
         return _said(str(problem), TRY_AGAIN)
+    except Exception as mistake:
+        # A mistake of ours is not the job's: Python would end with 1 by itself, and the job had failed.
+        log.exception("mistake in the master")
+        return _said(f"mistake in the master: {mistake!r}", TRY_AGAIN)
 
 
 async def _run(args: Namespace) -> int:
@@ -101,6 +105,9 @@ async def _found_job(client: KubeClient, args: Namespace) -> JobFacts:
         try:
             raw: dict[str, Any] = await client.get(ELASTIC_JOBS, args.namespace, args.job_name)
             return job_facts(raw)
+        except InvalidSpec as problem:
+            # The operator has told its author; the job waits to be mended, and must not fail by our end.
+            log.warning("job cannot be read", extra={"because": str(problem)})
         except NotFound:
             raise UserError(f"there is no ElasticJob {args.job_name} in {args.namespace}") from None
         except ApiError as problem:

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from pliant.master.model import Node, NodeKey, NodeStatus
 
+FARTHEST = 1_000_000
+"""Generations that a master may have missed; a member that speaks of later ones is mistaken."""
+
 
 class Member(NamedTuple):
     """What others need to know of a member."""
@@ -38,7 +41,7 @@ class Membership:
 
     def hear(self, generation: int) -> bool:
         """Go beyond a generation that a member has seen and we have not: our last moments were not saved."""
-        if generation <= self.generation:
+        if not self.generation < generation <= self.generation + FARTHEST:
             return False
         self.generation = generation + 1
         return True

@@ -79,7 +79,10 @@ class Keeper:
         found = await self._shelf.load()
         if found is None:
             return None
-        value: dict[str, Any] = msgspec.json.decode(found, type=dict[str, Any])
+        try:
+            value = msgspec.json.decode(found, type=dict[str, Any])
+        except msgspec.MsgspecError as problem:
+            value = {"format": f"unreadable ({problem})"}
         if value.get("format") != FORMAT:
             log.error("memory left aside", extra={"because": f"its format is {value.get('format')}, not {FORMAT}"})
             return None

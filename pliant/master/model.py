@@ -187,3 +187,11 @@ class End:
 
     has_succeeded: bool
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterServers:
+    """A set of parameter servers, in cluster order."""
+
+    version: int = 0
+    hosts: tuple[str, ...] = ()

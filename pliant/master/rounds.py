@@ -16,6 +16,8 @@ from pliant.master.model import Node, NodeKey, NodeStatus
 WORKING_TYPES = ("chief", "worker")
 """Types that take part, in the order of their ranks."""
 SILENT = 60.0
+FARTHEST = 1_000_000
+"""Rounds that a master may have missed; a member that speaks of later ones is mistaken."""
 """Seconds after which somebody who does not ask again waits no longer."""
 
 
@@ -76,7 +78,7 @@ class Rounds:
 
     def is_over(self, key: NodeKey, round_: int) -> bool:
         """Whether a member that works in a round must leave it and join the next."""
-        if round_ > self.number:
+        if self.number < round_ <= self.number + FARTHEST:
             # Closed by a master whose last moments were not saved: nobody knows its members any more.
             self._sit(round_, ())
             self._is_broken = True

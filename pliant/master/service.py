@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pliant.errors import UserError
 from pliant.master.beats import Beats, Progress
 from pliant.master.bell import Bell
 from pliant.master.membership import Membership, gone
 from pliant.master.memory import HandyShelf, Keeper, Shelf
-from pliant.master.model import Beat, Node, NodeKey, NodeStatus
+from pliant.master.model import Beat, Node, NodeKey, NodeStatus, ParameterServers
 from pliant.master.rounds import WORKING_TYPES, Closing, Rounds
 from pliant.master.shards import DataSpec, Holder, Shard
 from pliant.master.speeds import Speeds
@@ -42,14 +43,6 @@ class Waits:
     """Between two saves."""
     beat: float = 1.0
     """Between two beats of a member whose figures change; large jobs are asked to beat less often."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParameterServers:
-    """A set of parameter servers, in cluster order."""
-
-    version: int = 0
-    hosts: tuple[str, ...] = ()
 
 
 class Service:
@@ -232,6 +225,16 @@ class Service:
         value = await self.keeper.load()
         if value is None:
             return False
+        blank = self._saved()
+        try:
+            self._take_over(value)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, UserError) as problem:
+            log.error("memory left aside", extra={"because": f"it makes no sense: {problem!r}"})
+            self._take_over(blank)
+            return False
+        return True
+
+    def _take_over(self, value: Mapping[str, Any]) -> None:
         self.membership.load(value["membership"])
         workers = [NodeKey(member.type, member.id) for member in self.membership.members]
         self.work.load(value["work"], [key for key in workers if key.type in WORKING_TYPES])
@@ -241,8 +244,7 @@ class Service:
         self._speeds.load(value["speeds"])
         self.progress.load(value["progress"])
         self.ps = ParameterServers(value["ps"][0], tuple(value["ps"][1]))
-        self.brain = value["brain"]
-        return True
+        self.brain = dict(value["brain"])
 
     def _saved(self) -> dict[str, Any]:
         return {

@@ -22,6 +22,9 @@ _ROUNDS = 4
 MOST_SHARDS = 2**48
 """Of one data set; nobody lives to see their end."""
 
+MOST_AHEAD = 100_000
+"""Shards that a new master may not know of."""
+
 
 class Holder(NamedTuple):
     """A process of a member: several may work in one pod. Prints as `worker-3.17`."""
@@ -191,7 +194,8 @@ class DataSet:
 
     def _check(self, position: int) -> None:
         # A claim beyond what the members can hold would make a list of the whole data set.
-        if not 0 <= position < min(self.spec.total, self._next + 100_000):
+        ahead = max(MOST_AHEAD - len(self._back), 1)
+        if not 0 <= position < min(self.spec.total, self._next + ahead):
             raise InvalidSpec("position", f"{self.spec.name} has no shard {position} in anybody's hands")
 
     def _hold(self, position: int, holder: Holder) -> None:

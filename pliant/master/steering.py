@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pliant.errors import ApiError, Conflict, InvalidSpec, Unreachable
+from pliant.frontends.scaleplan import owner_job
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
@@ -107,9 +108,13 @@ class Helm:
         """Take down who comes: they may be gone before the next look."""
         self._news.set()
         if old is None and new is not None and new.metadata.deletion_timestamp is None:
-            place = place_in(new)
+            place = place_in(new) if self._is_ours(new) else None
             if place is not None:
                 self._arrivals[place[0]] = place[1]
+
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a pod belongs to this job: anybody may write labels."""
+        return any(ref.uid == self._job.uid for ref in pod.metadata.owner_references)
 
     async def _wait(self) -> None:
         """Until something has happened and come to rest, or for a while."""
@@ -128,7 +133,8 @@ class Helm:
         now = self._clock.now()
         self._news.clear()
         is_there = self._read_job()
-        nodes = members(self._pods.store.all(), self._service.beats(), now)
+        pods = [pod for pod in self._pods.store.all() if self._is_ours(pod)]
+        nodes = members(pods, self._service.beats(), now)
         self._service.set_members(nodes)
         arrivals, self._arrivals = self._arrivals, {}
         if arrivals:
@@ -176,7 +182,8 @@ class Helm:
         if self._not_before is not None and now < self._not_before:
             return True
         # Plans of a master before this one: the operator carries them out, or clears them away.
-        return any(_is_automatic(plan) and is_open(plan) for plan in plans.values())
+        own = (plan for plan in plans.values() if owner_job(plan) == self._job.name)
+        return any(_is_automatic(plan) and is_open(plan) for plan in own)
 
     def _is_under_way(self, sent: Sent, plan: dict[str, Any] | None, now: datetime) -> bool:
         if plan is None and not sent.is_certain:

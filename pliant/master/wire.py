@@ -15,7 +15,9 @@ from pliant.master.shards import Holder
 _MEMBER = re.compile(r"([a-z][-a-z0-9]{0,62})-([0-9]{1,9})")
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Amount = Annotated[float, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=2.0**53)]
+Cores = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+Address = Annotated[str, msgspec.Meta(max_length=300)]
 Positions = Annotated[list[Count], msgspec.Meta(max_length=1000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=60)]
 
@@ -64,7 +66,7 @@ class ShardRequest(ShardReport, frozen=True, kw_only=True):
 class Joining(Sender, frozen=True, kw_only=True):
     """A worker that wants to take part in the next round."""
 
-    address: str = ""
+    address: Address = ""
     ticket: Count | None = None
     """The round that an earlier answer said to wait for; None joins anew."""
     wait: Seconds = 20.0
@@ -75,7 +77,7 @@ class BeatReport(Sender, frozen=True, kw_only=True):
 
     step: Count | None = None
     samples: Amount | None = None
-    cpu: Amount | None = None
+    cpu: Cores | None = None
     memory: Count | None = None
     ps_version: Count | None = None
     round: Count | None = None

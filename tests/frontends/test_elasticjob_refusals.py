@@ -99,3 +99,20 @@ def test_what_cannot_be_used_is_refused_by_its_place(case: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
         EJ.parse(raw_ej(**fields))
     assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("pliant.master/job_name", "another", "must be left out"),
+        ("pliant.master/namespace", "theirs", "must be left out"),
+        ("pliant.master/port", "1", "must be left out"),
+        ("pliant.master/help", "", "must be left out"),
+        ("pliant.master/x", "--job_name=another", "must not begin with a dash"),
+        ("pending_timeout", "-h", "must not begin with a dash"),
+    ],
+)
+def test_annotations_turn_no_master_to_another_job(key: str, value: str, problem: str) -> None:
+    with pytest.raises(InvalidSpec, match=problem) as refused:
+        parsed(annotations={key: value})
+    assert str(refused.value).startswith(f"metadata.annotations.{key}: ")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pliant.errors import InvalidSpec
 from pliant.frontends.elasticjob.templates import (
     GANGS,
     POD_IP,
@@ -17,6 +19,7 @@ from pliant.frontends.elasticjob.templates import (
 )
 from pliant.frontends.elasticjob.types import MASTER, ElasticJobSpec, ReplicaSpec
 from pliant.frontends.metadata import Metadata
+from pliant.frontends.reading import quoted
 from pliant.frontends.templates import fingerprint
 from pliant.model.job import EndPolicy, Group, Port, RestartPolicy, RestartRule, RestartScope
 
@@ -38,6 +41,9 @@ ARGUMENTS = (
 """Annotations of a job that become arguments of its master."""
 OWN_ARGUMENTS = "pliant.master/"
 """How annotations begin whose names may be any argument."""
+NOT_ASKED = ("namespace", "job_name", "port", "help")
+"""Arguments but these."""
+_NEGATIVE = re.compile(r"-[0-9.]+")
 _NOT_FOR_PODS = "kubectl.kubernetes.io/"
 _OURS = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 _AMOUNTS = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
@@ -91,11 +97,23 @@ def arguments(metadata: Metadata) -> list[str]:
 def _asked(metadata: Metadata) -> Iterator[tuple[str, str]]:
     for name in ARGUMENTS:
         if name in metadata.annotations:
-            yield name, metadata.annotations[name]
+            yield name, _word(name, metadata)
     for key in sorted(metadata.annotations):
         name = key.removeprefix(OWN_ARGUMENTS)
+        if name in NOT_ASKED and name != key:
+            problem = "must be left out: which job a master has, and where it listens, is not a job's to say"
+            raise InvalidSpec(f"metadata.annotations.{key}", problem)
         if name not in (key, "") and name not in ARGUMENTS:
-            yield name, metadata.annotations[key]
+            yield name, _word(key, metadata)
+
+
+def _word(key: str, metadata: Metadata) -> str:
+    """The value of an annotation; raises InvalidSpec for one that a master would take for another argument."""
+    value = metadata.annotations[key]
+    if value.startswith("-") and not _NEGATIVE.fullmatch(value):
+        problem = f"must not begin with a dash: a master would take {quoted(value)} for an argument"
+        raise InvalidSpec(f"metadata.annotations.{key}", problem)
+    return value
 
 
 def _is_ours(container: Mapping[str, Any]) -> bool:

@@ -1,0 +1,125 @@
+"""What a master is told that cannot be so: by members, by labels, by a memory that somebody has meddled with."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from pliant.errors import InvalidSpec
+from pliant.kube.resources import PODS
+from pliant.master import main as program
+from pliant.master.memory import HandyShelf
+from pliant.master.service import Service
+from pliant.master.shards import MOST_AHEAD, DataSpec, Holder
+from pliant.master.wire import BeatReport, Joining, parsed
+from tests.controllers.elastic import JOBS, PLANS, SPACE, foreign_pod
+from tests.master.people import running
+from tests.master.test_service import serving
+from tests.master.test_steering import mastered
+from tests.virtual_time import on_virtual_time, passing
+
+A_WHILE = timedelta(seconds=20)
+
+
+@on_virtual_time
+async def test_pods_that_only_carry_the_labels_of_members_are_none() -> None:
+    async with mastered(2) as master:
+        stage = master.stage
+        impostor = foreign_pod(await stage.client.get(JOBS, SPACE, "demo"), 7)
+        del impostor["metadata"]["ownerReferences"]
+        impostor["metadata"]["name"] = "impostor"
+        await stage.client.create(PODS, SPACE, impostor)
+        await passing(A_WHILE)
+        assert master.service is not None
+        assert [str(node.key) for node in master.service.nodes] == ["worker-0", "worker-1"]
+        await stage.client.delete(PODS, SPACE, "impostor", grace=0)
+        await passing(A_WHILE)
+        assert list(await stage.plans()) == ["demo-scaleplan-0"]
+
+
+@on_virtual_time
+async def test_a_plan_for_another_job_keeps_no_master_waiting_though_it_is_labelled_so() -> None:
+    async with mastered(2) as master:
+        stage = master.stage
+        await stage.submit(name="resting", suspend=True)
+        labels = {"scale-type": "auto", "elasticjob.dlrover/name": "demo"}
+        spec = {"ownerJob": "resting", "replicaResourceSpecs": {"worker": {"replicas": 1}}}
+        meta = {"name": "astray", "labels": labels}
+        body = {"apiVersion": PLANS.api_version, "kind": PLANS.kind, "metadata": meta, "spec": spec}
+        await stage.client.create(PLANS, SPACE, body)
+        await passing(A_WHILE)
+        assert (await stage.plans())["astray"]["status"]["phase"] == "Pending"
+        await stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await passing(A_WHILE)
+        assert await stage.workers() == ["0", "2"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b'"samples": 1e999',
+        b'"samples": 1e308',
+        b'"samples": -1',
+        b'"samples": NaN',
+        b'"cpu": 1e300',
+        b'"step": -3',
+    ],
+)
+def test_figures_that_nobody_has_are_refused(said: bytes) -> None:
+    with pytest.raises(InvalidSpec):
+        parsed(b'{"member": "worker-0", ' + said + b"}", BeatReport)
+
+
+def test_an_address_that_fills_the_memory_is_refused() -> None:
+    with pytest.raises(InvalidSpec):
+        parsed(msgspec.json.encode({"member": "worker-0", "address": "x" * 1000}), Joining)
+
+
+async def test_a_generation_or_round_from_nowhere_moves_nobody() -> None:
+    service = Service("u")
+    service.set_members(running(2))
+    async with serving(service) as caller:
+        before = service.membership.generation
+        await caller.get("/v1/membership?generation=1e300&wait=0")
+        await caller.post("/v1/beat", "worker-0", generation=2**53, round=2**53)
+        assert (caller.status, service.membership.generation, service.rounds.number) == (200, before, 0)
+
+
+def test_claims_far_ahead_do_not_make_a_list_of_the_whole_data_set() -> None:
+    service = Service("u")
+    service.register(DataSpec(name="d", size=2**40, shard_size=1))
+    holder = Holder(running(1)[0].key, 0)
+    service.report("d", holder, [MOST_AHEAD - 1], [])
+    with pytest.raises(InvalidSpec):
+        service.report("d", holder, [MOST_AHEAD + 1000], [])
+    service.report("d", holder, [MOST_AHEAD], [])
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        b"",
+        b"no JSON",
+        b"[]",
+        b'{"format": 1}',
+        b'{"format": 1, "membership": 5}',
+        b'{"format": 1, "membership": {"generation": 9, "members": []}, "work": {"sets": [{}], "takers": {}}}',
+    ],
+)
+async def test_a_memory_that_makes_no_sense_is_left_aside_as_a_whole(memory: bytes) -> None:
+    service = Service("u", shelf=HandyShelf(memory))
+    assert not await service.load()
+    assert (service.membership.generation, list(service.work.sets), service.brain) == (0, [], {})
+    service.set_members(running(1))
+    assert service.membership.generation == 1
+
+
+def test_a_mistake_of_the_master_is_not_the_end_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(program, "transport_for", mistaken)
+    assert program.main(["--job_name", "demo"]) == program.TRY_AGAIN
