@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -133,8 +134,8 @@ def sleepers(name: str, command: list[str], **worker: Any) -> dict[str, Any]:
 async def test_lost_workers_come_back_by_one_plan_at_once(stage: MasteredScene) -> None:
     await stage.submit(sleepers("lossy", SLEEPER, replicas=8))
     await stage.until(lambda: len(stage.running("lossy")) == 8, "eight workers")
-    for number in range(1, 8):
-        await stage.client.delete(PODS, stage.namespace, f"lossy-edljob-worker-{number}", grace=0)
+    names = [f"lossy-edljob-worker-{number}" for number in range(1, 8)]
+    await asyncio.gather(*(stage.client.delete(PODS, stage.namespace, name, grace=0) for name in names))
     await stage.until(lambda: sorted(map(int, stage.running("lossy"))) == [0, *range(8, 15)], "seven newcomers")
     assert len(stage.reasons()) == 2
     await stage.delete("lossy")

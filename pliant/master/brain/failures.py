@@ -72,7 +72,12 @@ def judged(case: Case) -> Memory:
     for place, (_, verdict) in verdicts(case).items():
         if not verdict.is_filled:
             dropped[str(place)] = verdict.reason
-    return replace(case.memory, dropped=dropped) if len(dropped) > len(case.memory.dropped) else case.memory
+    if len(dropped) == len(case.memory.dropped):
+        return case.memory
+    left = sum(place.type == WORKER and str(place) not in dropped for place in case.places)
+    # Newcomers would meet with the same: the others go on alone for a while.
+    until = case.now + timedelta(seconds=case.tempo.hold_off)
+    return replace(case.memory, dropped=dropped, cap=max(left, 1), cap_until=until)
 
 
 def verdicts(case: Case) -> dict[Place, tuple[Node | None, Verdict]]:

@@ -16,13 +16,14 @@ def noted(case: Case) -> Memory:
     """The memory with everything that can be seen now."""
     memory, picture = case.memory, case.picture
     visible = {str(node.key) for node in picture.nodes}
-    members, ids = dict(memory.members), dict(memory.ids)
+    members, ids, dropped = dict(memory.members), dict(memory.ids), dict(memory.dropped)
     dismissed = tuple(key for key in memory.dismissed if key in visible)
     for node in picture.nodes:
         ids[node.key.type] = max(ids.get(node.key.type, -1), node.key.id)
         place = str(Place(node.key.type, node.rank))
         if str(node.key) not in dismissed and members.get(place, -1) < node.key.id:
             members[place] = node.key.id
+            dropped.pop(place, None)  # somebody else has a try
     stage = memory.stage
     if stage is Stage.CREATE and members:
         stage = Stage.WORKER_INITIAL
@@ -36,6 +37,7 @@ def noted(case: Case) -> Memory:
         members=members,
         ids=ids,
         dismissed=dismissed,
+        dropped=dropped,
         done=_done(case),
         latest=_latest(case),
         impressions=_impressions(case, stage),

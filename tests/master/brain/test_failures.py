@@ -133,6 +133,18 @@ def test_nobody_is_made_anew_for_one_who_fell_at_a_place_that_was_given_up_since
     assert len([step for step in world.steps if step.create]) == 1
 
 
+def test_a_place_that_was_given_up_may_be_tried_by_others_later_on() -> None:
+    world = World(facts=job(RoleSpec(type="worker"), strategy=PS), speed=lambda size: 10.0 * min(size, 8)).run(900)
+    assert len(world.live()) == 8
+    world.stop([node.key for node in world.live()[1:3]], exit_code=1)
+    world.run(1000)
+    assert [node.rank for node in world.live()] == [0, 3, 4, 5, 6, 7]
+    world.run(1000)
+    assert [node.rank for node in world.live()] == list(range(8))
+    before = len(world.steps)
+    assert len(world.run(300).steps) == before
+
+
 def test_a_job_is_over_when_all_have_finished() -> None:
     world = steady(2)
     world.finish()
