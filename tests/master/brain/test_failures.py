@@ -312,6 +312,17 @@ def test_a_hot_parameter_server_hands_over_to_a_bigger_one() -> None:
     assert world.memory.ps_hosts == ("10.0.0.1:2222",)
 
 
+def test_a_lost_parameter_server_comes_back_and_everybody_is_told_where() -> None:
+    specs = (RoleSpec(type="worker", replicas=2), RoleSpec(type="ps", replicas=2))
+    world = World(facts=job(*specs, strategy=PS)).run(20)
+    assert (world.memory.ps_version, world.memory.ps_hosts) == (1, ("10.0.0.0:2222", "10.0.0.1:2222"))
+    world.stop([NodeKey("ps", 0)], status=NodeStatus.LOST)
+    world.run(10)
+    assert [(pod.key, pod.rank) for pod in world.steps[-1].create] == [(NodeKey("ps", 2), 0)]
+    assert (world.memory.ps_version, world.memory.ps_hosts) == (2, ("10.0.0.2:2222", "10.0.0.1:2222"))
+    assert len(world.run(60).steps) == 2
+
+
 def test_a_server_that_stays_hot_grows_again_after_it_has_taken_over() -> None:
     specs = (RoleSpec(type="worker", replicas=1), RoleSpec(type="ps"))
     tempo = Tempo(settle=2, look=4, server_pause=5, handover=10)
