@@ -123,3 +123,17 @@ def test_a_mistake_of_the_master_is_not_the_end_of_its_job(monkeypatch: pytest.M
 
     monkeypatch.setattr(program, "transport_for", mistaken)
     assert program.main(["--job_name", "demo"]) == program.TRY_AGAIN
+
+
+@on_virtual_time
+async def test_members_that_somebody_deletes_at_once_again_and_again_are_not_asked_for_without_end() -> None:
+    async with mastered(2) as master:
+        stage = master.stage
+        for _ in range(1200):
+            for number in (await stage.workers())[1:]:
+                await stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+            await passing(timedelta(seconds=0.5))
+        assert master.service is not None
+        assert master.service.brain["plans"] < 15
+        await passing(timedelta(minutes=10))
+        assert len(await stage.workers()) == 2

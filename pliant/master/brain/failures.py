@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from pliant.master.brain import limits, words
@@ -107,13 +107,12 @@ def _verdict_on(case: Case, place: Place, node: Node | None, most: int) -> Verdi
     """Whether a place is filled again, and how; with so much memory at most."""
     shape = _shape(case, place, node, most)
     if node is None:
-        return Verdict(is_filled=True, reason="was lost", resources=shape)
+        return Verdict(is_filled=True, reason="was lost", resources=shape, wait=_pause(case, place))
     match cause_of(node):
         case Cause.MEMORY:
             return _out_of_memory(case, place, node, most)
         case Cause.LOST | Cause.KILLED as cause:
-            falls = case.memory.falls.get(str(place), 0) if fell_quickly(node) else 0
-            wait = min(2.0**falls, LONGEST_WAIT) if falls else 0.0
+            wait = _pause(case, place) if fell_quickly(node) else 0.0
             return Verdict(is_filled=True, reason=_told(node, cause), resources=shape, wait=wait)
         case Cause.FATAL as cause if node.exit_code in (1, 134) and _is_final(case, place):
             return Verdict(is_filled=False, reason=f"{node.key} {_told(node, cause)}", resources=shape)
@@ -162,6 +161,18 @@ def _is_missing(case: Case, key: NodeKey) -> bool:
     woke = impressions.woke_at or case.now
     since = max(woke, impressions.asked.get(key, woke))
     return case.lasted(since, case.tempo.appear)
+
+
+def _pause(case: Case, place: Place) -> float:
+    """Seconds between two who fall quickly at one place: longer each time."""
+    falls = case.memory.falls.get(str(place), 0)
+    return min(2.0 ** min(falls, 10), LONGEST_WAIT) if falls else 0.0
+
+
+def asked_at(case: Case, place: Place) -> datetime | None:
+    """When the newest at a place was asked for; None if that was another master's doing."""
+    newest = NodeKey(place.type, case.memory.members[str(place)])
+    return case.memory.impressions.asked.get(newest)
 
 
 def fell_quickly(node: Node) -> bool:

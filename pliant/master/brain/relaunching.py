@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from pliant.master.brain import words
 from pliant.master.brain.case import Case, Move
-from pliant.master.brain.failures import Cause, Verdict, cause_of, fell_quickly, verdicts
+from pliant.master.brain.failures import QUICK, Cause, Verdict, asked_at, cause_of, fell_quickly, verdicts
 from pliant.master.brain.memory import Memory, Place
 from pliant.master.model import NewPod, Node, Step
 
@@ -27,7 +27,7 @@ def relaunched(case: Case) -> Move | None:
         for key, (place, _, verdict) in zip(keys, due, strict=True)
     )
     step = Step(reason=_reason(due), stage=case.memory.stage, create=pods)
-    return step, _charged(asked_for(case, pods), due)
+    return step, _charged(case, asked_for(case, pods), due)
 
 
 def asked_for(case: Case, pods: tuple[NewPod, ...]) -> Memory:
@@ -49,12 +49,12 @@ def asked_for(case: Case, pods: tuple[NewPod, ...]) -> Memory:
 def _is_due(case: Case, place: Place, node: Node | None, verdict: Verdict) -> bool:
     if case.picture.is_work_done and not case.is_critical(place):
         return False  # nothing is left for it to do
-    if node is None or not verdict.wait:
-        return True
-    return case.now - (node.ended_at or node.created_at) >= timedelta(seconds=verdict.wait)
+    # Nobody saw when one ended that is not to be seen any more.
+    since = asked_at(case, place) if node is None else node.ended_at or node.created_at
+    return not verdict.wait or since is None or case.now - since >= timedelta(seconds=verdict.wait)
 
 
-def _charged(memory: Memory, due: list[tuple[Place, Node | None, Verdict]]) -> Memory:
+def _charged(case: Case, memory: Memory, due: list[tuple[Place, Node | None, Verdict]]) -> Memory:
     charges, falls = dict(memory.charges), dict(memory.falls)
     shapes, too_small = dict(memory.shapes), dict(memory.too_small)
     for place, node, verdict in due:
@@ -65,9 +65,17 @@ def _charged(memory: Memory, due: list[tuple[Place, Node | None, Verdict]]) -> M
             shapes[place.type] = verdict.resources
             too_small[place.type] = max(too_small.get(place.type, 0), node.resources.memory or 0)
         else:
-            falls[name] = falls.get(name, 0) + 1 if node is not None and fell_quickly(node) else 0
+            falls[name] = falls.get(name, 0) + 1 if _was_quick(case, place, node, verdict) else 0
     kept = {name: number for name, number in falls.items() if number}
     return replace(memory, charges=charges, falls=kept, shapes=shapes, too_small=too_small)
+
+
+def _was_quick(case: Case, place: Place, node: Node | None, verdict: Verdict) -> bool:
+    """Whether somebody fell soon after it began; of one that vanished, as far as anybody can tell."""
+    if node is not None:
+        return fell_quickly(node)
+    since = asked_at(case, place)
+    return since is not None and case.now - since < QUICK + timedelta(seconds=verdict.wait)
 
 
 def _reason(due: list[tuple[Place, Node | None, Verdict]]) -> str:
