@@ -74,9 +74,11 @@ async def test_a_master_does_its_work_with_the_rights_it_is_given(
 
 
 def on_paper(job: Manifest, nodes: PaperNodes) -> Manifest:
-    """The same job, whose pods come to these nodes."""
+    """The same job, whose pods come to these nodes and keep nothing there: nobody would bind a claim."""
     spec = job["spec"]
     groups = {name: nodes.place(group) for name, group in spec["replicaSpecs"].items()}
+    for pod in (group["template"]["spec"] for group in groups.values()):
+        pod["volumes"] = pod["containers"][0]["volumeMounts"] = []
     return {**job, "spec": {**spec, "replicaSpecs": groups}}
 
 
