@@ -107,7 +107,7 @@ class PlanDesk:
     async def _settle(self, key: JobKey, raw: Raw, plan: Plan) -> None:
         now = self._clock.now()
         if not key.name:
-            problem = f"{self.kind.owner_field} is missing: name the {self._jobs.kind} that the plan is for"
+            problem = f"{self.kind.owner_field}: must be the name of the {self._jobs.kind} that the plan is for"
             await self._say(raw, plan, PlanStatus(phase=PlanPhase.FAILED, message=problem, at=now))
         elif plan.is_manual:
             said = f"there is no {self._jobs.kind} {key.name} in this namespace"

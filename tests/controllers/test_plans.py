@@ -164,7 +164,7 @@ async def test_plans_without_a_job_are_told_so_or_go() -> None:
         assert set(told) == {"manual", "ownerless"}
         assert (told["manual"]["phase"], told["ownerless"]["phase"]) == ("Pending", "Failed")
         assert told["manual"]["message"] == "there is no ElasticJob nobody in this namespace"
-        assert told["ownerless"]["message"].startswith("spec.ownerJob is missing")
+        assert told["ownerless"]["message"].startswith("spec.ownerJob: must be the name")
         await stage.submit(name="nobody")
         await passing(A_WHILE)
         assert "nobody-edljob-worker-0" in await stage.pods()

@@ -42,3 +42,17 @@ async def test_a_number_in_a_label_that_nobody_counts_up_to_gives_nobody_such_an
         await stage.plan("p0", createPods=[{"type": "worker"}])
         await passing(A_WHILE)
         assert await stage.workers() == ["0"]
+
+
+@on_virtual_time
+async def test_plans_for_jobs_of_impossible_names_fail_and_nobody_is_asked_for_them() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        odd = ["..", "../pods/x", "demo/status", "demo?watch=true", "%2e%2e", "x" * 5000, "dé"]
+        for number, name in enumerate(odd):
+            await stage.plan(f"by-hand-{number}", "manual", owner=name, **workers(1))
+            await stage.plan(f"auto-{number}", owner=name, **workers(1))
+        await passing(A_WHILE)
+        told = {each["status"]["message"] for each in (await stage.plans()).values()}
+        assert told == {"spec.ownerJob: must be the name of the ElasticJob that the plan is for"}
+        assert not await stage.workers()

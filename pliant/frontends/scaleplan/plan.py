@@ -43,6 +43,7 @@ MASTER = "dlrover-master"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUANTITY = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,3})?")
 _NOTHING = re.compile(r"\+?[0.]*0[0.]*[A-Za-z]*")
+_JOB = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _HOST = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PORT = re.compile(r"[0-9]{1,5}")
 _RESOURCE = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
@@ -119,7 +120,7 @@ def plan_status(status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, An
 
 
 def owner_job(raw: Mapping[str, Any]) -> str:
-    """The name of the job that a raw plan is for, by whatever it says; empty if it says nothing."""
+    """The name of the job that a raw plan is for, by whatever it says; empty if that is no name."""
     metadata = _mapping(raw.get("metadata"))
     labels = _mapping(metadata.get("labels"))
     named = [
@@ -127,7 +128,8 @@ def owner_job(raw: Mapping[str, Any]) -> str:
         *(labels.get(label) for label in OWNER_LABELS),
         *(owner.get("name") for owner in _owners(metadata)),
     ]
-    return next((name for name in named if isinstance(name, str) and name), "")
+    said = next((name for name in named if isinstance(name, str) and name), "")
+    return said if _JOB.fullmatch(said) else ""
 
 
 def _asked(spec: ScalePlanSpec) -> dict[str, Any]:
