@@ -10,7 +10,6 @@ from pliant.engine.case import Case, Turn, turned
 from pliant.engine.members import OWN_MASTER
 from pliant.engine.roster import Place, Standing
 from pliant.model.job import Steward
-from pliant.model.state import Cause
 
 PATIENCE = timedelta(minutes=3)
 """DLRover's masters ask within seconds, and give up after fifteen if the API server would not take it."""
@@ -30,7 +29,7 @@ def roused(case: Case) -> Turn | None:
         memory,
         attempt=attempt,
         index_floors={**memory.index_floors, place.rank.index: attempt},
-        restarts={**memory.restarts, Cause.CREATION: memory.restarts.get(Cause.CREATION, 0) + 1},
+        roused=memory.roused + 1,
     )
     state = replace(case.state, groups={**case.state.groups, place.rank.group.name: after})
     return turned(state, case.now, "MasterIdle", "the master has asked for nobody yet: it is started again")
@@ -55,6 +54,6 @@ def _idle_master(case: Case) -> Place | None:
         return None
     masters = (place for place in case.roster.places if place.rank.group.is_control)
     found = next((place for place in masters if place.standing is Standing.RUNNING), None)
-    if found is None or case.state.group(found.rank.group.name).restarts.get(Cause.CREATION, 0) >= MOST:
+    if found is None or case.state.group(found.rank.group.name).roused >= MOST:
         return None
     return found

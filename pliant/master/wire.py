@@ -18,6 +18,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=2.0**53)]
 Cores = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 Address = Annotated[str, msgspec.Meta(max_length=300)]
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""What is written down must be read again: JSON has larger ones, and few who understand them."""
 Positions = Annotated[list[Count], msgspec.Meta(max_length=1000)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=60)]
 
@@ -43,10 +45,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A data set to be learned."""
 
     name: str
-    size: int
-    shard_size: int
-    epochs: int = 1
-    shuffle: int | None = None
+    size: Number
+    shard_size: Number
+    epochs: Number = 1
+    shuffle: Number | None = None
 
 
 class ShardReport(Sender, frozen=True, kw_only=True):

@@ -216,6 +216,8 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     is_capped: bool = False
     """Whether a person has set its size last: nobody of a higher rank stays, whoever made it."""
     restarts: dict[Cause, int] = {}
+    roused: int = 0
+    """How often a master was started again because it asked for nobody, at nobody's cost."""
     stuck_from: Time | None = None
     """Since when containers of the group could not be created; None while they can."""
     restarted_at: Time | None = None

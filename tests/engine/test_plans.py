@@ -376,6 +376,7 @@ def test_a_foreign_master_that_asks_for_nobody_is_started_again_a_few_times() ->
         made.append(world.pods[MASTER_POD].uid)
     assert len(set(made)) == 4
     assert [event.reason for event in world.events].count("MasterIdle") == 3
+    assert world.memory.group(MASTER).spent == 0
 
 
 def test_a_master_that_has_asked_for_members_may_do_without() -> None:

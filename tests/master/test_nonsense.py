@@ -14,7 +14,7 @@ from pliant.master import main as program
 from pliant.master.memory import HandyShelf
 from pliant.master.service import Service
 from pliant.master.shards import MOST_AHEAD, DataSpec, Holder
-from pliant.master.wire import BeatReport, Joining, parsed
+from pliant.master.wire import BeatReport, Joining, Registration, parsed
 from tests.controllers.elastic import JOBS, PLANS, SPACE, foreign_pod
 from tests.master.people import running
 from tests.master.test_service import serving
@@ -71,6 +71,13 @@ async def test_a_plan_for_another_job_keeps_no_master_waiting_though_it_is_label
 def test_figures_that_nobody_has_are_refused(said: bytes) -> None:
     with pytest.raises(InvalidSpec):
         parsed(b'{"member": "worker-0", ' + said + b"}", BeatReport)
+
+
+@pytest.mark.parametrize("field", ["size", "shard_size", "epochs", "shuffle"])
+def test_a_data_set_of_numbers_that_no_memory_could_hold_is_refused(field: str) -> None:
+    said = {"name": "d", "size": 10, "shard_size": 1, field: 10**400}
+    with pytest.raises(InvalidSpec):
+        parsed(str(said).replace("'", '"').encode(), Registration)
 
 
 def test_an_address_that_fills_the_memory_is_refused() -> None:
