@@ -31,6 +31,8 @@ FAILED = 1
 TRY_AGAIN = 3
 STOPPED = 143
 PAUSE, LONGEST_PAUSE = 1.0, 15.0
+PATIENCE = 60.0
+"""Seconds in which a job that cannot be read may be mended."""
 LAST_WORDS = Path("/dev/termination-log")
 
 log = logging.getLogger("pliant.master")
@@ -100,14 +102,17 @@ async def _steered(client: KubeClient, args: Namespace, clock: SystemClock) -> E
 
 async def _found_job(client: KubeClient, args: Namespace) -> JobFacts:
     """The job, as soon as the API server tells of it; whoever has none has nothing to do."""
-    pause = PAUSE
+    pause, waited = PAUSE, 0.0
     while True:
         try:
             raw: dict[str, Any] = await client.get(ELASTIC_JOBS, args.namespace, args.job_name)
             return job_facts(raw)
         except InvalidSpec as problem:
-            # The operator has told its author; the job waits to be mended, and must not fail by our end.
+            # In the middle of an edit, perhaps: what is mended soon must not fail by our end.
             log.warning("job cannot be read", extra={"because": str(problem)})
+            waited += pause
+            if waited > PATIENCE:
+                raise
         except NotFound:
             raise UserError(f"there is no ElasticJob {args.job_name} in {args.namespace}") from None
         except ApiError as problem:

@@ -30,6 +30,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"distributionStrategy": "CustomStrategy"},
         'spec.distributionStrategy: "CustomStrategy" is not one of ParameterServerStrategy, AllreduceStrategy',
     ),
+    "limits that are no amounts": (
+        {"resourceLimits": {"cpu": "nan"}},
+        'spec.resourceLimits.cpu: must be a quantity such as 500m or 4Gi, got "nan"',
+    ),
+    "limits below nothing": (
+        {"resourceLimits": {"memory": "-5"}},
+        'spec.resourceLimits.memory: must be a quantity such as 500m or 4Gi, got "-5"',
+    ),
     "fewer than none": (
         {"replicaSpecs": {"worker": role(-1)}},
         "spec.replicaSpecs.worker.replicas: must be 0 or more, got -1",

@@ -25,7 +25,8 @@ from pliant.frontends.memory import remembered, status_in
 from pliant.frontends.metadata import Metadata, owner_of, read_metadata
 from pliant.frontends.naming import LONGEST, check_member_names
 from pliant.frontends.orders import order_in
-from pliant.frontends.reading import not_one_of, read
+from pliant.frontends.quantities import amount_text
+from pliant.frontends.reading import not_one_of, quoted, read
 from pliant.frontends.scaleplan import ScalePlan
 from pliant.frontends.words import Spoken, Words
 from pliant.model.job import CleanPolicy, EndPolicy, Group, Job, Naming
@@ -82,6 +83,7 @@ class ElasticJob(Spoken):
         """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
         metadata = read_metadata(raw)
         spec = read(ElasticJobSpec, raw.get("spec"), "spec")
+        _check_limits(spec)
         master = master_of(metadata, spec)
         strategy = _strategy(spec, master)
         cast = Cast(
@@ -129,6 +131,13 @@ def _strategy(spec: ElasticJobSpec, master: Master) -> str:
     if written in known or (written == CUSTOM and not master.is_ours):
         return written
     raise InvalidSpec("spec.distributionStrategy", not_one_of(written, known))
+
+
+def _check_limits(spec: ElasticJobSpec) -> None:
+    for name, amount in spec.resource_limits.items():
+        if amount_text(amount) is None:
+            problem = f"must be a quantity such as 500m or 4Gi, got {quoted(amount)}"
+            raise InvalidSpec(f"spec.resourceLimits.{name}", problem)
 
 
 def _clean(annotations: Mapping[str, str]) -> CleanPolicy:

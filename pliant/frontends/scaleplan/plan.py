@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from pliant.errors import InvalidSpec
 from pliant.frontends.base import PlanKind
 from pliant.frontends.crd import Column, CustomKind, custom_resource_definition
 from pliant.frontends.memory import plain, status_in
+from pliant.frontends.quantities import amount_text
 from pliant.frontends.reading import quoted, read
 from pliant.frontends.scaleplan.types import MOST_MEMBERS, PodMeta, ReplicaResource, ScalePlanSpec, ScalePlanStatus
 from pliant.model.job import JobKey
@@ -41,13 +41,11 @@ SCALE_TYPE = "scale-type"
 OWNER_LABELS = ("elasticjob.dlrover/name", "elasticjob-name")
 MASTER = "dlrover-master"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_QUANTITY = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[numkMGTPE]|[KMGTPE]i|[eE][-+]?[0-9]{1,3})?")
 _NOTHING = re.compile(r"\+?[0.]*0[0.]*[A-Za-z]*")
 _JOB = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _HOST = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PORT = re.compile(r"[0-9]{1,5}")
 _RESOURCE = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-LONGEST_AMOUNT = 64
 LONGEST_REASON = 1000
 """Characters: it is repeated wherever the plan is told of."""
 MOST_HOSTS = 64 * 1024
@@ -197,28 +195,13 @@ def _amounts(resource: Mapping[str, Any], path: str) -> dict[str, str]:
     for name, amount in resource.items():
         if not _RESOURCE.fullmatch(name):
             raise InvalidSpec(f"{path}.resource", f"{quoted(name)} is no name such as cpu or nvidia.com/gpu")
-        text = _amount(amount)
+        text = amount_text(amount)
         if text is None:
             problem = f"must be a quantity such as 500m or 4Gi, got {quoted(amount)}"
             raise InvalidSpec(f"{path}.resource.{name}", problem)
         if text and not _NOTHING.fullmatch(text):
             amounts[name] = text
     return amounts
-
-
-def _amount(amount: Any) -> str | None:
-    match amount:
-        case None | "":
-            return ""
-        case bool():
-            return None
-        case int() | float() if 0 <= amount < 2**63:
-            whole = int(amount)
-            return str(whole) if whole == amount else f"{math.ceil(amount * 1000)}m"
-        case str() if len(amount) <= LONGEST_AMOUNT and _QUANTITY.fullmatch(amount.strip()):
-            return amount.strip()
-        case _:
-            return None
 
 
 def _shortened(text: str) -> str:
