@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from pliant.engine.case import Case
 from pliant.engine.enlisting import Enrolled, created, migrated, removed
-from pliant.engine.members import OUT, Change, apart_from_master, resized_list
+from pliant.engine.members import LEAP, OUT, Change, apart_from_master, resized_list
 from pliant.engine.sizing import wanted_size
 from pliant.engine.wording import counted, listing
 from pliant.model.job import Group, Steward
 from pliant.model.labels import member_name
-from pliant.model.plans import GroupRequest, Plan
+from pliant.model.plans import GroupRequest, Plan, PodRequest
 from pliant.model.state import GroupState, Request, Requester
 
 MOST_MEMORY = 1_000_000
@@ -45,6 +45,9 @@ def drafted(case: Case, plan: Plan) -> Draft:
     if strangers := sorted(asked - watched.keys()):
         known = ", ".join(sorted(watched)) or "none"
         return Draft(problem=f"the job has no replicas of type {listing(strangers)}; it has {known}")
+    if leap := next((pod for pod in plan.create if _is_leap(case, pod)), None):
+        following = case.state.group(leap.group).next_id
+        return Draft(problem=f"{leap.group}-{leap.id}: the id is far beyond the next one, {following}")
     changes: dict[str, Change] = {}
     told: list[str] = []
     if plan.hosts and plan.hosts != case.state.hosts:
@@ -68,6 +71,11 @@ def drafted(case: Case, plan: Plan) -> Draft:
         removals=tuple(uid for each in changes.values() for uid in each.removals),
         changes=told,
     )
+
+
+def _is_leap(case: Case, pod: PodRequest) -> bool:
+    """Whether an id would use up those of a job's later members: none is used twice."""
+    return pod.id is not None and pod.id >= case.state.group(pod.group).next_id + LEAP
 
 
 def _group_after(case: Case, group: Group, before: GroupState, plan: Plan) -> tuple[Change, list[str]]:

@@ -16,6 +16,8 @@ from pliant.model.state import EngineState, GroupState, Member
 OWN_MASTER = "own_master"
 """The option of a job that says whether its master is ours: it knows who was sent away, and who came."""
 FAR = 100
+LEAP = 1_000_000
+"""How far ids may go beyond the next one."""
 OUT = (Standing.FAILED, Standing.LOST, Standing.LEAVING, Standing.DISRUPTED)
 """Those who hold a rank no longer."""
 
@@ -110,7 +112,8 @@ def _kept_true(job: Job, group: Group, memory: GroupState, pods: Iterable[Observ
             members[index] = member if member.is_made else replace(member, is_made=True)
         elif not member.is_made:
             members[index] = member
-    next_id = max([memory.next_id, *(pod.index + 1 for pod in of_group)])
+    # Labels may say anything, and an id is used once: whoever leaps would leave none for those who come.
+    next_id = max([memory.next_id, *(pod.index + 1 for pod in of_group if pod.index < memory.next_id + LEAP)])
     if (members, next_id) == (memory.members, memory.next_id):
         return memory
     return replace(memory, members=members, next_id=next_id)

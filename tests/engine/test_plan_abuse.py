@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pliant.model.actions import CreatePod
 from pliant.model.plans import PlanPhase
-from tests.engine.mastered import elastic_job, elastic_world, members, names, pod, watched, write
+from tests.engine.mastered import elastic_job, elastic_world, foreign, members, names, pod, watched, write
 from tests.engine.world import World
 
 
@@ -100,3 +100,20 @@ def test_members_lost_while_an_edit_asks_for_more_than_there_is_room_for_come_ba
     write(world, "p1", create=(pod("worker", id=9, rank=0),))
     passed(world, "demo-edljob-worker-2")
     assert "demo-edljob-worker-9" in names(world, "worker")
+
+
+def test_an_id_far_beyond_the_others_is_refused_and_uses_none_up() -> None:
+    world = elastic_world()
+    write(world, "p0", is_manual=True, create=(pod("worker", id=999_999_999),))
+    write(world, "p1", worker=1)
+    world.settle()
+    assert world.plans["p0"].said == "worker-999999999: the id is far beyond the next one, 0"
+    assert members(world, "worker") == {0: 0}
+
+
+def test_a_label_that_tells_of_an_id_far_beyond_the_others_uses_none_up() -> None:
+    world = elastic_world(elastic_job(own_master=False))
+    foreign(world, "worker", 999_999_999, rank=0)
+    write(world, "p0", create=(pod("worker", rank=1),))
+    world.settle()
+    assert members(world, "worker") == {0: 1}
