@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import random
 import sys
@@ -231,7 +232,9 @@ class _MasteredJob(Job):
     def shards(
         self, name: str, *, size: int, shard_size: int, epochs: int = 1, shuffle: int | None = None
     ) -> Iterator[Shard]:
-        spec = {"name": name, "size": size, "shard_size": shard_size, "epochs": epochs, "shuffle": shuffle}
+        numbers = {"size": size, "shard_size": shard_size, "epochs": epochs, "shuffle": shuffle}
+        # Whole numbers of any arithmetic will do.
+        spec = {"name": name, **{key: each if each is None else int(each) for key, each in numbers.items()}}
         self._line.ask("/v1/datasets", spec)
         self._start_beating()
         while (shard := self._next(spec)) is not None:
@@ -274,7 +277,7 @@ class _MasteredJob(Job):
             self._line.send(f"/v1/datasets/{name}/report", {**self._who, "failed": [position]}, 1.0)
 
     def beat(self, step: int | None = None, samples: float | None = None) -> None:
-        told = {"step": step, "samples": samples}
+        told = {"step": _figure("step", step, int), "samples": _figure("samples", samples, float)}
         self._told = {**self._told, **{name: value for name, value in told.items() if value is not None}}
         self._start_beating()
         self._news.set()
@@ -326,8 +329,8 @@ class _MasteredJob(Job):
             self._news.clear()
             try:
                 pause = self._send_beat(usage.measured())
-            except (OSError, HTTPException, Refused):
-                pause = 1.0  # the next one tells the same, and more
+            except Exception:
+                pause = 1.0  # the next one tells the same, and more; whoever stops beating is taken to be gone
             if is_last:
                 return
             self._over.wait(pause)
@@ -336,8 +339,10 @@ class _MasteredJob(Job):
 
     def _send_beat(self, figures: dict[str, Any]) -> float:
         round_, version = self._round, self._ps_version
-        holding = {name: list(positions) for name, positions in self._holding.items() if positions}
-        done = {name: [each for _, each in finished] for name, finished in self._finished.items() if finished}
+        # Copies: the program's own threads go on meanwhile.
+        holding = {name: list(positions) for name, positions in list(self._holding.items()) if positions}
+        finished = {name: list(each) for name, each in list(self._finished.items()) if each}
+        done = {name: [position for _, position in each] for name, each in finished.items()}
         learned = {"samples": self._learned} if self._learned else {}
         more = {"round": round_, "ps_version": version, "generation": max(0, self._generation)}
         told = {**figures, **learned, **self._told, **more, "holding": holding, "done": done}
@@ -403,11 +408,27 @@ def _read(path: Path) -> str:
         return ""  # ended meanwhile, or not Linux
 
 
+def _figure(name: str, value: Any, kind: type[float]) -> float | None:
+    """A figure as JSON knows it, from whatever arithmetic it comes; one that is none is told of and left out."""
+    try:
+        found = kind(value) if value is not None else None
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if found is None or 0 <= found <= 2**53:
+        return found
+    if name not in _told_of:
+        _told_of.add(name)
+        _tell(f"{name}: must be a number from 0 on, got {value!r}: it is left out")
+    return None
+
+
 def _tell(words: str) -> None:
     sys.stderr.write(f"pliant: {words}\n")
     sys.stderr.flush()
 
 
+_told_of: set[str] = set()
+"""Figures that were none: a program may give them at every step."""
 _jobs: weakref.WeakSet[_MasteredJob] = weakref.WeakSet()
 
 
