@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pliant.engine.ending import MASTERS_GRACE
 from pliant.kube.client import KubeClient
 from tests.dlrover_masters.jobs import Master, allreduce
 from tests.dlrover_masters.stage import SLOW, Stage, a_stage, master_pod
@@ -89,13 +90,27 @@ async def test_a_new_master_does_not_wait_for_workers_that_were_taken_away(
 ) -> None:
     async with a_stage(client, master) as stage:
         await training(stage, master)
-        # By an edit: a new master reads `replicas`, and waits for ever for the others if a plan said fewer.
+        # By an edit: a new master reads `replicas`.
         await stage.edit("t", {"spec": {"replicaSpecs": {"worker": {"replicas": 1}}}})
         await stage.until_running("t", 1)
         await until_together(stage, 1)
         await replace_master(stage)
         await stage.finish()
         await stage.until_over("t")
+
+
+@EACH
+async def test_a_job_ends_though_its_new_master_waits_for_workers_that_a_plan_took_away(
+    client: KubeClient, master: Master
+) -> None:
+    async with a_stage(client, master) as stage:
+        await training(stage, master)
+        await stage.plan("t", "fewer", 1)
+        await stage.until_running("t", 1)
+        await until_together(stage, 1)
+        await replace_master(stage)
+        await stage.finish()
+        await stage.until_over("t", within=MASTERS_GRACE.total_seconds() + SLOW)
 
 
 @EACH
