@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from pliant.errors import ApiError, Conflict, InvalidSpec, Unreachable
+from pliant.errors import AlreadyExists, ApiError, InvalidSpec, Unreachable
 from pliant.frontends.scaleplan import owner_job
 from pliant.kube.client import KubeClient
 from pliant.kube.informer import Informer
@@ -210,7 +210,7 @@ class Helm:
         try:
             made = await self._client.create(SCALE_PLANS, self._job.namespace, plan_of(self._job, step, name))
             self._plans.store.note_written(made)
-        except Conflict:
+        except AlreadyExists:
             self._service.brain = {**self._service.brain, "plans": number + 1}
             self._news.set()
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from pliant.errors import InvalidSpec
 from pliant.kube.resources import PODS
+from pliant.kube.transport import Reply, Request, StreamReply, Transport
 from pliant.master import main as program
 from pliant.master.memory import HandyShelf
 from pliant.master.service import Service
@@ -144,3 +146,36 @@ async def test_members_that_somebody_deletes_at_once_again_and_again_are_not_ask
         assert master.service.brain["plans"] < 15
         await passing(timedelta(minutes=10))
         assert len(await stage.workers()) == 2
+
+
+class Contrary:
+    """A connection on which every write meets a conflict that is not about a name, as with a busy quota."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.writes = 0
+
+    async def send(self, request: Request) -> Reply:
+        if request.method == "GET":
+            return await self._inner.send(request)
+        self.writes += 1
+        status = {"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "busy"}
+        return Reply(status=409, body=msgspec.json.encode(status))
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
+        return self._inner.stream(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@on_virtual_time
+async def test_conflicts_without_end_are_met_with_longer_and_longer_waits() -> None:
+    async with mastered(2) as master:
+        await master.stop()
+        contrary = Contrary(master.stage.client._transport)
+        master.line = contrary  # type: ignore[assignment]
+        await master.start()
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await passing(timedelta(minutes=10))
+        assert 3 < contrary.writes < 15
