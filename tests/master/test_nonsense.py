@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pliant import training
 from pliant.errors import InvalidSpec
 from pliant.kube.resources import PODS
 from pliant.kube.transport import Reply, Request, StreamReply, Transport
@@ -179,3 +180,36 @@ async def test_conflicts_without_end_are_met_with_longer_and_longer_waits() -> N
         await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
         await passing(timedelta(minutes=10))
         assert 3 < contrary.writes < 15
+
+
+class Scalar:
+    """A number as libraries have them: JSON knows none of these."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (7, 7),
+        (Scalar(7.0), 7),
+        (7.0, 7),
+        (True, 1),
+        (float("nan"), None),
+        (float("inf"), None),
+        (-1, None),
+        ("many", None),
+        (10**400, None),
+        (None, None),
+    ],
+)
+def test_figures_of_any_arithmetic_are_told_and_those_that_are_none_left_out(value: Any, told: int | None) -> None:
+    assert training._figure("step", value, int) == told
+    assert training._figure("samples", value, float) == told

@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from pliant import training
-
 ROOT = Path(__file__).parents[2]
 PROGRAMS: list[subprocess.Popen[str]] = []
 LEARN = """
@@ -264,39 +262,6 @@ def test_a_program_of_another_life_of_the_job_is_sent_away(master: Master) -> No
     worker = master.worker(0, LEARN, JOB_UID="uid-0")
     problem = worker.communicate(timeout=30)[1].splitlines()[-1]
     assert problem.endswith("this is the master of a job with uid uid-1, not uid-0")
-
-
-class Scalar:
-    """A number as libraries have them: JSON knows none of these."""
-
-    def __init__(self, value: float) -> None:
-        self.value = value
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (7, 7),
-        (Scalar(7.0), 7),
-        (7.0, 7),
-        (True, 1),
-        (float("nan"), None),
-        (float("inf"), None),
-        (-1, None),
-        ("many", None),
-        (10**400, None),
-        (None, None),
-    ],
-)
-def test_figures_of_any_arithmetic_are_told_and_those_that_are_none_left_out(value: Any, told: int | None) -> None:
-    assert training._figure("step", value, int) == told
-    assert training._figure("samples", value, float) == told
 
 
 def test_a_program_that_tells_nonsense_is_heard_of_all_the_same(master: Master) -> None:
