@@ -45,7 +45,7 @@ def manifest(workers: int) -> dict[str, Any]:
     return {
         "apiVersion": ElasticScene.jobs.api_version,
         "kind": ElasticScene.jobs.kind,
-        "metadata": {"name": "shards"},
+        "metadata": {"name": "shards", "annotations": {"pliant/clean": "running"}},  # logs are read at the end
         "spec": {"distributionStrategy": "AllreduceStrategy", "replicaSpecs": {"worker": worker}},
     }
 
