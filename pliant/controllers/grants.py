@@ -83,9 +83,11 @@ async def _ensure(client: KubeClient, job: Job, resource: Resource, body: Mappin
         if owners and all(ref.get("uid") != job.owner.uid for ref in owners):
             other = f"{owners[0].get('kind')} {owners[0].get('name')}"
             raise NotYet(f"{resource.kind} {name} is that of another {other}, and in the way") from None
-        if owners and body.get("rules") != found.get("rules"):
-            # An earlier version of ours granted something else.
-            await client.patch(resource, namespace, name, {"rules": body["rules"]})
+        # An earlier version of ours granted something else, or the job had its master use another account.
+        granted = {field: body[field] for field in ("rules", "subjects") if field in body}
+        news = {field: value for field, value in granted.items() if value != found.get(field)}
+        if owners and news:
+            await client.patch(resource, namespace, name, news)
 
 
 def _advice(action: GrantAccess, resource: Resource, refused: Forbidden) -> str:

@@ -116,9 +116,9 @@ def _mastered_rights(jobs: Resource, kind: PlanKind) -> Iterator[Right]:
     yield own
     yield _right(plans, ("patch",), "to tell how plans fare", subresource="status")
     yield _right(SERVICE_ACCOUNTS, ("create", "get"), "to give masters an account each")
-    for plural, verbs_of in {"roles": ("create", "get", "patch"), "rolebindings": ("create", "get")}.items():
+    for plural in ("roles", "rolebindings"):
         access = Resource("rbac.authorization.k8s.io", "v1", plural, "")
-        yield _right(access, verbs_of, "to give masters the rights they need")
+        yield _right(access, ("create", "get", "patch"), "to give masters the rights they need")
     # Nobody may grant what they have not got.
     held = [*_member_rights(), *_job_rights(jobs), own]
     for right in master_rights(jobs, plans):

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.controllers.events import EVENTS
-from pliant.controllers.grants import ROLES
+from pliant.controllers.grants import ROLE_BINDINGS, ROLES
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from pliant.kube.transport import Reply, Request, StreamReply, Transport
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Stage, staged
@@ -109,3 +109,18 @@ async def test_what_an_earlier_job_of_the_name_left_is_waited_for_and_what_peopl
         await passing(timedelta(minutes=1))
         assert f"{MASTER}-0" in await stage.pods()
         assert (await stage.client.get(ROLES, SPACE, MASTER))["rules"]
+
+
+@on_virtual_time
+async def test_a_master_whose_account_was_edited_has_its_rights_under_the_new_one() -> None:
+    async with staged() as stage:
+        await stage.submit()
+        await passing(A_WHILE)
+        spec = {"serviceAccountName": "mine", "containers": [{"name": "trainer"}]}
+        edit = {"spec": {"replicaSpecs": {"dlrover-master": {"template": {"spec": spec}}}}}
+        await stage.client.patch(JOBS, SPACE, "demo", edit)
+        await stage.client.delete(PODS, SPACE, f"{MASTER}-0", grace=0)
+        await passing(A_WHILE)
+        assert (await stage.pods())[f"{MASTER}-0"]["spec"]["serviceAccountName"] == "mine"
+        bound = await stage.client.get(ROLE_BINDINGS, SPACE, MASTER)
+        assert bound["subjects"] == [{"kind": "ServiceAccount", "name": "mine", "namespace": SPACE}]
