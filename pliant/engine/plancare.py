@@ -110,14 +110,14 @@ def _progress_of(case: Case, plan: Plan, scaling: Scaling) -> tuple[PlanPhase, s
         return PlanPhase.PENDING, ""  # each state is shown, one after the other
     if plan.phase is PlanPhase.PENDING:
         return PlanPhase.SCALING, scaling.why
-    missing = [place.name for place in watched(case) if place.standing is Standing.ABSENT]
-    missing = [name for name in missing if name in scaling.pods]
+    pods, removals = frozenset(scaling.pods), frozenset(scaling.removals)  # they may be thousands
+    missing = [place.name for place in watched(case) if place.standing is Standing.ABSENT and place.name in pods]
     heirs = [
         place.title
         for place in watched(case)
-        if place.rank.member is not None and place.rank.member.replaces is not None and place.name in scaling.pods
+        if place.rank.member is not None and place.rank.member.replaces is not None and place.name in pods
     ]
-    staying = [pod.name for pod in case.seen.pods if pod.uid in scaling.removals and not pod.is_leaving]
+    staying = [pod.name for pod in case.seen.pods if pod.uid in removals and not pod.is_leaving]
     if not missing and not heirs and not staying:
         return PlanPhase.SUCCEEDED, scaling.why
     refused = [

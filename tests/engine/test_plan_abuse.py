@@ -12,9 +12,10 @@ from tests.engine.world import World
 
 def passed(world: World, *refused: str, times: int = 6) -> None:
     """Let some passes go by in a cluster that will not let these pods in."""
+    outside = frozenset(refused)
     for _ in range(times):
         decision = world.decide()
-        actions = [each for each in decision.actions if not (isinstance(each, CreatePod) and each.name in refused)]
+        actions = [each for each in decision.actions if not (isinstance(each, CreatePod) and each.name in outside)]
         world.perform(replace(decision, actions=tuple(actions)))
 
 
@@ -30,13 +31,13 @@ def test_a_plan_whose_list_no_cluster_could_keep_fails_and_the_next_one_has_its_
     assert names(world, "worker") == ["demo-edljob-worker-0"]
 
 
-def test_ten_thousand_members_by_name_come_and_go() -> None:
+def test_thousands_of_members_by_name_come_and_go() -> None:
     world = elastic_world()
-    many = range(10_000)
+    many = range(2_000)
     write(world, "p0", create=tuple(pod("worker", id=index, rank=index) for index in many))
     for _ in range(5):
         world.perform(world.decide())
-    assert len(members(world, "worker")) == 10_000
+    assert len(members(world, "worker")) == 2_000
     write(world, "p1", remove=tuple(pod("worker", id=index) for index in many[1:]))
     for _ in range(5):
         world.perform(world.decide())
