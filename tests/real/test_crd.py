@@ -20,7 +20,7 @@ from pliant.kube.informer import Informer
 from pliant.kube.merge import merge_patch
 from pliant.kube.resources import CRDS, Resource
 from pliant.runtime.clock import SystemClock
-from tests.controlplane.installed import kubectl, printed
+from tests.controlplane.installed import kubectl, printed, wait_served
 from tests.scenarios.jobs import group, job
 from tests.scenarios.scene import JOBS
 
@@ -104,6 +104,7 @@ async def _description(client: KubeClient) -> bytes:
 
 async def test_fields_explain_themselves(client: KubeClient, real_kubeconfig: Path) -> None:
     await _explained(client)
+    wait_served(real_kubeconfig, "aitj")  # what is described may still be missing from the list of what there is
     told = " ".join(kubectl(real_kubeconfig, "explain", "aitj.spec.suspend").split())
     assert "FIELD: suspend <boolean>" in told
     assert "its pods are deleted, its clock stands" in told
