@@ -14,6 +14,8 @@ from tests.dlrover_masters.versions import RELEASES
 MASTERS = [Master(version, platform) for version in RELEASES for platform in ("pyk8s", "k8s")]
 EACH = pytest.mark.parametrize("master", MASTERS, ids=str)
 RACES = 7
+LIST = 70.0
+"""Seconds between two lists of a master, after which it knows of whatever it has not been told."""
 pytestmark = [pytest.mark.dlrover, pytest.mark.timeout(400)]
 
 
@@ -55,6 +57,35 @@ async def test_a_new_master_adopts_servers_and_workers(client: KubeClient, maste
         await stage.finish()
         await stage.until_over("t")
         assert stage.ever("t") == before, "nobody was made twice"
+
+
+@EACH
+async def test_people_have_more_workers_and_fewer_around_servers(client: KubeClient, master: Master) -> None:
+    async with a_stage(client, master) as stage:
+        await training(stage, master)
+        await stage.plan("t", "more", 2)
+        await stage.until_running("t", 2)
+        await stage.plan("t", "fewer", 1)
+        await stage.until_running("t", 1)
+        await stage.until(lambda: stage.plans_done("more", "fewer"), "both plans done", LIST)
+        assert stage.running("t", "chief") == {"t-edljob-chief-0"}
+        assert stage.running("t", "ps") == {"t-edljob-ps-0"}
+        await stage.finish()
+        await stage.until_over("t", within=LIST + SLOW)
+
+
+@EACH
+async def test_a_job_around_servers_rests_and_comes_back(client: KubeClient, master: Master) -> None:
+    async with a_stage(client, master) as stage:
+        await training(stage, master)
+        await stage.edit("t", {"spec": {"suspend": True}})
+        await stage.until(lambda: not stage.members("t"), "nobody at work", SLOW)
+        assert stage.phase("t") == "Suspended"
+        await stage.edit("t", {"spec": {"suspend": False}})
+        for kind in ("ps", "chief", "worker"):
+            await stage.until_running("t", 1, kind, within=LIST + SLOW)
+        await stage.finish()
+        await stage.until_over("t", within=LIST + SLOW)
 
 
 @pytest.mark.parametrize("version", RELEASES)
