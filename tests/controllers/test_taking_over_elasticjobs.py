@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
-from pliant.controllers.operator import Operator
 from pliant.embedded.catalog.resources import Catalog
 from pliant.embedded.server.api import ApiServer
 from pliant.embedded.server.direct import DirectTransport
@@ -20,6 +18,7 @@ from pliant.frontends.elasticjob.job import ElasticJob
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Object, foreign_pod
+from tests.controllers.test_taking_over import operated
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 TEMPLATE: Object = {"spec": {"containers": [{"name": "main", "image": "x", "command": ["true"]}]}}
@@ -40,19 +39,6 @@ async def a_cluster() -> AsyncIterator[tuple[KubeClient, VirtualClock]]:
         for crd in definitions(ElasticJob()):
             await client.create(CRDS, None, crd)
         yield client, clock
-
-
-@asynccontextmanager
-async def operated(client: KubeClient, clock: VirtualClock) -> AsyncIterator[None]:
-    """Our operator at work."""
-    running = asyncio.create_task(Operator(client, clock).run())
-    await passing(timedelta(seconds=5))
-    try:
-        yield
-    finally:
-        running.cancel()
-        with suppress(asyncio.CancelledError):
-            await running
 
 
 async def left_behind(client: KubeClient, phase: str = "Running") -> dict[str, str]:
