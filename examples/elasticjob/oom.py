@@ -18,7 +18,7 @@ def main() -> None:
         held = bytearray(os.urandom(1024) * 1024 * NEED)
         print(f"worker {job.id} holds {len(held) // 1024**2} MiB for record {shard.start}", flush=True)
         job.beat(step=shard.start)
-        time.sleep(0.5)
+        time.sleep(0.5)  # long enough for the limit to be looked at
         del held
 
 

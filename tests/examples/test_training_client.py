@@ -22,7 +22,7 @@ from pliant import training
 
 job = training.join()
 for shard in job.shards("train", size={RECORDS}, shard_size=5, shuffle=1):
-    time.sleep(0.05)
+    time.sleep(0.05)  # slow enough to be taken away in the middle
     print("learned", shard.start, shard.end, flush=True)
     job.beat()
 """

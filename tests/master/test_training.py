@@ -25,7 +25,7 @@ from pliant import training
 
 job = training.join()
 for shard in job.shards("train", size=400, shard_size=2, shuffle=1):
-    time.sleep(0.02)
+    time.sleep(0.02)  # slow enough to be killed in the middle
     print(shard.start, shard.end, flush=True)
 """
 
@@ -109,7 +109,7 @@ def eventually(is_so: Callable[[], bool], within: float = 20.0) -> None:
     until = time.monotonic() + within
     while not is_so():
         assert time.monotonic() < until, "it never came"
-        time.sleep(0.05)
+        time.sleep(0.05)  # nothing tells when it is so
 
 
 def test_workers_share_the_work_and_learn_every_record_once(master: Master) -> None:
@@ -212,7 +212,7 @@ while time.monotonic() < until:
     job.beat(step=7, samples=99)
 family = training._family()
 usage = training._Usage()
-time.sleep(0.3)
+time.sleep(0.3)  # use is measured over a while
 print(len(family), usage.measured()["memory"] // 1_000_000 >= 100)
 child.communicate(b"\\n")
 """
@@ -232,11 +232,11 @@ seen = []
 while not seen or seen[-1].world_size < 3:
     seen.append(job.rendezvous())
     while seen[-1].world_size < 3 and not job.is_round_over:
-        time.sleep(0.02)
+        time.sleep(0.02)  # a step of training
 print(seen[-1].rank, seen[-1].world_size, seen[-1].leader, seen[-1].id)
 """
     workers = [master.worker(number, script, POD_IP=f"10.0.0.{number}") for number in range(2)]
-    time.sleep(0.6)
+    time.sleep(0.6)  # longer than rounds wait: the third comes late
     workers.append(master.worker(2, script, POD_IP="10.0.0.2"))
     lines = [words(worker).split() for worker in workers]
     assert [line[:3] for line in lines] == [[str(rank), "3", "10.0.0.0"] for rank in range(3)]
@@ -275,7 +275,7 @@ class Scalar:
 
 job = training.join()
 job.beat(step=Scalar(), samples=float("nan"))
-time.sleep(0.5)
+time.sleep(0.5)  # so that the first is sent by itself
 job.beat(samples=Scalar())
 """
     words(program(script, DLROVER_MASTER_ADDR=master.address, NODE_TYPE="worker", NODE_ID="0"))
