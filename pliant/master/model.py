@@ -141,8 +141,6 @@ class Picture:
     """All members that have not been sent away, those that ended included."""
     speeds: Mapping[int, float] = field(default_factory=dict)
     """Samples per second of all workers together, by how many there were, each measured over a settled while."""
-    room: Resources | None = None
-    """The most that one pod could get on some machine now, if that is known."""
     work_left: int | None = None
     """Shards that nobody has taken yet; None if the job uses none."""
     is_work_done: bool = False

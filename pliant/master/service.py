@@ -120,11 +120,6 @@ class Service:
         """Samples per second of all workers together, by their number, each over settled whiles."""
         return self._speeds.medians()
 
-    def forget_speeds(self) -> None:
-        """Measure anew: what a worker has changed."""
-        self._speeds.forget()
-        self.remember()
-
     def ps_versions(self) -> Mapping[NodeKey, int]:
         """The set of parameter servers that each member last said it works with."""
         versions = {key: beat.ps_version for key, beat in self.beats().items()}

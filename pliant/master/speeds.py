@@ -119,12 +119,6 @@ class Speeds:
         """What was measured, by the number of workers."""
         return {count: median(speeds) for count, speeds in sorted(self._kept.items())}
 
-    def forget(self) -> None:
-        """Measure anew."""
-        self._kept.clear()
-        workers, self._workers = self._workers, frozenset()
-        self.set_workers(workers, 0.0)
-
     def saved(self) -> dict[str, Any]:
         """What was measured as a small JSON value."""
         return {str(count): speeds for count, speeds in self._kept.items()}

@@ -58,8 +58,6 @@ def test_each_number_of_workers_has_a_speed_of_its_own_which_outlives_the_master
     again = Speeds(settle=5, window=10)
     again.load(speeds.saved())
     assert again.medians() == {2: pytest.approx(20.0, rel=0.01), 3: pytest.approx(24.0, rel=0.01)}
-    again.forget()
-    assert again.medians() == {}
 
 
 def test_a_worker_that_was_not_heard_of_keeps_the_others_from_being_measured() -> None:
