@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+
+from pliant.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -58,6 +63,20 @@ class OrdinaryUser:
         """Run `pliant` with these arguments to its end."""
         with self.start(*words, **options) as process:
             return finished(process)
+
+    def call(self, *words: str) -> Ended:
+        """Run `pliant` with these arguments in this process: the same answer in a tenth of the time."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with (
+            patch.dict(os.environ, self.environment, clear=True),
+            chdir(self.home),
+            redirect_stdout(out),
+            redirect_stderr(err),
+            pytest.raises(SystemExit) as end,
+        ):
+            main(words)
+        texts = [each.detach().getvalue().decode() for each in (out, err)]
+        return Ended(int(end.value.code or 0), *texts)
 
     def write(self, name: str, text: str) -> str:
         """A file in the home folder; its path."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.asking import said
+from tests.cli.asking import said, wait_for
 from tests.cli.ordinary_user import OrdinaryUser
 
 TORCH = """\
@@ -81,6 +81,7 @@ def cluster(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
 
 def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("bert.yaml", TORCH))
+    wait_for(cluster, "every member runs")
     assert said(cluster, "scale", "bert", "9", "--wait").out.splitlines() == [
         "bert: Worker 2 → 4 (bounds 1–4); you asked for 9",
         "bert: Worker has 4 members up",

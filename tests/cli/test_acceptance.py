@@ -69,6 +69,7 @@ def without_verdict(script: str, name: str, replicas: int) -> str:
     )
 
 
+@pytest.mark.kubectl
 def test_every_exit_code_and_every_signal_there_is_reaches_the_job(user: OrdinaryUser) -> None:
     kubeconfig = kubeconfig_from(user.run("up").out)
     codes = without_verdict("exit $TRAININGJOB_REPLICA_INDEX", "codes", 256)
@@ -168,6 +169,7 @@ def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the
     assert "the cluster that ran" in user.run("why", "demo").out
 
 
+@pytest.mark.kubectl
 def test_kubectl_reads_the_log_of_the_run_before_and_follows_the_present_one(user: OrdinaryUser) -> None:
     kubeconfig = kubeconfig_from(user.run("up").out)
     second = "echo again && sleep 1 && echo end && exit 0"

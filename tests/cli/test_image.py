@@ -53,7 +53,7 @@ def test_the_image_runs_our_command_as_the_user_of_the_deployment() -> None:
     assert {words[0] for step, words in RECIPE if step == "FROM"} == {"python:3.11-slim"}
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.timeout(PATIENCE)
 def test_what_the_image_is_made_of_gives_a_working_command(tmp_path: Path) -> None:
     source, home = tmp_path / "source", tmp_path / "home"

@@ -25,6 +25,7 @@ import pytest
 
 from tests.cli.ordinary_user import NOBODY, OrdinaryUser
 from tests.cli.test_up_down import kubeconfig_from
+from tests.kubectl import find_kubectl
 
 PATIENCE = 15.0
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -50,9 +51,7 @@ class Kubectl:
     kubeconfig: str
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-        program = os.environ.get("KUBECTL") or shutil.which("kubectl")
-        if program is None:
-            pytest.fail("kubectl is not on the PATH: `scripts/get-kubectl FOLDER` builds one")
+        program = find_kubectl()
         command = [program, f"--cache-dir={self.user.home}/kube-cache", *words]
         environment = {**os.environ, "KUBECONFIG": self.kubeconfig}
         return subprocess.Popen(command, env=environment, **options)

@@ -42,6 +42,7 @@ def test_make_alone_lists_every_verb_with_a_line(user: OrdinaryUser) -> None:
     assert made(user, "help") == ended
 
 
+@pytest.mark.kubectl
 @pytest.mark.parametrize("verb", ["install", "uninstall", "deploy", "undeploy"])
 def test_where_no_cluster_answers_the_context_and_the_fix_are_named(user: OrdinaryUser, verb: str) -> None:
     kubeconfig = user.write("kubeconfig", NOBODY_THERE)

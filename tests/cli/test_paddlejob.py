@@ -10,6 +10,8 @@ import yaml
 from tests.cli.ordinary_user import ROOT, OrdinaryUser
 from tests.cli.test_up_down import kubeconfig_from, kubectl
 
+pytestmark = pytest.mark.kubectl
+
 SAMPLE = ROOT / "tests" / "golden" / "paddle" / "seed.in.yaml"
 PROGRAM = ROOT / "examples" / "paddle"
 MINE = ("-l", "paddle-job-name=paddlejob", "-n", "testspace")

@@ -42,12 +42,7 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
         file = user.write(
             "job.yaml", JOB.format(name="bert", command=STEADY, more="").replace("Limit: 1", "Limit: 9")
         )
-        subprocess.run(
-            ["kubectl", f"--kubeconfig={kubeconfig}", f"--cache-dir={user.home}/cache", "create", "-f", file],
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
+        said(user, "submit", file)
         wait_for(user, "every member runs")
         [before] = json.loads(said(user, "status", "-o", "json").out)
         assert "is in use by another cluster" in said(user, "up", "--name", "two", "--data", folder, code=1).err

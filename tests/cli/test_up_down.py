@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import pytest
 from pliant.cli.home import AlreadyRunning, Home, Running
 from pliant.errors import UserError
 from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
+from tests.kubectl import find_kubectl
 
 QUICKSTART = ROOT / "examples" / "quickstart"
 
@@ -39,9 +39,7 @@ def kubeconfig_from(output: str) -> str:
 
 
 def kubectl(user: OrdinaryUser, kubeconfig: str, *words: str) -> str:
-    program = shutil.which("kubectl")
-    if program is None:
-        pytest.fail("kubectl is not on the PATH: `scripts/get-kubectl FOLDER` builds one")
+    program = find_kubectl()
     done = subprocess.run(
         [program, f"--cache-dir={user.home}/kube-cache", *words],
         env={**os.environ, "KUBECONFIG": kubeconfig},
@@ -54,6 +52,7 @@ def kubectl(user: OrdinaryUser, kubeconfig: str, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.kubectl
 def test_a_cluster_stays_up_is_found_again_and_keeps_its_objects(user: OrdinaryUser) -> None:
     up = user.run("up")
     assert up.code == 0, up.err
@@ -88,6 +87,7 @@ def test_data_may_be_kept_elsewhere_and_a_cluster_that_is_up_says_what_it_does_n
     assert (data / "cluster.db").exists()
 
 
+@pytest.mark.kubectl
 def test_without_an_operator_nobody_works_on_jobs_until_one_comes(user: OrdinaryUser) -> None:
     kubeconfig = kubeconfig_from(user.run("up", "--no-operator").out)
     kubectl(user, kubeconfig, "apply", "-f", str(QUICKSTART / "job.yaml"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,11 +21,8 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import SystemClock
 from tests.embedded.serving import reachable, widget, widget_definition
+from tests.kubectl import find_kubectl
 
-WHERE_TO_GET_IT = (
-    "kubectl is not on the PATH: `scripts/get-kubectl FOLDER` builds one; put FOLDER on the PATH, "
-    "or set KUBECTL to where it is."
-)
 POD = """
 apiVersion: v1
 kind: Pod
@@ -96,9 +92,7 @@ class Kubectl:
 
 @pytest.fixture
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
-    program = os.environ.get("KUBECTL") or shutil.which("kubectl")
-    if program is None:
-        pytest.fail(WHERE_TO_GET_IT)
+    program = find_kubectl()
     clock = SystemClock()
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, logs=TwoLines()) as api:
         client = KubeClient(DirectTransport(api))

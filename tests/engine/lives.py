@@ -23,11 +23,12 @@ from pliant.model.job import (
 from pliant.model.observed import ObservedPod
 from pliant.model.state import Phase, Requester
 from tests.builders import make_group, make_job
+from tests.depth import ENGINE_EXAMPLES
 from tests.engine.laws import check, check_at_rest
 from tests.engine.world import BRIEF, NODES, OVER, Ending, Obstacle, World
 
-many = settings(max_examples=10 * settings().max_examples)
-"""Ten times as many examples as for other properties: the laws are cheap to try and dear to break."""
+many = settings(max_examples=ENGINE_EXAMPLES)
+"""More examples than for other properties: the laws are cheap to try, and bugs in the engine are expensive."""
 
 History = list[tuple[str, int]]
 DAILY = ("all step", "all step", "all step", "step", "decide", "wait")

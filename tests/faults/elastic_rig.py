@@ -28,6 +28,8 @@ from tests.faults.rig import Ledger
 from tests.faults.seam import Faulty, Mortal
 from tests.faults.stand_in_node import Script, StandInNodes
 
+KIND = ElasticJob()
+DEFINITIONS = definitions(KIND)
 LONG_ENOUGH = 150.0
 BRIEF = Rules(node_grace=timedelta(seconds=2), plan_history=2)
 
@@ -74,7 +76,7 @@ async def _play(story: Story, mortal_over: Callable[[Transport], Mortal]) -> Run
     clock = virtual_time.VirtualClock()
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
         ledger, client = Ledger(api), KubeClient(DirectTransport(api))
-        for crd in definitions(ElasticJob()):
+        for crd in DEFINITIONS:
             await client.create(CRDS, None, crd)
         nodes = StandInNodes(client, story.script)
         await nodes.register()
@@ -96,7 +98,7 @@ async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.Virtual
     """The first operator until it dies, then a second one for good."""
 
     def operator(transport: Transport) -> Operator:
-        return Operator(KubeClient(transport), clock, frontends=[ElasticJob()], rules=BRIEF)
+        return Operator(KubeClient(transport), clock, frontends=[KIND], rules=BRIEF)
 
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(operator(mortal).run())

@@ -29,6 +29,8 @@ from tests import virtual_time
 from tests.faults.seam import Faulty, Mortal, Straggling
 from tests.faults.stand_in_node import Script, StandInNodes
 
+KIND = AITrainingJob()
+DEFINITION = KIND.crd()
 JOBS = Resource(AITrainingJob.group, AITrainingJob.version, AITrainingJob.plural, AITrainingJob.kind)
 LONG_ENOUGH = 150.0
 """Virtual seconds after which every scenario has come to rest, crashes included."""
@@ -113,7 +115,7 @@ async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) 
     async with ApiServer.started(store, Catalog.standard(), clock, chance=random.Random(0)) as api:
         ledger = Ledger(api)
         client = KubeClient(DirectTransport(api))
-        await client.create(CRDS, None, AITrainingJob().crd())
+        await client.create(CRDS, None, DEFINITION)
         await client.create(JOBS, "default", _manifest(scenario.spec))
         stand_in = StandInNodes(client, scenario.script)
         await stand_in.register()
@@ -136,7 +138,9 @@ async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.Virtual
     """The first operator until it dies, then a second one for good."""
 
     def operator(transport: Transport) -> Operator:
-        return Operator(KubeClient(transport), clock, rules=scenario.rules, autoscale=scenario.autoscale)
+        return Operator(
+            KubeClient(transport), clock, frontends=[KIND], rules=scenario.rules, autoscale=scenario.autoscale
+        )
 
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(operator(mortal).run())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.depth import sample
 from tests.faults.rig import Run, Scenario, play, play_with_straggler
 from tests.faults.scenarios import SCENARIOS
 
@@ -16,16 +17,17 @@ def assert_harmless(run: Run, undisturbed: Run, what: str) -> None:
     assert run.late_writes == 0, f"{what}: still writing when everything is at rest"
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
-def test_a_straggler_changes_nothing(scenario: Scenario) -> None:
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_straggler_changes_nothing(name: str) -> None:
+    scenario = SCENARIOS[name]
     undisturbed = play(scenario)
-    for write in range(1, undisturbed.writes + 1):
+    for write in sample(range(1, undisturbed.writes + 1), 2, f"straggler {name}"):
         delay = DELAYS[write % len(DELAYS)]
         run = play_with_straggler(scenario, write, delay)
         assert_harmless(run, undisturbed, f"write {write} arrived after {delay}s")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("delay", DELAYS)
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 def test_no_straggler_changes_anything(scenario: Scenario, delay: float) -> None:

@@ -435,6 +435,6 @@ async def _upheaval(seed: int) -> None:
         await end_of(*tasks)
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.slow) for n in range(12, 512))])
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(n, marks=pytest.mark.deep) for n in range(12, 512))])
 def test_in_any_upheaval_only_the_leader_works_and_in_the_end_somebody_does(seed: int) -> None:
     run(_upheaval(seed))

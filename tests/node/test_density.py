@@ -49,7 +49,7 @@ async def test_hundreds_of_pods_at_once_all_run_and_are_all_heard(tmp_path: Path
         await _run_at_once(cluster, 200)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @ONLY_PRIVATE
 @pytest.mark.timeout(900)
 async def test_a_thousand_pods_on_many_nodes_all_run_and_are_all_heard(tmp_path: Path, network: Network) -> None:

@@ -122,7 +122,7 @@ async def _come(scene: Scene, name: str, phase: str, state: dict[str, Any]) -> N
 
 
 @pytest.mark.usefixtures("operator")
-@pytest.mark.parametrize("window", [5.0, pytest.param(60.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("window", [5.0, pytest.param(60.0, marks=pytest.mark.deep)])
 async def test_a_job_costs_its_members_and_two_tellings_and_then_nothing(
     scene: Scene, plane: ControlPlane, window: float
 ) -> None:

@@ -27,11 +27,12 @@ def _site_scope(fixture_name: str, config: pytest.Config) -> Literal["session", 
     return "module" if ELSEWHERE else "session"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Make slow what takes long on the real ground, and only there."""
+    """Leave what the embedded cluster shows as well to deep runs on the real one."""
     for item in items:
-        if item.get_closest_marker("long_on_real") and item.get_closest_marker("real"):
-            item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("deep_on_real") and item.get_closest_marker("real"):
+            item.add_marker("deep")
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.real)])

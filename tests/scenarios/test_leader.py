@@ -175,7 +175,7 @@ async def test_a_leader_that_stood_still_asks_for_nothing_and_what_it_had_asked_
     assert before.items() <= {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}.items()
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("writes", [1, 7, 20, 50, 90, 130])
 async def test_a_leader_stopped_in_the_midst_of_much_work_asks_for_nothing_later(
     scene: Scene, enter: Enter, writes: int

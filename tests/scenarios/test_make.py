@@ -18,6 +18,8 @@ from tests.scenarios.cluster import Site, without_operator
 from tests.scenarios.jobs import group, job
 from tests.scenarios.scene import PATIENCE
 
+pytestmark = pytest.mark.kubectl
+
 BASES = str(ROOT / "config" / "crd" / "bases")
 SAMPLES = (
     "elasticjob.elastic.iml.github.io/elasticjob-sample",

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from pliant.kube.client import KubeClient
-from tests.controlplane.installed import kubectl
+from pliant.kube.resources import SERVICE_ACCOUNTS
 from tests.scenarios.cluster import Site
 from tests.scenarios.elastic import ElasticScene, elastic_scene, job, master
 from tests.scenarios.nodes import Ends
@@ -26,9 +26,10 @@ NAME = "led"
 async def program(scene: ElasticScene, site: Site, folder: Path) -> AsyncIterator[Process]:
     """The master at work; it is killed at the end unless it has ended."""
     account = scene.pods[master(NAME)]["spec"]["serviceAccountName"]
-    token = kubectl(site.kubeconfig, "create", "token", account, "--namespace", scene.namespace)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    answer = await scene.client.create(SERVICE_ACCOUNTS, scene.namespace, asked, subresource="token", name=account)
     document = yaml.safe_load(site.kubeconfig.read_text())
-    document["users"] = [{**each, "user": {"token": token.strip()}} for each in document["users"]]
+    document["users"] = [{**each, "user": {"token": answer["status"]["token"]}} for each in document["users"]]
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(yaml.safe_dump(document))
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.golden.files import ROOT
+from tests.kubectl import find_kubectl
 from tests.scenarios.cluster import Site
 from tests.scenarios.scene import Scene
+
+pytestmark = pytest.mark.kubectl
 
 WRITTEN = ROOT / "tests" / "golden" / "aitrainingjob"
 PATIENCE = 60
@@ -19,9 +20,7 @@ PATIENCE = 60
 
 async def kubectl(site: Site, scene: Scene, *words: str) -> str:
     """What kubectl answers, all in one namespace."""
-    program = os.environ.get("KUBECTL") or shutil.which("kubectl")
-    if program is None:
-        pytest.fail("kubectl is not on the PATH: `scripts/get-kubectl FOLDER` builds one")
+    program = find_kubectl()
     options = ("--kubeconfig", str(site.kubeconfig), "--cache-dir", str(site.user.home / "kube-cache"))
     process = await asyncio.create_subprocess_exec(
         program, *options, "--namespace", scene.namespace, *words, stdout=-1, stderr=-2

@@ -189,7 +189,7 @@ async def kill_at(scene: Scene, worker: OperatorProcess, moments: list[int]) -> 
     return len(moments)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long_on_real) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep_on_real) for seed in (1, 2))])
 async def test_wherever_an_operator_is_killed_every_job_comes_to_its_end(
     scene: Scene, site: Site, ground: str, seed: int
 ) -> None:

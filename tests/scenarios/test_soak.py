@@ -39,7 +39,7 @@ SCRIPTS = [
     "sleep 0.5; exit 7",
 ]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")
