@@ -89,6 +89,8 @@ def test_the_program_in_an_example_is_the_one_beside_it(name: str) -> None:
     assert text == (FOLDER / file).read_text()
 
 
+@pytest.mark.deep  # what its master decides, tests/master shows on virtual time
+@pytest.mark.timeout(300)
 async def test_a_job_from_nothing_grows_learns_and_outlives_its_master(stage: MasteredScene) -> None:
     await stage.submit_example("quickstart", ("400, 30, 12", "400, 12, 12"))
     await stage.until(lambda: len(stage.reasons()) >= 2, "growth")
@@ -96,7 +98,7 @@ async def test_a_job_from_nothing_grows_learns_and_outlives_its_master(stage: Ma
     first = await stage.until_master("quickstart")
     await stage.delete_pod(master("quickstart"))
     await stage.until_master("quickstart", other_than=first)
-    await stage.until_phase("quickstart", "Succeeded")
+    await stage.until(lambda: stage.phase("quickstart") == "Succeeded", "the end", within=200)
     assert stage.stages()[:2] == ["create", "worker-initial"]
     assert not [reason for reason in stage.reasons() if "lost" in reason]
     assert [len(stage.made(f"quickstart-edljob-worker-{id_}")) for id_ in before] == [1] * len(before)
@@ -108,6 +110,7 @@ async def test_workers_that_run_out_of_memory_come_back_with_more(stage: Mastere
     assert "worker-0 ran out of memory: from 64 MiB to 128 MiB" in stage.reasons()[1]
 
 
+@pytest.mark.deep  # what its master decides, tests/master shows on virtual time
 async def test_the_number_of_workers_comes_within_one_of_the_best(stage: MasteredScene) -> None:
     await stage.submit_example("synthetic", CURVE="1,0.3,0.03", SPEED="400")  # three are best
     sizes = await stage.until(lambda: _sizes_after_growth(stage.reasons()), "a way back")

@@ -95,6 +95,7 @@ def test_the_doctor_tells_what_is_added(author: OrdinaryUser) -> None:
     assert "✓ plugins        ring of ring-kind 0.1" in author.run("doctor").out
 
 
+@pytest.mark.deep  # tests/plugins shows the same without processes
 def test_a_plugin_that_is_broken_is_named_in_one_line_and_jobs_run_all_the_same(author: OrdinaryUser) -> None:
     info = author.home / "bad_kind-1.0.dist-info"
     info.mkdir()

@@ -15,6 +15,7 @@ from typing import Literal
 import pytest
 
 from pliant.embedded.node.link import Command, Ending, Launch, Mount, NodeAgent
+from tests.depth import sample
 from tests.node import running
 
 Network = Literal["private", "host"]
@@ -24,10 +25,14 @@ ONLY_PRIVATE = pytest.mark.network("private")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Try with namespaces and without whatever asks for a network, but for what only one of them offers."""
+    """Try what asks for a network in one of the two modes, drawn anew each day; deep runs try both.
+
+    A test may name the one mode that offers what it tests, or both.
+    """
     if "network" in metafunc.fixturenames:
-        only = metafunc.definition.get_closest_marker("network")
-        metafunc.parametrize("network", only.args if only else ("private", "host"), indirect=True)
+        named = metafunc.definition.get_closest_marker("network")
+        modes = named.args if named else sample(("private", "host"), 1, metafunc.definition.nodeid)
+        metafunc.parametrize("network", modes, indirect=True)
 
 
 @pytest.fixture

@@ -17,10 +17,13 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.node.link import Ending, NodeAgent
+from tests.depth import sample
 from tests.node.conftest import Network, Node, ordinary
 
 _PR_SET_CHILD_SUBREAPER = 36
 _ROOT = Path(__file__).parents[2]
+ENDINGS = [signal.SIGKILL, *sample((signal.SIGTERM, signal.SIGINT), 0, "signals")]
+"""Nobody can answer SIGKILL; deep runs try those that a program can."""
 
 
 @pytest.fixture
@@ -44,7 +47,7 @@ def started(data: Path, network: str = "private") -> Iterator[subprocess.Popen[b
 
 
 @pytest.mark.usefixtures("adopted")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", ENDINGS)
 def test_nothing_survives_a_parent_that_is_up(data: Path, number: signal.Signals) -> None:
     before, others = _traces(), set(_descendants(os.getpid()))
     with started(data) as parent:
@@ -62,7 +65,7 @@ def test_nothing_survives_a_parent_that_is_up(data: Path, number: signal.Signals
 
 
 @pytest.mark.usefixtures("adopted")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", ENDINGS)
 def test_nothing_survives_a_parent_without_namespaces(data: Path, number: signal.Signals) -> None:
     others = set(_descendants(os.getpid()))
     with started(data, "host") as parent:
@@ -76,7 +79,7 @@ def test_nothing_survives_a_parent_without_namespaces(data: Path, number: signal
 
 
 @pytest.mark.usefixtures("adopted")
-@pytest.mark.parametrize("step", range(8))
+@pytest.mark.parametrize("step", sample(range(8), 3, "steps of starting"))
 def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int, network: Network) -> None:
     before, others = _traces(), set(_descendants(os.getpid()))
     with started(data, network) as parent:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import sample
 from tests.node.running import eventually
 from tests.scenarios.cluster import IMPATIENT, Site, an_ordinary_user, cluster
 from tests.scenarios.host import descendants
@@ -80,7 +81,7 @@ def command_line(process: int) -> str:
         return ""
 
 
-@pytest.mark.parametrize("how", ["kill", "pause"])
+@pytest.mark.parametrize("how", sample(("kill", "pause"), 1, "lost nodes"))
 async def test_members_leave_a_lost_node_and_no_two_ever_do_the_same_work(
     scene: Scene, site: Site, strike: Any, how: str
 ) -> None:
@@ -98,6 +99,7 @@ async def test_members_leave_a_lost_node_and_no_two_ever_do_the_same_work(
     scene.excuse("t-worker-1")
 
 
+@pytest.mark.deep  # test_node_faults.py shows the same with nodes on paper
 async def test_a_node_that_is_back_in_time_costs_nothing(scene: Scene, site: Site, strike: Any) -> None:
     await scene.submit(job("t", {"worker": group(FOREVER, 2, **RULES)}))
     await scene.until(lambda: scene.status("t").get("ready") == "2/2", "two members run")

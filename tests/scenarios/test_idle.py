@@ -12,10 +12,12 @@ from pliant.kube.resources import NODES
 from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator
 from tests.scenarios.host import cpu_ticks, descendants, wake_ups
 from tests.scenarios.jobs import FOREVER, group, job
-from tests.scenarios.scene import Scene
+from tests.scenarios.scene import PATIENCE, Scene
 
 WINDOW = 3.0
 """Seconds during which nothing may happen: the one wait that nothing can cut short."""
+SETTLED = 1.0
+"""Seconds without a write after which none is expected any more."""
 MOST_TICKS = 3
 MOST_WAKE_UPS = 15
 
@@ -57,6 +59,7 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
     await scene.until(lambda: "Unschedulable" in scene.status("waits").get("message", ""), "a waiting job told so")
     await scene.until(lambda: "InvalidSpec" in scene.events("unclear"), "an unclear job told so")
     await scene.until(lambda: _thought(scene) == "has 2, the most it may have", "a size found right")
+    await _come_to_rest(scene.client)
     assert site.process is not None
     ours = [site.process, *descendants(site.process), worker.pid]
 
@@ -72,6 +75,15 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
 
     await scene.edit("runs", {"metadata": {"labels": {"a": "write"}}})
     assert await version(scene.client) != written
+
+
+async def _come_to_rest(client: KubeClient) -> None:
+    """Wait until the last events of what happened before are written."""
+    async with asyncio.timeout(PATIENCE):
+        written = ""
+        while (latest := await version(client)) != written:
+            written = latest
+            await asyncio.sleep(SETTLED)
 
 
 def _thought(scene: Scene) -> str:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from tests.cli.ordinary_user import NOBODY, OrdinaryUser, finished
+from tests.depth import sample
 from tests.scenarios.cluster import an_ordinary_user
 from tests.scenarios.host import descendants, every_process, expect_gone, networks, processes_marked
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_rank
@@ -68,7 +70,7 @@ def manifest(user: OrdinaryUser, script: str) -> str:
     return user.write("job.yaml", yaml.safe_dump(body))
 
 
-@pytest.mark.parametrize(("script", "code"), ENDS.values(), ids=ENDS)
+@pytest.mark.parametrize(("script", "code"), sample(ENDS.values(), 1, "ends by themselves"))
 def test_nothing_is_left_after(user: OrdinaryUser, script: str, code: int) -> None:
     path = manifest(user, script)
     before = Traces.now(user)
@@ -78,8 +80,10 @@ def test_nothing_is_left_after(user: OrdinaryUser, script: str, code: int) -> No
     assert user.leftovers() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("stubborn", [False, True], ids=["willing pods", "stubborn pods"])
+@pytest.mark.parametrize(
+    ("number", "stubborn"),
+    sample(product((signal.SIGINT, signal.SIGTERM, signal.SIGKILL), (False, True)), 2, "ends of runs"),
+)
 def test_nothing_is_left_of_a_run_ended_by(user: OrdinaryUser, number: signal.Signals, stubborn: bool) -> None:
     trap = "trap '' TERM INT; " if stubborn else ""
     path = manifest(user, per_rank(f"{trap}echo at work; while :; do sleep 0.1; done", FOREVER))
@@ -103,8 +107,10 @@ def test_nothing_is_left_of_a_run_ended_by(user: OrdinaryUser, number: signal.Si
         assert user.leftovers() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("count", MOMENTS.values(), ids=MOMENTS)
+@pytest.mark.parametrize(
+    ("count", "number"),
+    sample(product(MOMENTS.values(), (signal.SIGINT, signal.SIGKILL)), 2, "early ends of runs"),
+)
 def test_nothing_is_left_of_a_run_ended_early(user: OrdinaryUser, count: int, number: signal.Signals) -> None:
     path = manifest(user, FOREVER)
     before = Traces.now(user)
@@ -121,6 +127,7 @@ def test_nothing_is_left_of_a_run_ended_early(user: OrdinaryUser, count: int, nu
         assert user.leftovers() == []
 
 
+@pytest.mark.deep
 def test_what_a_killed_run_left_in_its_folder_goes_with_the_next_run(user: OrdinaryUser) -> None:
     with user.start("run", manifest(user, f"echo at work; {FOREVER}")) as process:
         assert process.stdout is not None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.depth import sample
 from tests.scenarios.cluster import OperatorProcess, Site, an_ordinary_user, cluster, operator, real_cluster
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
@@ -189,7 +190,7 @@ async def kill_at(scene: Scene, worker: OperatorProcess, moments: list[int]) -> 
     return len(moments)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.deep_on_real) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", sample(range(3), 1, "moments of kills"))
 async def test_wherever_an_operator_is_killed_every_job_comes_to_its_end(
     scene: Scene, site: Site, ground: str, seed: int
 ) -> None:

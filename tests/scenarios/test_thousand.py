@@ -57,7 +57,7 @@ def seconds_since(start: float) -> float:
     return asyncio.get_running_loop().time() - start
 
 
-@pytest.mark.deep_on_real
+@pytest.mark.deep
 async def test_a_thousand_members_come_up_shrink_and_go(scene: Scene, tap: Tap) -> None:
     started = asyncio.get_running_loop().time()
     async with paper_nodes(scene, NODES) as nodes:
