@@ -33,8 +33,10 @@ def add_place_options(parser: ArgumentParser) -> None:
 def installation(args: Namespace, **more: Any) -> Installation:
     """The installation that the options mean."""
     from pliant.cli.installation import Installation
+    from pliant.cli.kinds import choose_kinds
 
-    return Installation(namespace=args.namespace, watched=tuple(dict.fromkeys(args.watched)), **more)
+    watched = tuple(dict.fromkeys(args.watched))
+    return Installation(namespace=args.namespace, watched=watched, frontends=choose_kinds(args.kinds), **more)
 
 
 def namespace(text: str) -> str:
