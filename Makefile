@@ -42,8 +42,8 @@ uninstall: cluster ## Take our kinds away, and with them EVERY JOB of the cluste
 ##@ From this folder
 
 .PHONY: manifests
-manifests: ## Write config/ and deploy/ anew from the definitions in the code
-	@scripts/golden tests/golden/test_crds.py tests/golden/test_install.py tests/golden/test_config.py
+manifests: ## Write config/ and manifests/ anew from the definitions in the code
+	@scripts/golden tests/golden/test_config.py
 
 .PHONY: docker-build
 docker-build: ## Build the image IMG=… with docker, podman or buildah

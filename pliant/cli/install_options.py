@@ -48,14 +48,6 @@ def namespace(text: str) -> str:
 
 def print_manifests(manifests: Iterable[dict[str, Any]]) -> None:
     """Print objects as YAML, in this order."""
-    import yaml
+    from pliant.cli.manifest_yaml import write_manifests
 
-    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        """Writes everything out: what is the same twice would otherwise become a reference."""
-
-        def ignore_aliases(self, _: object) -> bool:
-            return True
-
-    yaml.dump_all(
-        manifests, sys.stdout, Dumper=Dumper, sort_keys=False, explicit_start=True, width=115, allow_unicode=True
-    )
+    write_manifests(manifests, sys.stdout)

@@ -76,7 +76,6 @@ def test_its_kind_is_defined_and_its_operator_has_the_rights(author: OrdinaryUse
     ours = [rule for rule in role["rules"] if rule["apiGroups"] == ["example.com"]]
     assert [rule["resources"] for rule in ours] == [
         ["ringjobs"],
-        ["ringjobs"],
         ["ringjobs/status"],
         ["ringjobs/finalizers"],
     ]

@@ -221,10 +221,11 @@ def resource_words(resource: str) -> list[str]:
 
 
 def without(role: Object, resource: str, verb: str) -> list[Object]:
-    """The rules of a role, less one verb; a rule without any is none."""
+    """The rules of a role, less one verb on one resource; a rule without any is none."""
+    apart = ({**rule, "resources": [each]} for rule in role["rules"] for each in rule["resources"])
     left = (
-        {**rule, "verbs": [each for each in rule["verbs"] if each != verb or resource not in rule["resources"]]}
-        for rule in role["rules"]
+        {**rule, "verbs": [each for each in rule["verbs"] if each != verb or rule["resources"] != [resource]]}
+        for rule in apart
     )
     return [rule for rule in left if rule["verbs"]]
 
