@@ -9,41 +9,45 @@ NAMESPACE ?= pliant-system
 KUBECTL ?= kubectl
 CONTAINER_TOOL ?=
 ARGS ?=
-export KUBECTL CONTAINER_TOOL
+KINDS ?=
+FORCE ?=
+export KUBECTL CONTAINER_TOOL FORCE
 
 # Sets up .venv the first time, with what Pliant needs to run and nothing else.
 pliant := extras= source scripts/venv && pliant
+# The option of pliant that KINDS=… means; every kind without it.
+kinds = $(if $(KINDS),--kinds '$(KINDS)')
 # By the server, which needs no notes on the objects, whoever made them.
 apply := "$$KUBECTL" apply --server-side --force-conflicts -f -
 
 ##@ On a cluster
 
 .PHONY: install
-install: cluster ## Teach the cluster our kinds of jobs: their definitions, nothing else
-	@$(pliant) crds | $(apply)
+install: cluster ## Install the definitions of our kinds of jobs, nothing else
+	@$(pliant) crds $(kinds) | $(apply)
 
 .PHONY: run
 run: ## Work on the cluster's jobs from this terminal, until Ctrl-C; ARGS=… are options of `pliant operator`
-	@$(pliant) operator $(ARGS)
+	@$(pliant) operator $(kinds) $(ARGS)
 
 .PHONY: deploy
 deploy: deployable ## Put the operator on the cluster, with image IMG=… and all it needs; again: update it
-	@$(pliant) install --namespace '$(NAMESPACE)' --image '$(IMG)' $(ARGS) | $(apply)
+	@$(pliant) install --namespace '$(NAMESPACE)' --image '$(IMG)' $(kinds) $(ARGS) | $(apply)
 
 .PHONY: undeploy
 undeploy: deployable ## Take the operator away, with its rights and its namespace; jobs and their pods stay
-	@$(pliant) uninstall --namespace '$(NAMESPACE)' $(ARGS) | "$$KUBECTL" delete --ignore-not-found -f -
+	@$(pliant) uninstall --namespace '$(NAMESPACE)' $(kinds) $(ARGS) | "$$KUBECTL" delete --ignore-not-found -f -
 	@scripts/forget-namespace '$(NAMESPACE)'
 
 .PHONY: uninstall
-uninstall: cluster ## Take our kinds away, and with them EVERY JOB of the cluster and its pods
-	@$(pliant) crds | "$$KUBECTL" delete --ignore-not-found -f -
+uninstall: cluster ## Delete our kinds, and with them EVERY JOB of these kinds; asks first, FORCE=1 does not ask
+	@scripts/uninstall-crds $(kinds)
 
 ##@ From this folder
 
 .PHONY: manifests
-manifests: ## Write config/ and deploy/ anew from the definitions in the code
-	@scripts/golden tests/golden/test_crds.py tests/golden/test_install.py tests/golden/test_config.py
+manifests: ## Write config/ and manifests/ anew from the definitions in the code
+	@scripts/golden tests/golden/test_config.py
 
 .PHONY: docker-build
 docker-build: ## Build the image IMG=… with docker, podman or buildah
@@ -63,7 +67,7 @@ check: ## Format, lint, types, import contracts
 
 .PHONY: help
 help: ## Tell what there is
-	@awk 'BEGIN { FS = ":.*## "; print "usage: make VERB… [IMG=registry/name:tag] [NAMESPACE=pliant-system]" } \
+	@awk 'BEGIN { FS = ":.*## "; print "usage: make VERB… [IMG=registry/name:tag] [NAMESPACE=pliant-system] [KINDS=paddle,PyTorchJob]" } \
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' Makefile
 

@@ -7,20 +7,21 @@ import json
 import re
 import statistics
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pliant.cli.kinds import choose_kinds, kinds_argument
 from pliant.cli.operator_options import LEASE
 from pliant.controllers.definitions import outdated_parts
 from pliant.controllers.rights import Right, Where, needed_rights
 from pliant.errors import ApiError, Forbidden, NotFound, NotPossibleHere, Unauthorized, Unreachable
-from pliant.frontends.base import definitions
+from pliant.frontends.base import Frontend, definitions
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
-from pliant.plugins.known import kinds, known
+from pliant.plugins.known import known
 
 OLDEST = (1, 29)
 """The first Kubernetes on which rules in definitions are dependable."""
@@ -31,7 +32,6 @@ MOST_NAMED = 3
 
 _ACCESS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False)
 _SELF = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
-_INSTALL = "pliant crds | kubectl apply --server-side -f -"
 
 
 class Health(StrEnum):
@@ -52,17 +52,21 @@ class Finding:
     cure: str = ""
 
 
-async def examine_cluster(client: KubeClient, namespace: str | None, home: str) -> AsyncIterator[Finding]:
+async def examine_cluster(
+    client: KubeClient, namespace: str | None, home: str, frontends: Sequence[Frontend] | None = None
+) -> AsyncIterator[Finding]:
     """Everything about a cluster; raises `ApiError` at once when it is not there or does not let us in.
 
-    Jobs are in one namespace, or in any; `home` is the one where operators meet.
+    Jobs are in one namespace, or in any; `home` is the one where operators meet. Definitions and rights are those
+    of some kinds, or of every kind.
     """
+    chosen = choose_kinds(()) if frontends is None else frontends
     version = json.loads(await client.raw("/version"))
     who = await _identity(client)
     yield await _version(client, version)
     yield who
-    yield await _definitions(client)
-    yield await _rights(client, namespace, home)
+    yield await _definitions(client, chosen)
+    yield await _rights(client, namespace, home, chosen)
 
 
 async def _version(client: KubeClient, told: dict[str, Any]) -> Finding:
@@ -102,45 +106,50 @@ async def _identity(client: KubeClient) -> Finding:
     return Finding("you are", Health.GOOD, who)
 
 
-async def _definitions(client: KubeClient) -> Finding:
+async def _definitions(client: KubeClient, frontends: Sequence[Frontend]) -> Finding:
     absent: list[str] = []
     outdated: list[str] = []
-    for wanted in (each for frontend in kinds().values() for each in definitions(frontend)):
+    for wanted in (each for frontend in frontends for each in definitions(frontend)):
         name = wanted["metadata"]["name"]
         try:
             parts = outdated_parts(wanted, await client.get(CRDS, None, name))
         except NotFound:
             absent.append(name)
         except Forbidden:
-            return await _served(client)
+            return await _served(client, frontends)
         else:
             outdated += [f"{name} at {part}" for part in parts]
     if absent:
-        return Finding("definitions", Health.BAD, f"not installed: {_some(absent)}", f"install them: {_INSTALL}")
+        cure = f"install them: {_install_command(frontends)}"
+        return Finding("definitions", Health.BAD, f"not installed: {_some(absent)}", cure)
     if outdated:
-        return Finding(
-            "definitions", Health.BAD, f"of another version: {_some(outdated)}", f"update them: {_INSTALL}"
-        )
-    names = ", ".join(sorted({frontend.kind for frontend in kinds().values()}))
+        cure = f"update them: {_install_command(frontends)}"
+        return Finding("definitions", Health.BAD, f"of another version: {_some(outdated)}", cure)
+    names = ", ".join(sorted({frontend.kind for frontend in frontends}))
     return Finding("definitions", Health.GOOD, f"installed and up to date: {names}")
 
 
-async def _served(client: KubeClient) -> Finding:
+def _install_command(frontends: Sequence[Frontend]) -> str:
+    words = kinds_argument(frontends)
+    return f"pliant crds{f' --kinds {words}' if words else ''} | kubectl apply --server-side -f -"
+
+
+async def _served(client: KubeClient, frontends: Sequence[Frontend]) -> Finding:
     """What can be told of definitions that one may not read."""
-    for frontend in kinds().values():
+    for frontend in frontends:
         try:
             listed = json.loads(await client.raw(f"/apis/{frontend.group}/{frontend.version}"))
         except (NotFound, Forbidden):
             listed = {}
         if frontend.plural not in {entry.get("name") for entry in listed.get("resources") or ()}:
-            cure = f"let an administrator install it: {_INSTALL}"
+            cure = f"let an administrator install it: {_install_command(frontends)}"
             return Finding("definitions", Health.BAD, f"{frontend.plural}.{frontend.group} is not installed", cure)
     return Finding("definitions", Health.GOOD, "installed; whether up to date, you have no right to see")
 
 
-async def _rights(client: KubeClient, namespace: str | None, home: str) -> Finding:
+async def _rights(client: KubeClient, namespace: str | None, home: str, frontends: Sequence[Frontend]) -> Finding:
     places = {Where.JOBS: namespace, Where.HOME: home, Where.CLUSTER: None}
-    asked = [(right, verb) for right in needed_rights(LEASE) for verb in right.verbs]
+    asked = [(right, verb) for right in needed_rights(LEASE, frontends) for verb in right.verbs]
     try:
         answers = await asyncio.gather(*(_may(client, right, verb, places[right.where]) for right, verb in asked))
     except Forbidden as problem:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pliant.cli.kinds import add_kinds_option
+
 if TYPE_CHECKING:
     from pliant.cli.diagnosis import Finding
     from pliant.kube.http import Endpoint
@@ -22,6 +24,7 @@ Looks at this machine and at the cluster of --kubeconfig, of $KUBECONFIG, of the
 examples:
   pliant doctor                                   the current context
   pliant doctor --context staging --namespace team-a
+  pliant doctor --kinds paddle                    for an operator that runs these kinds alone
 """
 
 _INDENT = 17
@@ -34,10 +37,14 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--context", metavar="NAME", help="which context of the kubeconfig")
     parser.add_argument("--namespace", metavar="NAME", help="rights in this namespace alone (everywhere)")
     parser.add_argument("--lease-namespace", metavar="NAME", help="where operators agree on a leader (the same)")
+    add_kinds_option(parser)
 
 
 def execute(args: Namespace) -> int:
     """Look, tell, and judge."""
+    from pliant.cli.kinds import choose_kinds
+
+    args.frontends = choose_kinds(args.kinds)
     return asyncio.run(_examine(args))
 
 
@@ -74,7 +81,7 @@ async def _findings(args: Namespace) -> AsyncIterator[Finding]:
         first = _address(endpoint)
         home = args.lease_namespace or args.namespace or endpoint.namespace or "default"
         try:
-            async for finding in examine_cluster(client, args.namespace, home):
+            async for finding in examine_cluster(client, args.namespace, home, args.frontends):
                 if first is not None:
                     yield first
                     first = None

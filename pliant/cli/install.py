@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from pliant.cli.cluster_options import positive
 from pliant.cli.install_options import add_place_options
+from pliant.cli.kinds import add_kinds_option
 
 EPILOG = """\
 Prints the definitions of our kinds, a namespace, an account, its rights (no more than the operator uses) and a
@@ -14,12 +15,16 @@ Deployment. Changes nothing by itself: look at it, then hand it to kubectl. Appl
 The namespace is made for the operator alone, and admits only pods of the Pod Security level `restricted`. One that
 is watched as well is taken to be there, and stays as it is.
 
+With --kinds the definitions, the rights and what the operator watches are those of these kinds alone.
+
 Running jobs notice nothing of an update: their pods go on, and the new operator takes over where the old one was.
 
 examples:
   pliant install --image registry.example/pliant:0.1.0 | kubectl apply -f -
   pliant install --watch-namespace team-a --watch-namespace team-b | kubectl apply -f -
                                                   jobs of two namespaces, and rights in these alone
+  pliant install --kinds paddle,PyTorchJob | kubectl apply --server-side -f -
+                                                  two of many kinds: fewer definitions, fewer rights
   pliant install | kubectl diff -f -              what would change
 """
 
@@ -30,6 +35,7 @@ def configure(parser: ArgumentParser) -> None:
 
     parser.epilog = EPILOG
     add_place_options(parser)
+    add_kinds_option(parser)
     image = f"pliant:{__version__}"
     parser.add_argument(
         "--image", type=_image, default=image, help=f"built from the Dockerfile, where nodes find it ({image})"
@@ -45,7 +51,7 @@ def execute(args: Namespace) -> int:
     from pliant.cli.installation import definitions, operator, place
 
     chosen = installation(args, image=args.image, replicas=args.replicas)
-    print_manifests([*definitions(), *place(chosen), *operator(chosen)])
+    print_manifests([*definitions(chosen.frontends), *place(chosen), *operator(chosen)])
     return 0
 
 

@@ -33,8 +33,10 @@ def add_place_options(parser: ArgumentParser) -> None:
 def installation(args: Namespace, **more: Any) -> Installation:
     """The installation that the options mean."""
     from pliant.cli.installation import Installation
+    from pliant.cli.kinds import choose_kinds
 
-    return Installation(namespace=args.namespace, watched=tuple(dict.fromkeys(args.watched)), **more)
+    watched = tuple(dict.fromkeys(args.watched))
+    return Installation(namespace=args.namespace, watched=watched, frontends=choose_kinds(args.kinds), **more)
 
 
 def namespace(text: str) -> str:
@@ -46,14 +48,6 @@ def namespace(text: str) -> str:
 
 def print_manifests(manifests: Iterable[dict[str, Any]]) -> None:
     """Print objects as YAML, in this order."""
-    import yaml
+    from pliant.cli.manifest_yaml import write_manifests
 
-    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        """Writes everything out: what is the same twice would otherwise become a reference."""
-
-        def ignore_aliases(self, _: object) -> bool:
-            return True
-
-    yaml.dump_all(
-        manifests, sys.stdout, Dumper=Dumper, sort_keys=False, explicit_start=True, width=115, allow_unicode=True
-    )
+    write_manifests(manifests, sys.stdout)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from pliant import __version__
+from pliant.cli.kinds import choose_kinds, kinds_argument
 from pliant.cli.operator_options import LEASE
 from pliant.controllers.people import people_manifests
 from pliant.controllers.rights import needed_rights
 from pliant.controllers.roles import Account, role_manifests
+from pliant.frontends.base import Frontend
 from pliant.frontends.base import definitions as definitions_of
-from pliant.plugins.known import kinds
 
 NAME = "pliant-operator"
 LABELS = {"app.kubernetes.io/name": NAME}
@@ -35,6 +36,8 @@ class Installation:
     namespace: str = "pliant-system"
     watched: tuple[str, ...] = ()
     """Namespaces; every one when empty."""
+    frontends: tuple[Frontend, ...] = field(default_factory=lambda: choose_kinds(()))
+    """The kinds that it runs."""
     image: str = f"pliant:{__version__}"
     replicas: int = 2
 
@@ -44,9 +47,9 @@ class Installation:
         return self.namespace not in NOT_OURS and self.namespace not in self.watched
 
 
-def definitions() -> Iterator[Manifest]:
-    """The definitions of our kinds: with them all jobs would go."""
-    for frontend in kinds().values():
+def definitions(frontends: Iterable[Frontend] | None = None) -> Iterator[Manifest]:
+    """The definitions of some kinds, or of every kind; to delete one deletes its jobs."""
+    for frontend in choose_kinds(()) if frontends is None else frontends:
         yield from definitions_of(frontend)
 
 
@@ -64,10 +67,10 @@ def operator(chosen: Installation) -> Iterator[Manifest]:
     """The operator itself: its account, its rights and those of people, and what runs it."""
     account = Account(namespace=chosen.namespace, name=NAME)
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(chosen)}
-    for manifest in role_manifests(needed_rights(LEASE), account, chosen.watched):
+    for manifest in role_manifests(needed_rights(LEASE, chosen.frontends), account, chosen.watched):
         manifest["metadata"] = {**manifest["metadata"], "labels": dict(LABELS)}
         yield manifest
-    for manifest in people_manifests(definitions(), chosen.namespace):
+    for manifest in people_manifests(definitions(chosen.frontends), chosen.namespace):
         manifest["metadata"]["labels"] |= LABELS
         yield manifest
     yield _service(chosen)
@@ -130,6 +133,7 @@ def _pod(chosen: Installation) -> Manifest:
 
 def _container(chosen: Installation) -> Manifest:
     watched = [f"--namespace={name}" for name in chosen.watched]
+    words = kinds_argument(chosen.frontends)
     return {
         "name": "operator",
         "image": chosen.image,
@@ -144,6 +148,7 @@ def _container(chosen: Installation) -> Manifest:
             f"--master-image={chosen.image}",
             "--log-format=json",
             *watched,
+            *([f"--kinds={words}"] if words else []),
         ],
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT},

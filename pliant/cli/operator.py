@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pliant.controllers.reports import ReportDesk
     from pliant.controllers.telemetry import Telemetry
+    from pliant.frontends.base import Frontend
     from pliant.kube.client import KubeClient
     from pliant.kube.election import Elector
     from pliant.kube.http import HttpTransport
@@ -30,6 +31,7 @@ examples:
   pliant operator --namespace team-a              only the jobs of one namespace
   pliant operator --namespace team-a --namespace team-b
                                                   of two, with rights in these alone
+  pliant operator --kinds kubeflow,AITrainingJob  only jobs of these kinds
   pliant operator --leader-elect --metrics-bind-address :8080
                                                   as in a cluster: one of several, watched by Prometheus
   pliant operator --master 10.0.0.1:8080 --v 4 --thread-num 1000 --logtostderr --leader-elect=true
@@ -59,6 +61,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def execute(args: Namespace) -> int:
     """Work until told to stop."""
+    from pliant.cli.kinds import choose_kinds
     from pliant.cli.main import exit_code
     from pliant.cli.stopping import run_till_stopped
     from pliant.errors import PliantError, UserError
@@ -66,6 +69,7 @@ def execute(args: Namespace) -> int:
 
     if args.report_bind_address is not None and not args.report_url:
         raise UserError("--report-bind-address needs --report-url: by what address do members reach it?")
+    args.frontends = choose_kinds(args.kinds)
     write_log(args.log_format, verbosity=args.verbosity)
     try:
         return run_till_stopped(_operate(args))
@@ -118,11 +122,12 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
     desk: ReportDesk | None = None
 
     async def work(client: KubeClient) -> None:
-        log.info("operator starting", extra={"namespace": ",".join(args.namespaces) or "all"})
+        log.info("operator starting", extra=_scope(args))
         telemetry.operator = Operator(
             client.paced(Pace(args.max_writes)),
             SystemClock(),
             namespaces=args.namespaces,
+            frontends=args.frontends,
             workers=args.workers,
             rules=rules_of(args),
             reports=desk,
@@ -135,8 +140,8 @@ async def _serve(args: Namespace, transport: HttpTransport) -> None:
         client = KubeClient(metered)
         desk = await stack.enter_async_context(desk_of_operator(args, client, _home(args, transport)))
         if args.install_crds:
-            await install_crds(client)
-        await check_served(client, args.namespaces)
+            await install_crds(client, args.frontends)
+        await check_served(client, args.namespaces, args.frontends)
         if elector is None:
             await work(client)
         else:
@@ -174,19 +179,34 @@ def _home(args: Namespace, transport: HttpTransport) -> str:
     return args.lease_namespace or only or transport.endpoint.namespace or "default"
 
 
-async def check_served(client: KubeClient, namespaces: Sequence[str] = ()) -> None:
-    """Say at once that a cluster knows none of our kinds; single ones are waited for."""
+def _scope(args: Namespace) -> dict[str, str]:
+    """What the operator works on, for its log."""
+    from pliant.cli.kinds import kinds_argument
+
+    return {
+        "namespace": ",".join(args.namespaces) or "all",
+        "kinds": kinds_argument(args.frontends) or "all",
+    }
+
+
+async def check_served(
+    client: KubeClient, namespaces: Sequence[str] = (), frontends: Sequence[Frontend] | None = None
+) -> None:
+    """Raise NotPossibleHere if the cluster serves none of the kinds; the operator waits for single ones."""
+    from pliant.cli.kinds import choose_kinds, kinds_argument
     from pliant.controllers.job import resource_of
     from pliant.errors import NotFound, NotPossibleHere
-    from pliant.plugins.known import kinds
 
+    chosen = choose_kinds(()) if frontends is None else frontends
     known = 0
-    for frontend, namespace in product(kinds().values(), namespaces or (None,)):
+    for frontend, namespace in product(chosen, namespaces or (None,)):
         with suppress(NotFound):
             await client.raw(f"{resource_of(frontend).path(namespace)}?limit=1")
             known += 1
     if not known:
+        words = kinds_argument(chosen)
         raise NotPossibleHere(
-            "the cluster knows no kind of training job; install them with "
-            "`pliant crds | kubectl apply --server-side -f -`, or start with --install-crds"
+            f"the cluster knows no kind of training job{f' of {words}' if words else ''}; install them with "
+            f"`pliant crds{f' --kinds {words}' if words else ''} | kubectl apply --server-side -f -`, "
+            "or start with --install-crds"
         )

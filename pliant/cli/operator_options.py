@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pliant.cli.cluster_options import duration, port, positive
+from pliant.cli.kinds import add_kinds_option
 
 if TYPE_CHECKING:
     from pliant.model.rules import Rules
@@ -51,6 +52,7 @@ def add_work_options(parser: ArgumentParser) -> None:
         metavar="NAME",
         help="only the jobs of this namespace; say it again for another (all)",
     )
+    add_kinds_option(group)
     group.add_argument("--install-crds", action="store_true", help="install or update the definitions first (no)")
     group.add_argument(
         "--workers", "--thread-num", type=positive, default=16, metavar="N", help="jobs looked at at a time (16)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from pliant.cli.install_options import add_place_options
+from pliant.cli.kinds import add_kinds_option
 
 EPILOG = """\
 Prints what `pliant install` with the same options does, in the order in which it should go: the operator first,
@@ -21,6 +22,8 @@ examples:
   pliant uninstall | kubectl delete --ignore-not-found -f -
   pliant uninstall --crds | kubectl delete --ignore-not-found -f -
                                                   the operator, then every job on the cluster
+  pliant uninstall --crds --kinds paddle | kubectl delete --ignore-not-found -f -
+                                                  the operator, then every job of these kinds
 """
 
 
@@ -28,6 +31,7 @@ def configure(parser: ArgumentParser) -> None:
     """Declare the options."""
     parser.epilog = EPILOG
     add_place_options(parser)
+    add_kinds_option(parser)
     parser.add_argument(
         "--crds", action="store_true", help="the definitions too, and so every job of our kinds and its pods"
     )
@@ -38,6 +42,7 @@ def execute(args: Namespace) -> int:
     from pliant.cli.install_options import installation, print_manifests
     from pliant.cli.installation import definitions, operator
 
-    installed = [*operator(installation(args))]
-    print_manifests([*reversed(installed), *(definitions() if args.crds else ())])
+    installed = installation(args)
+    printed = definitions(installed.frontends) if args.crds else ()
+    print_manifests([*reversed([*operator(installed)]), *printed])
     return 0

@@ -199,7 +199,7 @@ class JobReconciler:
         said = (
             f"this cluster's definition of {self.resource.kind} drops status.{BLOB}, by which jobs are remembered"
         )
-        cure = f"install ours: pliant crds --kind {self.resource.kind} | kubectl apply -f -"
+        cure = f"install ours: pliant crds --kinds {self.resource.full_name} | kubectl apply -f -"
         self._warn(key, raw, "CannotRemember", f"{said}; {cure}")
         raise NotYet(f"{said}; {cure}")
 

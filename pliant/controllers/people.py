@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pliant.controllers.roles import RBAC, Manifest
@@ -14,18 +14,14 @@ EDIT = ("create", "delete", "deletecollection", "patch", "update")
 def people_manifests(definitions: Iterable[Manifest], suffix: str) -> Iterator[Manifest]:
     """Cluster roles that Kubernetes adds to its own `view`, `edit` and `admin`; nobody need be bound to them."""
     kinds = [(crd["spec"]["group"], crd["spec"]["names"]["plural"], _parts(crd)) for crd in definitions]
-    rules = [
-        _rule(group, [plural, *(f"{plural}/{part}" for part in parts)], VIEW) for group, plural, parts in kinds
-    ]
-    yield _role(f"pliant-view.{suffix}", ("view",), rules)
-    # Statuses are the operator's to write.
-    editable = [
-        (group, [plural, *(f"{plural}/{part}" for part in parts if part == "scale")])
-        for group, plural, parts in kinds
-    ]
-    yield _role(
-        f"pliant-edit.{suffix}", ("edit", "admin"), [_rule(group, names, EDIT) for group, names in editable]
-    )
+    visible: dict[str, list[str]] = {}
+    editable: dict[str, list[str]] = {}
+    for group, plural, parts in kinds:
+        visible.setdefault(group, []).extend([plural, *(f"{plural}/{part}" for part in parts)])
+        # Statuses are the operator's to write.
+        editable.setdefault(group, []).extend([plural, *(f"{plural}/{part}" for part in parts if part == "scale")])
+    yield _role(f"pliant-view.{suffix}", ("view",), _rules(visible, VIEW))
+    yield _role(f"pliant-edit.{suffix}", ("edit", "admin"), _rules(editable, EDIT))
 
 
 def _parts(crd: Manifest) -> list[str]:
@@ -33,8 +29,9 @@ def _parts(crd: Manifest) -> list[str]:
     return sorted({part for version in crd["spec"]["versions"] for part in version.get("subresources", {})})
 
 
-def _rule(group: str, resources: list[str], verbs: Iterable[str]) -> Manifest:
-    return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
+def _rules(resources: Mapping[str, list[str]], verbs: Iterable[str]) -> list[Manifest]:
+    """One rule for each API group."""
+    return [{"apiGroups": [group], "resources": names, "verbs": [*verbs]} for group, names in resources.items()]
 
 
 def _role(name: str, into: Iterable[str], rules: list[Manifest]) -> Manifest:

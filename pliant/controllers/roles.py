@@ -46,7 +46,7 @@ def _granted(
         "apiVersion": f"{RBAC}/v1",
         "kind": f"{prefix}Role",
         "metadata": meta,
-        "rules": [rule_of(right) for right in rights],
+        "rules": merge_rules(rights),
     }
     binding = {
         "apiVersion": f"{RBAC}/v1",
@@ -58,7 +58,22 @@ def _granted(
     return role, binding
 
 
+def merge_rules(rights: Iterable[Right]) -> list[Manifest]:
+    """Grant these rights with few rules: resources of one API group that take the same verbs share a rule."""
+    verbs: dict[tuple[str, str, str], set[str]] = {}
+    for right in rights:
+        verbs.setdefault((right.group, right.name, right.path), set()).update(right.verbs)
+    resources: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (group, name, path), every in verbs.items():
+        resources.setdefault((group, name, tuple(sorted(every))), []).append(path)
+    return [_rule(group, paths, every, name) for (group, name, every), paths in resources.items()]
+
+
 def rule_of(right: Right) -> Manifest:
     """A right as roles say it."""
-    only = {"resourceNames": [right.name]} if right.name else {}
-    return {"apiGroups": [right.group], "resources": [right.path], "verbs": list(right.verbs), **only}
+    return _rule(right.group, [right.path], right.verbs, right.name)
+
+
+def _rule(group: str, resources: list[str], verbs: Iterable[str], name: str) -> Manifest:
+    only = {"resourceNames": [name]} if name else {}
+    return {"apiGroups": [group], "resources": resources, "verbs": [*verbs], **only}

@@ -61,7 +61,7 @@ def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_canno
 
 
 def test_one_of_several_kinds_of_the_same_name_is_printed_by_its_group(capsys: pytest.CaptureFixture[str]) -> None:
-    [one] = yaml.safe_load_all(output(capsys, "crds", "--kind", "PaddleJob.batch.paddlepaddle.org"))
+    [one] = yaml.safe_load_all(output(capsys, "crds", "--kinds", "PaddleJob.batch.paddlepaddle.org"))
     assert one["spec"]["names"]["shortNames"] == ["pdj"]
 
 

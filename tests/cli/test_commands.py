@@ -45,15 +45,15 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 
 
 def test_crds_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
-    [crd] = yaml.safe_load_all(output(capsys, "crds", "--kind", "aitrainingjob"))
+    [crd] = yaml.safe_load_all(output(capsys, "crds", "--kinds", "aitrainingjob"))
     assert crd["kind"] == "CustomResourceDefinition"
     assert crd["spec"]["names"]["kind"] == "AITrainingJob"
 
 
 def test_plans_are_defined_with_their_jobs_or_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    both = yaml.safe_load_all(output(capsys, "crds", "--kind", "ElasticJob"))
+    both = yaml.safe_load_all(output(capsys, "crds", "--kinds", "ElasticJob"))
     assert [crd["spec"]["names"]["kind"] for crd in both] == ["ElasticJob", "ScalePlan"]
-    [alone] = yaml.safe_load_all(output(capsys, "crds", "--kind", "scaleplans.elastic.iml.github.io"))
+    [alone] = yaml.safe_load_all(output(capsys, "crds", "--kinds", "scaleplans.elastic.iml.github.io"))
     assert alone["spec"]["names"]["kind"] == "ScalePlan"
 
 

@@ -53,6 +53,33 @@ def test_where_no_cluster_answers_the_context_and_the_fix_are_named(user: Ordina
     assert "fix: choose one with `kubectl config use-context`" in ended.err
 
 
+FORBIDDEN = """\
+case "$*" in
+  *--raw*|*config*) echo ok ;;
+  *delete*) touch "$HOME/deleted" ;;
+  *) echo 'Error from server (Forbidden): paddlejobs.paddlepaddle.org is forbidden' >&2; exit 1 ;;
+esac"""
+
+
+def test_jobs_that_cannot_be_listed_are_not_taken_for_none(user: OrdinaryUser) -> None:
+    kubectl = f"KUBECTL={stub(user.home, 'kubectl', FORBIDDEN)}"
+    ended = made(user, "uninstall", "KINDS=paddle", kubectl)
+    assert ended.code == 2
+    assert ended.out == ""
+    said = "the jobs of this cluster cannot be listed, so nothing was deleted: Error from server (Forbidden): "
+    assert complaint(ended.err).startswith(said)
+    assert not (user.home / "deleted").exists()
+    assert made(user, "uninstall", "KINDS=paddle", "FORCE=1", kubectl).code == 0
+    assert (user.home / "deleted").exists()
+
+
+@pytest.mark.parametrize("verb", ["install", "run", "deploy", "undeploy", "uninstall"])
+def test_every_verb_about_a_cluster_takes_kinds(user: OrdinaryUser, verb: str) -> None:
+    ended = made(user, verb, "KINDS=nothing", f"KUBECTL={stub(user.home, 'kubectl', 'cat >/dev/null')}")
+    assert ended.code == 2
+    assert "error: Pliant has no kind `nothing`" in ended.err
+
+
 def test_without_kubectl_it_is_said_how_to_get_one(user: OrdinaryUser) -> None:
     ended = made(user, "install", "KUBECTL=no-such-kubectl")
     assert ended.code == 2

@@ -199,7 +199,7 @@ def test_the_standard_input_is_read_too(
         (["run", "a.yaml", "--node-memory", "lots"], "write 512Mi or 8Gi"),
         (["run", "a.yaml", "--workspace", "/nowhere"], "`/nowhere` is not a folder"),
         (["up", "--port", "99999"], "choose one from 1 to 65535"),
-        (["crds", "--kind", "Nothing"], "choose one of: AITrainingJob"),
+        (["crds", "--kinds", "Nothing"], "choose families (aitrainingjob, "),
         (["down", "--name", "../x"], "cannot name a cluster"),
     ],
 )

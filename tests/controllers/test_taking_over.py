@@ -189,7 +189,7 @@ async def test_a_definition_that_lets_nothing_be_remembered_is_told() -> None:
         async with operated(client, clock):
             events = (await client.list(EVENTS, "default")).items
             [told] = {each["message"] for each in events if each["reason"] == "CannotRemember"}
-            assert "pliant crds --kind PyTorchJob | kubectl apply -f -" in told
+            assert "pliant crds --kinds pytorchjobs.kubeflow.org | kubectl apply -f -" in told
             assert await uids(client, PODS) == {"demo-master-0": before}
             await client.replace(CRDS, None, "pytorchjobs.kubeflow.org", await _mended(client))
             await passing(timedelta(minutes=2))

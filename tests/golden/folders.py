@@ -1,4 +1,4 @@
-"""The folders of config/: all that `pliant install` prints, one idea a file, as kubectl and kustomize take it."""
+"""The files of config/ and manifests/: what `pliant install` prints, for kubectl and kustomize."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from pliant.cli.installation import NAME, Installation, definitions, operator, place
-from tests.golden.files import yaml_text
+from pliant.cli.kinds import choose_kinds
+from pliant.cli.manifest_yaml import manifest_text
 
 HEADER = "# Made by `make manifests`; `pliant install` prints the same.\n"
+PADDLE_HEADER = """\
+# Made by `make manifests`: the operator for the kinds of paddlepaddle.org. With the definitions in this folder it
+# is what `pliant install --kinds paddle` prints. Set `image` to one that your nodes can pull, then:
+#   kubectl create -f manifests/
+"""
+PADDLE_OPERATOR = "pliant-operator.yaml"
+"""kubectl reads a folder in alphabetical order: this file comes after the definitions that the operator needs."""
 Manifest = dict[str, Any]
 
 RBAC_FILES = {
@@ -24,22 +32,38 @@ RBAC_FILES = {
 RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
-def rendered() -> dict[str, str]:
-    """Every file that is made, by its path below config/."""
+def render_config() -> dict[str, str]:
+    """Return the text of every generated file of config/, by its path there."""
     chosen = Installation()
     rights = [each for each in operator(chosen) if each["kind"] in RIGHTS]
     manager = [*place(chosen), *(each for each in operator(chosen) if each["kind"] not in RIGHTS)]
     files = {
-        **{f"crd/bases/{definition_file(crd)}": yaml_text(crd) for crd in definitions()},
-        **{f"rbac/{_rbac_file(each)}": yaml_text(each) for each in rights},
-        "manager/manager.yaml": "".join(f"---\n{yaml_text(each)}" for each in manager),
+        **{f"crd/bases/{definition_file(crd)}": manifest_text(crd) for crd in definitions()},
+        **{f"rbac/{_rbac_file(each)}": manifest_text(each) for each in rights},
+        "manager/manager.yaml": _documents(manager),
     }
     return {path: HEADER + text for path, text in (files | dict(_kustomizations(files))).items()}
+
+
+def render_manifests() -> dict[str, str]:
+    """Return the text of every generated file of manifests/, by its name."""
+    chosen = Installation(frontends=choose_kinds(["paddle"]))
+    return {PADDLE_OPERATOR: PADDLE_HEADER + _documents([*place(chosen), *operator(chosen)])}
+
+
+def manifest_links() -> dict[str, str]:
+    """Return the symbolic links of manifests/ and what they point at: definitions have one copy, in config/."""
+    names = [definition_file(crd) for crd in definitions(choose_kinds(["paddle"]))]
+    return {name: f"../config/crd/bases/{name}" for name in names}
 
 
 def definition_file(crd: Manifest) -> str:
     """The file of a definition: `elasticdeeplearning.ai_aitrainingjobs.yaml`."""
     return f"{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml"
+
+
+def _documents(manifests: list[Manifest]) -> str:
+    return "".join(f"---\n{manifest_text(each)}" for each in manifests)
 
 
 def _rbac_file(manifest: Manifest) -> str:
@@ -57,4 +81,4 @@ def _kustomizations(files: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _kustomization(resources: list[str]) -> str:
     head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    return yaml_text({**head, "resources": resources})
+    return manifest_text({**head, "resources": resources})

@@ -22,7 +22,7 @@ CASES = sorted((Path(__file__).parents[1] / "golden" / "elasticjob").glob("*.in.
 @pytest.fixture(scope="module", autouse=True)
 def known(real_kubeconfig: Path) -> None:
     """The server knows our kinds."""
-    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds", "--kind=ElasticJob"))
+    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds", "--kinds=ElasticJob"))
     for plural in ("elasticjobs", "scaleplans"):
         wait_served(real_kubeconfig, f"{plural}.elastic.iml.github.io")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
@@ -19,13 +17,13 @@ from pliant.kube.config import transport_for
 from pliant.kube.resources import LEASES, NAMESPACES, Resource
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, ControlPlane, started
+from tests.controlplane.deployed import DeployedOperator, run_deployed
 from tests.controlplane.fixtures import require
 from tests.controlplane.installed import (
     ACCOUNT,
     HOME,
     KUBECTL,
     Object,
-    account_kubeconfig,
     kubectl,
     may,
     operator_account,
@@ -75,53 +73,17 @@ async def scene(client: KubeClient) -> AsyncIterator[Scene]:
         yield opened
 
 
-class Running:
-    """An operator under its own account, and what it said so far."""
-
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
-        self.kubeconfig = kubeconfig
-        self._log = log
-
-    @property
-    def said(self) -> list[Object]:
-        """Its log, record by record; anything else in it fails the test."""
-        whole, _, _ = self._log.read_text().rpartition("\n")
-        return [json.loads(line) for line in whole.splitlines()]
-
-    @property
-    def reasons(self) -> list[str]:
-        """Why something did not go as it should."""
-        return [str(record["because"]) for record in self.said if record["level"] == "warning"]
-
-
 @contextmanager
-def running(plane: ControlPlane, folder: Path, *options: str, home: str = HOME) -> Iterator[Running]:
-    """The operator that the Deployment would start, as its account; on ports that are free here."""
+def running(plane: ControlPlane, folder: Path, *options: str, home: str = HOME) -> Iterator[DeployedOperator]:
+    """The operator that the Deployment of an installation with these options would start."""
     objects = without_definitions(printed("install", "--namespace", home, *options))
-    [deployment] = [each for each in objects if each["kind"] == "Deployment"]
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
-    words = [f"{word.partition('=')[0]}=0" if "bind-address" in word else word for word in container["args"]]
-    kubeconfig = account_kubeconfig(plane.kubeconfig, folder / "kubeconfig", home)
-    log = folder / "operator.log"
-    command = [sys.executable, "-m", "pliant", *words, "--kubeconfig", str(kubeconfig)]
-    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        found = Running(kubeconfig, log)
-        try:
-            yield found
-            assert process.poll() is None, log.read_text()
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
-    assert process.returncode == 0, log.read_text()
-    assert found.said[-1]["message"] == "operator stopped"
-    assert [record for record in found.said if "traceback" in record] == []
+    with run_deployed(plane.kubeconfig, folder, objects, home) as operator:
+        yield operator
 
 
-async def doctor(operator: Running, *words: str) -> str:
+async def doctor(operator: DeployedOperator, *words: str) -> str:
     """What the doctor says of somebody with the operator's account."""
-    program = [sys.executable, "-m", "pliant", "doctor", "--kubeconfig", str(operator.kubeconfig), *words]
-    done = await asyncio.to_thread(subprocess.run, program, capture_output=True, text=True, timeout=PATIENCE)
-    return str(done.stdout)
+    return await asyncio.to_thread(operator.doctor, *words)
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
@@ -172,7 +134,7 @@ async def test_its_account_suffices_for_jobs_and_election(
         assert not may(operator.kubeconfig, "get", "secrets", "--all-namespaces")
         assert not may(operator.kubeconfig, "patch", "leases/another", "--namespace", HOME)
         assert not may(operator.kubeconfig, "create", "leases", "--namespace", "default")
-        assert [record for record in operator.said if record["level"] in ("warning", "error")] == []
+        assert operator.complaints == []
 
 
 @pytest.mark.parametrize(
@@ -221,10 +183,11 @@ def resource_words(resource: str) -> list[str]:
 
 
 def without(role: Object, resource: str, verb: str) -> list[Object]:
-    """The rules of a role, less one verb; a rule without any is none."""
+    """The rules of a role, less one verb on one resource; a rule without any is none."""
+    apart = ({**rule, "resources": [each]} for rule in role["rules"] for each in rule["resources"])
     left = (
-        {**rule, "verbs": [each for each in rule["verbs"] if each != verb or resource not in rule["resources"]]}
-        for rule in role["rules"]
+        {**rule, "verbs": [each for each in rule["verbs"] if each != verb or rule["resources"] != [resource]]}
+        for rule in apart
     )
     return [rule for rule in left if rule["verbs"]]
 

@@ -21,9 +21,9 @@ CASES = sorted((Path(__file__).parents[1] / "golden" / "paddle").glob("*.in.yaml
 @pytest.fixture(scope="module", autouse=True)
 def known(real_kubeconfig: Path) -> None:
     """The server knows these kinds."""
-    for kind in ("PaddleJob", "TrainingJob"):
-        kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds", "--kind", kind))
-        wait_served(real_kubeconfig, f"{kind.lower()}s.paddlepaddle.org")
+    kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds", "--kinds", "paddle"))
+    for plural in ("paddlejobs", "trainingjobs"):
+        wait_served(real_kubeconfig, f"{plural}.paddlepaddle.org")
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name.split(".")[0] for case in CASES])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pliant.cli.installation import definitions
-from tests.cli.making import made, making
+from tests.cli.making import made, make_typed, making
 from tests.cli.ordinary_user import ROOT
 from tests.controlplane.fixtures import GIVEN
 from tests.controlplane.installed import kubectl
@@ -102,6 +102,43 @@ def test_what_the_folder_taught_uninstall_takes_away(site: Site) -> None:
     make(site, "uninstall")
     assert established(site) == set()
     assert make(site, "uninstall") == ""
+
+
+@on_embedded
+def test_uninstall_lists_jobs_and_deletes_them_only_when_told_to(site: Site) -> None:
+    there = {"KUBECONFIG": str(site.kubeconfig)}
+    both = {"aitrainingjobs.elasticdeeplearning.ai", "paddlejobs.paddlepaddle.org"}
+    listed = "  2 AITrainingJob.elasticdeeplearning.ai in namespace default: one, two\n"
+    make(site, "uninstall")
+    make(site, "install", "KINDS=aitj,pj")
+    for name in ("one", "two"):
+        asked(site, "apply", "-f", "-", stdin=json.dumps(job(name, {"worker": group("exit 0", 2)})))
+
+    refused = made(site.user, "uninstall", **there)
+    assert refused.code == 2
+    assert listed in refused.err
+    assert "nothing was deleted; fix: delete the jobs first" in refused.err
+    assert "Error 2" in refused.err, "the script's own exit code"
+    denied = make_typed(site.user, "y\n", "uninstall", **there)
+    assert denied.code == 2
+    assert listed in denied.err
+    assert "Write yes to delete: nothing was deleted\n" in denied.err
+    assert established(site) == both
+    assert "paddlejobs.paddlepaddle.org" in make(site, "uninstall", "KINDS=paddle"), "of these there are no jobs"
+    assert established(site) == both - {"paddlejobs.paddlepaddle.org"}
+    assert len(objects(site, "aitrainingjobs")) == 2
+
+    deleted = make_typed(site.user, "yes\n", "uninstall", **there)
+    assert deleted.code == 0, deleted.err
+    assert established(site) == set()
+
+
+@on_embedded
+def test_uninstall_does_not_ask_when_forced(site: Site) -> None:
+    make(site, "install", "KINDS=aitj")
+    asked(site, "apply", "-f", "-", stdin=json.dumps(job("t", {"worker": group("exit 0", 2)})))
+    make(site, "uninstall", "FORCE=1")
+    assert established(site) == set()
 
 
 @on_embedded

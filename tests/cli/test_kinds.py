@@ -1,0 +1,165 @@
+"""Option --kinds: which words name which kinds, and what an installation of some kinds consists of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pliant.cli.apply import install_crds
+from pliant.cli.diagnosis import Health, examine_cluster
+from pliant.cli.kinds import choose_definitions, choose_kinds, full_name, kinds_argument
+from pliant.cli.main import main
+from pliant.cli.operator import check_served
+from pliant.cli.operator_options import LEASE
+from pliant.cli.problems import InvalidInput
+from pliant.controllers.rights import needed_rights
+from pliant.errors import NotPossibleHere
+from pliant.frontends import FRONTENDS
+from pliant.frontends.families import FAMILIES
+from pliant.plugins.known import kinds
+from tests.embedded.serving import serving
+from tests.quickyaml import documents
+
+MASTER_ONLY = {"serviceaccounts", "roles", "rolebindings", "scaleplans", "scaleplans/status"}
+"""Resources that only ElasticJobs need."""
+
+
+def names(*words: str) -> list[str]:
+    return [full_name(kind) for kind in choose_kinds(words)]
+
+
+def allowed(*words: str) -> set[tuple[str, str]]:
+    """Each resource and verb that an operator of these kinds may use."""
+    rights = needed_rights(LEASE, choose_kinds(words))
+    return {(str(right), verb) for right in rights for verb in right.verbs}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_every_kind_of_its_api_group(family: str) -> None:
+    expected = [full_name(kind) for kind in kinds().values() if kind.group == FAMILIES[family]]
+    assert expected
+    assert names(family) == names(FAMILIES[family]) == expected
+
+
+def test_every_kind_of_pliant_has_a_family() -> None:
+    assert {kind.group for kind in FRONTENDS.values()} == set(FAMILIES.values())
+
+
+@pytest.mark.parametrize(
+    "word", ["PyTorchJob", "pytorchjob", "pytorchjobs", "PyTorchJob.kubeflow.org", "pytorchjobs.kubeflow.org"]
+)
+def test_a_kind_is_chosen_by_any_of_its_names(word: str) -> None:
+    assert names(word) == ["pytorchjobs.kubeflow.org"]
+
+
+def test_short_names_are_names() -> None:
+    assert names("aitj", "pdj") == ["aitrainingjobs.elasticdeeplearning.ai", "paddlejobs.batch.paddlepaddle.org"]
+
+
+def test_without_words_every_kind_is_chosen() -> None:
+    assert choose_kinds(()) == tuple(kinds().values())
+    assert kinds_argument(choose_kinds(())) == ""
+
+
+def test_a_name_of_several_groups_is_refused_with_the_full_names() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        choose_kinds(["PaddleJob"])
+    [problem] = refused.value.problems
+    assert problem.what == "`PaddleJob` names kinds of several API groups"
+    for name in ("paddlejobs.paddlepaddle.org", "paddlejobs.kubeflow.org", "paddlejobs.batch.paddlepaddle.org"):
+        assert name in problem.fix
+        assert names(name) == [name]
+
+
+def test_an_unknown_word_is_refused_with_what_can_be_chosen() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        choose_kinds(["paddle", "nothing"])
+    [problem] = refused.value.problems
+    assert problem.what == "Pliant has no kind `nothing`"
+    assert all(family in problem.fix for family in FAMILIES)
+    assert all(kind.kind in problem.fix for kind in kinds().values())
+
+
+@pytest.mark.parametrize(
+    ("words", "argument"),
+    [
+        (["pj", "tj"], "paddle"),
+        (["dl", "PyTorchJob", "mxjobs.mpba.fbk.eu"], "pytorchjobs.kubeflow.org,dl"),
+        (list(FAMILIES), ""),
+    ],
+)
+def test_the_argument_chooses_the_same_kinds_with_whole_families_by_name(words: list[str], argument: str) -> None:
+    assert kinds_argument(choose_kinds(words)) == argument
+    assert choose_kinds(filter(None, argument.split(","))) == choose_kinds(words)
+
+
+def test_plans_are_defined_with_their_jobs_or_alone() -> None:
+    def plurals(*words: str) -> list[str]:
+        return [crd["spec"]["names"]["plural"] for crd in choose_definitions(words)]
+
+    assert plurals("elasticjob") == plurals("ElasticJob", "ScalePlan") == ["elasticjobs", "scaleplans"]
+    assert plurals("scaleplans.elastic.iml.github.io") == ["scaleplans"]
+
+
+@pytest.mark.parametrize("words", [[family] for family in FAMILIES] + [["PyTorchJob"], ["paddle", "dl"]])
+def test_fewer_kinds_need_fewer_rights_and_none_beyond_those_of_all(words: list[str]) -> None:
+    some = allowed(*words)
+    assert some < allowed()
+    resources = {name.partition(".")[0] for name, _ in some}
+    assert resources >= MASTER_ONLY if "elasticjob" in words else not MASTER_ONLY & resources
+    others = {full_name(kind) for kind in kinds().values()} - set(names(*words))
+    assert not others & {name for name, _ in some}
+
+
+def test_an_installation_of_some_kinds_speaks_of_these_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["install", "--kinds", "paddle,dl", "--kinds=PyTorchJob"])
+    objects = documents(capsys.readouterr().out)
+    groups = {"paddlepaddle.org", "mpba.fbk.eu", "kubeflow.org"}
+    defined = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
+    assert [crd["metadata"]["name"] for crd in defined] == names("paddle", "dl", "PyTorchJob")
+    [view, edit] = [each for each in objects if "pliant-" in each["metadata"]["name"] and is_for_users(each)]
+    for role in (view, edit):
+        assert {group for rule in role["rules"] for group in rule["apiGroups"]} == groups
+    [deployment] = [each for each in objects if each["kind"] == "Deployment"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-1] == "--kinds=paddle,pytorchjobs.kubeflow.org,dl"
+
+
+def is_for_users(manifest: dict[str, Any]) -> bool:
+    return manifest["kind"] == "ClusterRole" and "aggregate-to" in str(manifest["metadata"])
+
+
+@pytest.mark.parametrize("command", ["crds", "install", "uninstall", "operator", "doctor"])
+def test_every_command_refuses_an_unknown_kind(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main([command, "--kinds", "nothing"])
+    assert exit_.value.code == 2
+    assert "Pliant has no kind `nothing`" in capsys.readouterr().err
+
+
+def test_an_empty_list_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["install", "--kinds="])
+    assert exit_.value.code == 2
+    assert "it names no kind; leave the option out for every kind" in capsys.readouterr().err
+
+
+async def test_an_operator_of_some_kinds_asks_for_these_alone() -> None:
+    async with serving() as served:
+        await install_crds(served.client, choose_kinds(["paddle"]))
+        await check_served(served.client, (), choose_kinds(["paddle", "PyTorchJob"]))
+        with pytest.raises(NotPossibleHere, match=r"no kind of training job of dl; .*pliant crds --kinds dl "):
+            await check_served(served.client, (), choose_kinds(["dl"]))
+
+
+async def test_the_doctor_looks_at_the_definitions_of_some_kinds() -> None:
+    async with serving() as served:
+        await install_crds(served.client, choose_kinds(["paddle"]))
+        found = {}
+        for word in ("paddle", "dl"):
+            looked = examine_cluster(served.client, None, "home", choose_kinds([word]))
+            found[word] = {each.topic: each async for each in looked}["definitions"]
+    assert (found["paddle"].health, found["dl"].health) == (Health.GOOD, Health.BAD)
+    assert "pliant crds --kinds dl |" in found["dl"].cure
