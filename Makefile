@@ -58,7 +58,7 @@ docker-push: ## Push the image IMG=… to its registry
 	@scripts/image push '$(IMG)'
 
 .PHONY: test
-test: ## Run the tests, as an ordinary user
+test: ## Run the tests of the default choice, as an ordinary user
 	@scripts/test
 
 .PHONY: check

@@ -31,7 +31,8 @@ def _site_scope(fixture_name: str, config: pytest.Config) -> Literal["session", 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave what the embedded cluster shows as well to deep runs on the real one."""
     for item in items:
-        if item.get_closest_marker("deep_on_real") and item.get_closest_marker("real"):
+        is_shown = "ground" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("on_real")
+        if is_shown and item.get_closest_marker("real"):
             item.add_marker("deep")
 
 

@@ -63,7 +63,7 @@ class Row:
 @pytest.mark.parametrize(
     ("word", "code", "end", "counted"),
     [
-        pytest.param("completePolicy", 0, "Succeed", "succeeded", id="completion", marks=pytest.mark.deep_on_real),
+        pytest.param("completePolicy", 0, "Succeed", "succeeded", id="completion"),
         pytest.param("failPolicy", 5, "Failed", "failed", id="failure"),
     ],
 )

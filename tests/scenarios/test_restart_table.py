@@ -86,7 +86,7 @@ def is_victim(pod: Object) -> bool:
     return place_of(pod)[1] == "a-1" and attempt(pod) < 2
 
 
-@pytest.mark.parametrize("trouble", [LISTED, pytest.param(UNLISTED, marks=pytest.mark.deep_on_real)])
+@pytest.mark.parametrize("trouble", [LISTED, UNLISTED])
 async def test_every_policy_scope_and_limit_after_an_exit(scene: Scene, trouble: str) -> None:
     rows = rows_of(trouble)
     code = int(trouble.rpartition("-")[2])
@@ -102,7 +102,6 @@ async def test_every_policy_scope_and_limit_after_an_exit(scene: Scene, trouble:
         await expect_table(scene, rows, f"a-1 exited with code {code}")
 
 
-@pytest.mark.deep_on_real
 async def test_every_policy_scope_and_limit_after_a_lost_node(scene: Scene) -> None:
     rows = rows_of(NODE)
     async with paper_nodes(scene, 3) as nodes:
