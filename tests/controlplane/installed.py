@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ ELSEWHERE = ("CustomResourceDefinition", "Deployment", "PodDisruptionBudget")
 Object = dict[str, Any]
 
 
+@cache
 def printed(command: str, *options: str) -> str:
     """What `pliant install` or `pliant uninstall` prints."""
     program = [sys.executable, "-m", "pliant", command, *options]

@@ -90,6 +90,7 @@ async def test_an_overloaded_server_answers_429_and_recovers(plane: ControlPlane
             await busy.list(CONFIG_MAPS, "default")
 
 
+@pytest.mark.deep
 async def test_two_control_planes_run_side_by_side(plane: ControlPlane) -> None:
     with started(controllers=False) as other:
         assert other.url != plane.url
@@ -103,6 +104,7 @@ async def test_two_control_planes_run_side_by_side(plane: ControlPlane) -> None:
             other.start_apiserver("--no-such-flag")
 
 
+@pytest.mark.deep
 def test_the_command_starts_one_and_leaves_nothing(tmp_path: Path, plane: ControlPlane) -> None:
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
 

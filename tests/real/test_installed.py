@@ -231,6 +231,7 @@ async def test_an_operator_that_may_not_see_nodes_says_so_and_does_without(
         assert 'cannot list resource "nodes"' in reason
 
 
+@pytest.mark.deep  # needs a control plane of its own; tests/scenarios/test_make.py deploys and undeploys
 async def test_jobs_outlive_the_operator_and_only_their_definitions_take_them_away(tmp_path: Path) -> None:
     with installed() as plane:
         async with aclosing(transport_for(plane.kubeconfig, None, SystemClock().now)) as transport:

@@ -19,6 +19,8 @@ from tests.scenarios.cluster import OperatorProcess, Site, operator, without_ope
 from tests.scenarios.nodes import PaperNodes, paper_nodes
 from tests.scenarios.scene import Scene, fresh_name, played
 
+pytestmark = pytest.mark.on_real
+
 SEED = Path(__file__).parents[1] / "golden/paddle/seed.in.yaml"
 """Two servers of half a CPU, and two to six trainers of a fifth."""
 HASTY = ("--autoscale-period=1s", "--autoscale-cooldown=1s")

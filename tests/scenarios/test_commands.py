@@ -6,6 +6,8 @@ import asyncio
 import json
 import re
 
+import pytest
+
 from tests.cli.ordinary_user import Ended
 from tests.scenarios.cluster import Site
 from tests.scenarios.jobs import FOREVER, group, job, per_rank
@@ -26,6 +28,7 @@ class Terminal:
         return done
 
 
+@pytest.mark.on_real
 async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     await scene.submit(job("t", {"worker": group(FOREVER, 2, minReplicas=1, maxReplicas=3)}))
@@ -45,6 +48,7 @@ async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, sce
     assert "no job `t` in namespace" in (await terminal.run("why", "t", code=2)).err
 
 
+@pytest.mark.on_real
 async def test_a_cluster_without_metrics_is_told_so(site: Site, scene: Scene, ground: str) -> None:
     done = await Terminal(site, scene).run("top", code=1 if ground == "real" else 0)
     assert ("this cluster serves no metrics" in done.err) is (ground == "real")

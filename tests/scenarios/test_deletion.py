@@ -14,6 +14,8 @@ from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_rank
 from tests.scenarios.nodes import paper_nodes
 from tests.scenarios.scene import JOBS, Scene
 
+pytestmark = pytest.mark.on_real
+
 STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+import pytest
+
 from pliant.kube.codec import EventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
@@ -28,6 +30,7 @@ def a_job(nodes: PaperNodes, name: str, policy: str = "Never", **rules: Any) -> 
     return job(name, {"worker": nodes.place(group(FOREVER, 2, **named, **{"restartLimit": 0, **rules}))})
 
 
+@pytest.mark.on_real
 async def test_whoever_is_ended_by_its_node_comes_back_and_costs_nothing(scene: Scene) -> None:
     rows = {
         f"{policy or 'unset'}-{reason}".lower(): (policy, reason) for policy, reason in product(POLICIES, WORDS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pliant.controllers.grants import ROLE_BINDINGS, ROLES
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
@@ -176,6 +178,7 @@ def _within(found: object, *path: str) -> object:
     return found
 
 
+@pytest.mark.on_real
 async def test_plans_say_who_the_members_are(client: KubeClient) -> None:
     async with elastic_scene(client) as (scene, nodes):
         await side_by_side(
@@ -190,6 +193,7 @@ async def test_plans_say_who_the_members_are(client: KubeClient) -> None:
         )
 
 
+@pytest.mark.on_real
 async def test_a_master_begins_and_ends_its_job(client: KubeClient) -> None:
     async with elastic_scene(client) as (scene, nodes):
         await side_by_side(
@@ -232,6 +236,7 @@ async def test_jobs_of_one_name_in_two_namespaces_have_nothing_to_do_with_each_o
         assert (other.plans, other.members("same")) == ({}, {})
 
 
+@pytest.mark.on_real
 async def test_a_deleted_job_leaves_nothing(client: KubeClient) -> None:
     async with elastic_scene(client) as (scene, nodes):
         made = await scene.begin(nodes, "gone")

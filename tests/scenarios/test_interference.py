@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pliant.kube.codec import EventType
 from pliant.kube.resources import PODS, SERVICES
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import JOBS, Scene
+
+pytestmark = pytest.mark.on_real
 
 STUBBORN = "trap '' TERM; while :; do sleep 0.05; done"
 JSON_PATCH = "application/json-patch+json"

@@ -36,6 +36,7 @@ def active(scene: Scene) -> int:
     return int(scene.status("t")["replicaStatuses"]["Worker"].get("active", 0))
 
 
+@pytest.mark.on_real
 async def test_survivors_are_untouched_and_leavers_have_not_failed(client: KubeClient) -> None:
     async with on_paper(client) as (scene, nodes):
         await begin(scene, nodes, 2, minReplicas=1, maxReplicas=4)

@@ -16,6 +16,8 @@ from pliant.kube.resources import Resource
 from tests.scenarios.jobs import FOREVER, IMAGE, Manifest
 from tests.scenarios.scene import MARK, PATIENCE, Scene
 
+pytestmark = pytest.mark.on_real
+
 GROUP = "mpba.fbk.eu"
 LISTED = {kind: Resource(GROUP, "v1", FRONTENDS[GROUP, kind].plural, kind) for kind in ("MXJob", "TFJob")}
 

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import aclosing
 from typing import Any
 
+import pytest
+
 from pliant.kube.codec import EventType
 from pliant.kube.resources import CONFIG_MAPS
 from tests.scenarios.jobs import Manifest, group, job, per_attempt
@@ -43,6 +45,7 @@ async def until_deleted(scene: Scene, held: dict[str, Any]) -> None:
     raise AssertionError("the watch ended before the ConfigMap was gone")
 
 
+@pytest.mark.on_real
 async def test_a_list_of_hosts_too_long_for_a_variable_is_read_from_a_file_after_a_restart_too(
     scene: Scene,
 ) -> None:

@@ -29,7 +29,11 @@ OURS = {crd["metadata"]["name"] for crd in definitions()}
 
 
 on_embedded = pytest.mark.parametrize("ground", ["embedded"], indirect=True)
-on_real = pytest.mark.parametrize("ground", [pytest.param("real", marks=pytest.mark.real)], indirect=True)
+REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.on_real])
+on_real = pytest.mark.parametrize("ground", [REAL], indirect=True)
+rather_on_real = pytest.mark.parametrize(
+    "ground", [pytest.param("embedded", marks=pytest.mark.deep), REAL], indirect=True
+)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +79,7 @@ def wait_established(site: Site) -> None:
     assert established(site) == OURS
 
 
+@rather_on_real
 def test_install_and_run_in_one_go_work_on_jobs_until_interrupted(site: Site) -> None:
     written = job("t", {"worker": group("exit 0", 2)})
     with making(site.user, "install", "run", KUBECONFIG=str(site.kubeconfig)):

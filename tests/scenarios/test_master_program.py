@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import yaml
 
 from pliant.kube.client import KubeClient
@@ -18,6 +19,8 @@ from pliant.kube.resources import SERVICE_ACCOUNTS
 from tests.scenarios.cluster import Site
 from tests.scenarios.elastic import ElasticScene, elastic_scene, job, master
 from tests.scenarios.nodes import Ends
+
+pytestmark = pytest.mark.on_real
 
 NAME = "led"
 

@@ -8,6 +8,8 @@ from pliant.errors import Invalid
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import Scene
 
+pytestmark = pytest.mark.on_real
+
 PROBLEM = "spec.restartingExitCode: must list exit codes"
 
 

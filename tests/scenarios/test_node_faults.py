@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from pliant.kube.codec import EventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
@@ -73,6 +75,7 @@ async def test_members_of_a_bad_node_come_back_elsewhere_if_the_fault_concerns_t
             assert lost in scene.events(name)["Restarting"], name
 
 
+@pytest.mark.on_real
 async def test_pods_of_dead_nodes_are_let_go_at_once_and_others_in_good_order(scene: Scene) -> None:
     async with paper_nodes(scene, 3, gpus=8) as nodes:
         dead, faulty, good = nodes.names

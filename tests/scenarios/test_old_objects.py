@@ -12,7 +12,7 @@ from tests.kubectl import find_kubectl
 from tests.scenarios.cluster import Site
 from tests.scenarios.scene import Scene
 
-pytestmark = pytest.mark.kubectl
+pytestmark = [pytest.mark.kubectl, pytest.mark.on_real]
 
 WRITTEN = ROOT / "tests" / "golden" / "aitrainingjob"
 PATIENCE = 60

@@ -128,6 +128,7 @@ async def test_a_server_that_fails_comes_back(paddle: PaddleScene) -> None:
     assert (paddle.phase("fit"), paddle.status("fit")["restarts"]) == ("running", 1)
 
 
+@pytest.mark.on_real
 async def test_a_job_is_scaled_by_one_number_and_says_so(paddle: PaddleScene) -> None:
     await paddle.submit(paddle_job(FOREVER, trainers=(1, 3)))
     await paddle.until_phase("fit", "running")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_attempt, per_rank
 from tests.scenarios.scene import JOBS, Scene
 
@@ -34,6 +36,7 @@ def uids(scene: Scene) -> dict[str, str]:
     return {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
 
 
+@pytest.mark.on_real
 async def test_a_job_follows_the_scale_subresource_up_and_down(scene: Scene) -> None:
     await scene.submit(elastic(1))
     await until_size(scene, 1)

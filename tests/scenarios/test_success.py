@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.scenarios.conftest import OpenScene
 from tests.scenarios.jobs import FOREVER, group, job, per_rank
 from tests.scenarios.scene import Scene
@@ -24,6 +26,7 @@ print("met", door.accept()[0].recv(99).decode())
 """
 
 
+@pytest.mark.on_real
 async def test_a_job_whose_members_all_end_well_succeeds_and_leaves_nothing(scene: Scene) -> None:
     await scene.submit(job("train", {"worker": group("sleep 0.2", 2)}))
     status = await scene.until_phase("train", "Succeed")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from pliant.errors import Invalid
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
@@ -46,6 +48,7 @@ async def until_back(scene: Scene, name: str, size: int) -> None:
     )
 
 
+@pytest.mark.on_real
 async def test_a_job_can_be_sent_home_and_called_back_whatever_it_does(scene: Scene) -> None:
     restarts: dict[str, Any] = {}
 
