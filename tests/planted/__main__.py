@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from difflib import get_close_matches
@@ -25,6 +26,7 @@ examples:
 def main(words: list[str]) -> int:
     """Examine the bugs that are asked for; the exit code is 1 if some are not found."""
     args = _parse(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends, and the copy is removed
     if not args.table:
         _examine_all(_chosen(args), args)
     write_table(BUGS, write_results(BUGS))

@@ -1,4 +1,4 @@
-"""A pytest plugin that writes down which tests failed, one id a line."""
+"""A pytest plugin for runs against planted bugs: writes down which tests failed, one id a line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 VARIABLE = "PLIANT_FAILED_TESTS"
 """Names the file."""
+
+
+def pytest_configure() -> None:
+    """Take the first counterexample of a property as it is: to find a smaller one takes minutes."""
+    settings.register_profile("planted", settings(), phases=(Phase.explicit, Phase.generate))
+    settings.load_profile("planted")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
