@@ -134,13 +134,13 @@ CLUSTER_BUGS = (
         likely=("tests/node/test_containers.py", "tests/node/test_pod_ends.py"),
     ),
     Bug(
-        name="last-output-lost",
+        name="log-rotation-splits-lines",
         area=NODE,
-        what="what a container wrote just before its exit is not in its log",
-        file="pliant/embedded/agent/container.py",
-        before="                while copied(written, output):\n                    pass\n",
-        after="",
-        likely=("tests/node/test_logs.py", "tests/node/test_containers.py"),
+        what="a line of a log is split when the next file is begun",
+        file="pliant/embedded/agent/output.py",
+        before='end = len(data) if len(data) <= room else data.find(b"\\n", room) + 1 or len(data)',
+        after="end = min(len(data), room)",
+        likely=("tests/node/test_logs.py", "tests/node/test_podlogs.py"),
     ),
     Bug(
         name="memory-of-first-process-only",
@@ -158,7 +158,7 @@ CLUSTER_BUGS = (
         file="pliant/embedded/node/volumes.py",
         before='    readonly = volume.readonly or bool(wanted.get("readOnly"))\n',
         after="    readonly = volume.readonly\n",
-        likely=("tests/node/test_volumes_shown.py", "tests/node/test_volumes_lasting.py"),
+        likely=("tests/node/test_volume_mounts.py",),
     ),
     Bug(
         name="log-tail-one-line-short",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 AREA = "engine"
-PROPERTIES = "tests/engine/test_properties.py"
 
 ENGINE_BUGS = (
     Bug(
@@ -15,7 +14,7 @@ ENGINE_BUGS = (
         file="pliant/engine/membership.py",
         before="        if place.standing is Standing.ABSENT and place.rank.group.name not in blocked\n",
         after="        if place.standing is Standing.ABSENT\n",
-        likely=("tests/engine/test_restarts.py", PROPERTIES),
+        likely=("tests/engine/test_restarts.py",),
     ),
     Bug(
         name="terminating-pods-deleted-again",
@@ -24,7 +23,7 @@ ENGINE_BUGS = (
         file="pliant/engine/departure.py",
         before="        if is_stranded or not pod.is_leaving:\n",
         after="        if is_stranded or pod.uid:\n",
-        likely=("tests/engine/test_restarts.py", PROPERTIES),
+        likely=("tests/engine/test_node_faults.py",),
     ),
     Bug(
         name="restart-limit-off-by-one",
@@ -51,7 +50,7 @@ ENGINE_BUGS = (
         file="pliant/engine/rollup.py",
         before="    if state.phase in (Phase.RUNNING, Phase.RESTARTING):\n",
         after="    if state.phase is Phase.RESTARTING:\n",
-        likely=("tests/engine/test_disruptions.py", PROPERTIES),
+        likely=("tests/engine/test_sizes.py",),
     ),
     Bug(
         name="terminating-pod-counts-as-failed",
@@ -60,7 +59,7 @@ ENGINE_BUGS = (
         file="pliant/engine/roster.py",
         before="    if pod.is_leaving:\n        return Standing.LEAVING\n",
         after="    if pod.is_leaving and pod.phase is not PodPhase.FAILED:\n        return Standing.LEAVING\n",
-        likely=("tests/engine/test_disruptions.py", PROPERTIES),
+        likely=("tests/engine/test_disruptions.py",),
     ),
     Bug(
         name="finished-replicas-forgotten",
@@ -69,7 +68,7 @@ ENGINE_BUGS = (
         file="pliant/engine/rollup.py",
         before="        ended = memory.finished | seen\n",
         after="        ended = memory.finished\n",
-        likely=("tests/engine/test_disruptions.py", PROPERTIES),
+        likely=("tests/engine/test_fault_tolerance.py",),
     ),
     Bug(
         name="suspend-forgets-finished",
@@ -78,7 +77,7 @@ ENGINE_BUGS = (
         file="pliant/engine/suspending.py",
         before="finished=memory.finished | done\n",
         after="finished={}\n",
-        likely=("tests/engine/test_suspension.py", PROPERTIES),
+        likely=("tests/engine/test_suspension.py",),
     ),
     Bug(
         name="same-attempt-after-suspend",
@@ -87,7 +86,7 @@ ENGINE_BUGS = (
         file="pliant/engine/suspending.py",
         before="        attempt = memory.attempt + 1\n",
         after="        attempt = memory.attempt\n",
-        likely=("tests/engine/test_suspension.py", PROPERTIES),
+        likely=("tests/engine/test_suspension.py",),
     ),
     Bug(
         name="clock-runs-while-suspended",
@@ -105,7 +104,7 @@ ENGINE_BUGS = (
         file="pliant/engine/departure.py",
         before="ends = [pod.fault.since + seen.rules.node_grace for pod in seen.pods if pod.fault is not None]",
         after="ends: list[datetime] = []",
-        likely=("tests/engine/test_node_faults.py", PROPERTIES),
+        likely=("tests/engine/test_node_faults.py",),
     ),
     Bug(
         name="no-requeue-at-back-off",
@@ -114,7 +113,7 @@ ENGINE_BUGS = (
         file="pliant/engine/membership.py",
         before="not waits[place.rank.group.name]], min(held, default=None)\n",
         after="not waits[place.rank.group.name]], None\n",
-        likely=("tests/engine/test_back_off.py", PROPERTIES),
+        likely=("tests/engine/test_disruptions.py",),
     ),
     Bug(
         name="no-requeue-for-stuck-container",
@@ -123,7 +122,7 @@ ENGINE_BUGS = (
         file="pliant/engine/decide.py",
         before="        creation_patience_left(case),\n",
         after="",
-        likely=("tests/engine/test_creation_failures.py", PROPERTIES),
+        likely=("tests/engine/test_creation_failures.py",),
     ),
     Bug(
         name="eviction-counts-as-failure",
@@ -141,7 +140,7 @@ ENGINE_BUGS = (
         file="pliant/engine/calls.py",
         before="self.cause is Cause.DISRUPTION and not self.place.rank.group.restart.counts_disruptions\n",
         after="self.cause is Cause.DISRUPTION and self.place.rank.group.restart.counts_disruptions\n",
-        likely=("tests/engine/test_disruptions.py", PROPERTIES),
+        likely=("tests/engine/test_disruptions.py",),
     ),
     Bug(
         name="maximum-size-ignored",
@@ -150,7 +149,7 @@ ENGINE_BUGS = (
         file="pliant/engine/sizing.py",
         before="    return max(group.least, size if group.most is None else min(size, group.most))\n",
         after="    return max(group.least, size)\n",
-        likely=("tests/engine/test_sizes.py", PROPERTIES),
+        likely=("tests/engine/test_sizes.py",),
     ),
     Bug(
         name="time-limit-waits-for-restart",
@@ -159,7 +158,7 @@ ENGINE_BUGS = (
         file="pliant/engine/limits.py",
         before="    if state.phase is Phase.SUSPENDED:\n",
         after="    if state.phase in (Phase.SUSPENDED, Phase.RESTARTING):\n",
-        likely=("tests/engine/test_time_limits.py", PROPERTIES),
+        likely=("tests/engine/test_time_limits.py",),
     ),
     Bug(
         name="clean-policy-edit-blocks-end",
@@ -168,6 +167,6 @@ ENGINE_BUGS = (
         file="pliant/engine/decide.py",
         before="    if state.verdict is not None:\n",
         after='    if state.verdict is not None and str(job.clean) != "None":\n',
-        likely=("tests/engine/test_ends.py", PROPERTIES),
+        likely=("tests/engine/test_ends.py",),
     ),
 )

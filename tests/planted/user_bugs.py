@@ -41,7 +41,7 @@ USER_BUGS = (
         file="pliant/cli/waiting.py",
         before='        is_same = new is not None and new["metadata"].get("uid") == one.uid\n',
         after="        is_same = new is not None\n",
-        likely=("tests/cli/test_setting.py", "tests/cli/test_about_jobs.py"),
+        likely=("tests/cli/test_waiting.py",),
     ),
     Bug(
         name="logs-since-ignored",
