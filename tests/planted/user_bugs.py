@@ -77,7 +77,7 @@ USER_BUGS = (
         file="pliant/cli/manifests.py",
         before="        key = (manifest.api_version, manifest.kind, manifest.namespace, manifest.name)\n",
         after='        key = (manifest.api_version, manifest.kind, "", manifest.name)\n',
-        likely=("tests/cli/test_mistakes.py", "tests/cli/test_yaml.py"),
+        likely=("tests/cli/test_manifests.py",),
     ),
     Bug(
         name="hand-edit-not-respected",
