@@ -6,6 +6,7 @@ import asyncio
 import io
 from argparse import Namespace
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -44,6 +45,42 @@ class Deaf:
         await asyncio.Event().wait()
 
 
+class Asked:
+    """Notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.options: list[LogOptions] = []
+
+    async def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        self.options.append(options)
+        yield b"hello\n"
+
+
+async def test_only_the_lines_that_are_asked_for_are_read() -> None:
+    logs = Asked()
+    async with serving(logs=logs) as served:
+        client, jobs = served.client, resource_of(AITJ)
+        await install_crds(client)
+        [written] = documents("job.yaml", JOB.encode())
+        one = found(AITJ, await client.create(jobs, "default", written.value))
+        await client.create(PODS, "default", member_of(one.uid))
+        ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
+        status = {"phase": "Succeeded", "containerStatuses": [ended]}
+        await client.patch(PODS, "default", "demo-worker-0", {"status": status}, subresource="status")
+        few = Namespace(**{**vars(EVERYTHING), "follow": False, "tail": 5, "since": timedelta(minutes=5)})
+        assert await LogReader(client, one, few, io.StringIO()).read()
+        [options] = logs.options
+        assert (options.tail_lines, options.since is not None) == (5, True)
+
+
+def member_of(uid: str) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "AITrainingJob", "name": "demo", "uid": uid}
+    names = {labels.JOB: "demo", labels.REPLICA: "worker", labels.INDEX: "0"}
+    member = pod("demo-worker-0", labels=names, ownerReferences=[owner])
+    member["spec"]["nodeName"] = "node-0"
+    return member
+
+
 async def test_the_end_of_a_job_may_be_known_before_its_pods_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogReader, "_pods", lambda *_: Deaf())
     async with serving(logs=Hello()) as served:
@@ -55,11 +92,7 @@ async def test_the_end_of_a_job_may_be_known_before_its_pods_are(monkeypatch: py
         async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
             following = tasks.create_task(LogReader(client, one, EVERYTHING, out).follow(tasks))
             await asyncio.sleep(0.1)  # until it follows; nothing tells when
-            owner = {"apiVersion": "v1", "kind": "AITrainingJob", "name": "demo", "uid": one.uid}
-            names = {labels.JOB: "demo", labels.REPLICA: "worker", labels.INDEX: "0"}
-            member = pod("demo-worker-0", labels=names, ownerReferences=[owner])
-            member["spec"]["nodeName"] = "node-0"
-            await client.create(PODS, "default", member)
+            await client.create(PODS, "default", member_of(one.uid))
             ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
             status = {"phase": "Succeeded", "containerStatuses": [ended]}
             await client.patch(PODS, "default", "demo-worker-0", {"status": status}, subresource="status")

@@ -97,6 +97,7 @@ def test_strategic_merge_is_plain_merge_for_kinds_without_keyed_lists(
         ([{"op": "copy", "from": "/a", "path": "/b"}, {"op": "remove", "path": "/b/0"}], {"a": [1, 2], "b": [2]}),
         ([{"op": "test", "path": "/a", "value": [1, 2]}], {"a": [1, 2]}),
         ([{"op": "add", "path": "/x~1y~0", "value": 1}], {"a": [1, 2], "x/y~": 1}),
+        ([{"op": "add", "path": "/x~01", "value": 1}], {"a": [1, 2], "x~1": 1}),
     ],
 )
 def test_every_json_patch_operation_works(operations: Any, result: Any) -> None:
@@ -184,7 +185,9 @@ POD: dict[str, Any] = {
         ],
         "volumes": [{"name": "v", "emptyDir": {}}],
     },
-    "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+    "status": {
+        "conditions": [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}],
+    },
 }
 
 
@@ -245,7 +248,11 @@ POD: dict[str, Any] = {
         (
             {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}]}},
             ("status", "conditions"),
-            [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}],
+            [
+                {"type": "Ready", "status": "True"},
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "New", "status": "True"},
+            ],
         ),
         ({"status": {"$patch": "replace", "phase": "Failed"}}, ("status",), {"phase": "Failed"}),
         ({"spec": {"volumes": None, "nodeName": "n"}}, ("spec", "nodeName"), "n"),

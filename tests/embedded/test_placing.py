@@ -135,6 +135,17 @@ async def test_gpus_are_given_out_until_there_are_none() -> None:
         assert await places.of("b") == "n"
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+@on_virtual_time
+async def test_a_finished_pod_makes_room_though_it_is_not_deleted(phase: str) -> None:
+    async with placing() as places:
+        await places.node("n", gpus=1)
+        assert await places.pod("first", gpus=1) == "n"
+        assert not await places.pod("second", gpus=1)
+        await places.client.patch(PODS, "default", "first", {"status": {"phase": phase}}, subresource="status")
+        assert await places.of("second") == "n"
+
+
 @on_virtual_time
 async def test_a_pod_that_waits_is_placed_when_a_node_is_ready_healed_or_new() -> None:
     async with placing() as places:

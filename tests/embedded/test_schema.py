@@ -138,6 +138,14 @@ def test_problems_are_found_at_any_depth_and_all_at_once() -> None:
     ]
 
 
+def test_null_is_refused_as_an_item_unless_items_are_nullable() -> None:
+    plain, nullable = ({"type": "array", "items": STRING | more} for more in ({}, {"nullable": True}))
+    found = problems_of(schema_of(plain=plain, nullable=nullable), {"plain": [None], "nullable": [None]})
+    assert found == [
+        'spec.plain[0]: Invalid value: "null": spec.plain[0] in body must be of type string: "null"',
+    ]
+
+
 def test_lists_refuse_what_is_there_twice() -> None:
     named = {"type": "object", "required": ["name"], "properties": {"name": STRING, "value": STRING}}
     by_name = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pliant.engine.restarting import wait_left
+from pliant.engine.restarting import CALM, wait_left
 from pliant.model.job import RestartScope
 from pliant.model.observed import ObservedPod
 from pliant.model.state import GroupState
@@ -49,6 +49,30 @@ def test_a_member_that_fails_again_waits_longer_each_time() -> None:
         if world.job.state is not None:
             streaks.append(worker_memory(world).streak)
     assert sorted(set(streaks)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_group_that_ran_for_a_while_starts_again_without_a_wait() -> None:
+    fails_now = True
+    group = make_group("worker", 1, restart=restarting(RestartScope.POD))
+    world = World(make_job(group), lambda pod: 1 if fails_now else -1)
+
+    def go_on(rounds: int) -> None:
+        for _ in range(rounds):
+            world.perform(world.decide())
+            for name in sorted(world.pods):
+                world.step(name)
+            world.pass_time(timedelta(seconds=10))
+
+    go_on(30)
+    assert worker_memory(world).streak > 2
+    fails_now = False
+    go_on(CALM // timedelta(seconds=10) + 60)
+    restarts = worker_memory(world).attempt
+    fails_now = True
+    go_on(2)
+    assert worker_memory(world).attempt == restarts + 1
+    assert worker_memory(world).streak == 1
+    assert wait_left(worker_memory(world), world.now) == timedelta(0)
 
 
 def test_two_members_that_fail_in_turns_do_not_escape_the_wait() -> None:

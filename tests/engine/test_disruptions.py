@@ -14,9 +14,11 @@ from tests.builders import NOON, make_group, make_job, make_pod, restarting, see
 from tests.engine.rulings import RUNNING, decided, event_of, intent_of, names, of_workers, remembering
 
 LEAVING = make_pod(1, is_leaving=True)
+KILLED = make_pod(1, PodPhase.FAILED, code=143, is_leaving=True)
 EVICTED = make_pod(1, PodPhase.FAILED, disruption="was evicted: The node was low on memory.")
 WAYS = [
     (LEAVING, "worker-1 was deleted; replaced at no charge"),
+    (KILLED, "worker-1 was deleted; replaced at no charge"),
     (EVICTED, "worker-1 was evicted: The node was low on memory.; replaced at no charge"),
 ]
 

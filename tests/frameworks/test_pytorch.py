@@ -50,6 +50,13 @@ def test_without_a_master_the_first_worker_leads() -> None:
     assert (found["MASTER_ADDR"], found["RANK"], found["WORLD_SIZE"]) == ("bert-worker-0", "0", "2")
 
 
+@pytest.mark.parametrize(("processes", "world"), [("4", "8"), ("gpu", "2"), (None, "2")])
+def test_the_world_size_counts_the_processes_of_every_pod(processes: str | None, world: str) -> None:
+    job = replace(torch_job(Worker=2), options={"nproc_per_node": processes})
+    found = told(job, "Worker", 0)
+    assert (found["WORLD_SIZE"], found["PET_NNODES"]) == (world, "2")
+
+
 def test_an_elastic_world_has_bounds_and_a_meeting_place_and_no_ranks() -> None:
     found = told(torch_job({"minReplicas": 1, "maxReplicas": 4, "maxRestarts": 3}, Worker=2), "Worker", 1)
     assert found["PET_NNODES"] == "1:4"
@@ -80,4 +87,5 @@ def test_those_who_are_restarted_together_meet_under_a_new_id_and_one_who_comes_
 
     assert told(remembering(GroupState(attempt=1, index_floors={1: 1})), "Worker", 1)["PET_RDZV_ID"] == first
     assert told(remembering(GroupState(attempt=1, job_floor=1)), "Worker", 1)["PET_RDZV_ID"] != first
+    assert told(remembering(GroupState(attempt=1, group_floor=1)), "Worker", 1)["PET_RDZV_ID"] != first
     assert told(replace(job, owner=replace(job.owner, uid="u2")), "Worker", 0)["PET_RDZV_ID"] != first

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from pliant.model.framework import Rank
 from pliant.model.job import Group, Job
 from pliant.plugins.known import contract_of
 from tests.golden.files import check_golden, yaml_text
+from tests.golden.plain_data import set_fields
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.in.yaml"))
@@ -42,41 +40,18 @@ def test_a_cluster_takes_the_job_as_it_is_written(case: Path) -> None:
 
 
 def understood(job: Job) -> dict[str, Any]:
-    """The job in plain data, and the environment of the first member of every group."""
-    fields = {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
-    facts = {
-        name: value for name, value in fields.items() if name not in ("groups", "owner", "created_at", "state")
-    }
-    if not job.warnings:
-        del facts["warnings"]
+    """Return what the job says beyond its defaults, with the first pod and service of every group."""
     return {
-        **{name: _plain(value) for name, value in facts.items()},
+        **set_fields(job, without=("groups", "owner", "created_at", "state")),
         "groups": [_group(job, group) for group in job.groups],
     }
 
 
 def _group(job: Job, group: Group) -> dict[str, Any]:
-    fields = {field.name: getattr(group, field.name) for field in dataclasses.fields(group)}
     rank = Rank(group=group, index=0, attempt=0)
     pod = pod_manifest(outfit_of(job, contract_of(job)), rank)
-    facts = {
-        name: _plain(value) for name, value in fields.items() if name not in ("template", "restart", "fingerprint")
+    return {
+        **set_fields(group, without=("template", "fingerprint")),
+        "pod": pod,
+        "service": service_manifest(job, rank),
     }
-    rule = {field.name: _plain(getattr(group.restart, field.name)) for field in dataclasses.fields(group.restart)}
-    return {**facts, "restart": rule, "pod": pod, "service": service_manifest(job, rank)}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return str(value)
-    if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, timedelta):
-        return str(value)
-    return value

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pliant.cli.apply import install_crds
+from pliant.cli.jobs import Found, found
+from pliant.cli.target import Target
+from pliant.cli.waiting import wait_until
+from pliant.cli.yamltext import documents
+from pliant.controllers.job import resource_of
+from pliant.frontends import FRONTENDS
+from pliant.kube.client import KubeClient
+from tests.cli.toy_node import JOB
+from tests.embedded.serving import serving
+
+[AITJ, *_] = FRONTENDS.values()
+
+
+async def submit(client: KubeClient) -> Found:
+    [written] = documents("job.yaml", JOB.encode())
+    return found(AITJ, await client.create(resource_of(AITJ), "default", written.value))
+
+
+async def test_a_new_job_of_the_same_name_is_not_the_one_that_is_waited_for() -> None:
+    async with serving() as served:
+        await install_crds(served.client)
+        first = await submit(served.client)
+        await served.client.delete(resource_of(AITJ), "default", "demo")
+        await submit(served.client)
+        target = Target(served.client, "default", "default")
+        limit = timedelta(seconds=5)
+        assert await wait_until(target, first, lambda latest: latest is None, limit, "gone") is None

@@ -1,0 +1,158 @@
+"""Bugs of the operator around the engine: client, work queue, controllers."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+CLIENT, CONTROLLERS = "client", "controllers"
+
+OPERATOR_BUGS = (
+    Bug(
+        name="informer-ignores-gone",
+        area=CLIENT,
+        what="an informer does not list again after 410 Gone",
+        file="pliant/kube/informer.py",
+        before="                self._must_list = self._must_list or _history_is_lost(problem)\n",
+        after="",
+        likely=("tests/kube/test_informer.py",),
+    ),
+    Bug(
+        name="late-event-revives-object",
+        area=CLIENT,
+        what="a late watch event brings back an object that we deleted",
+        file="pliant/kube/store.py",
+        before="        if uid == dead_uid or version <= dead_version:\n",
+        after="        if version <= dead_version:\n",
+        likely=("tests/kube/test_store.py", "tests/kube/test_informer_properties.py"),
+    ),
+    Bug(
+        name="relist-keeps-deleted-objects",
+        area=CLIENT,
+        what="objects that were deleted while the watch was broken stay in the store",
+        file="pliant/kube/store.py",
+        before="            if rewound or identity(self._objects[key]).version <= version:\n",
+        after="            if rewound:\n",
+        likely=("tests/kube/test_store.py", "tests/kube/test_informer.py"),
+    ),
+    Bug(
+        name="list-keeps-last-page",
+        area=CLIENT,
+        what="of a list in several pages only the last page is kept",
+        file="pliant/kube/client.py",
+        before="            listing.items.extend(items)\n",
+        after="            listing.items = items\n",
+        likely=("tests/kube/test_client.py",),
+    ),
+    Bug(
+        name="writes-repeated-when-unreachable",
+        area=CLIENT,
+        what="a write without an answer is sent again, although it may have been carried out",
+        file="pliant/kube/retry.py",
+        before='    return is_away and request.method == "GET"\n',
+        after="    return is_away\n",
+        likely=("tests/kube/test_client.py",),
+    ),
+    Bug(
+        name="key-handed-out-twice",
+        area=CLIENT,
+        what="the work queue hands out a key that another worker is processing",
+        file="pliant/runtime/queue.py",
+        before="        self._waiting.add(key)\n"
+        "        if key not in self._active:\n"
+        "            self._offer(key)\n",
+        after="        self._waiting.add(key)\n        self._offer(key)\n",
+        likely=("tests/runtime/test_queue.py",),
+    ),
+    Bug(
+        name="earlier-requeue-ignored",
+        area=CLIENT,
+        what="a requeue that is due earlier than the one already planned is ignored",
+        file="pliant/runtime/queue.py",
+        before="        if planned is None or when < planned.when():\n",
+        after="        if planned is None:\n",
+        likely=("tests/runtime/test_queue.py",),
+    ),
+    Bug(
+        name="lease-taken-without-version",
+        area=CLIENT,
+        what="the lease is taken over without checking that it has not changed, so two operators lead",
+        file="pliant/kube/election.py",
+        before='{"metadata": {"resourceVersion": self._lease.metadata.resource_version}, "spec": spec}',
+        after='{"spec": spec}',
+        likely=("tests/kube/test_lease.py",),
+    ),
+    Bug(
+        name="leader-acts-after-deadline",
+        area=CLIENT,
+        what="a leader that could not renew its lease writes until the lease ends",
+        file="pliant/kube/fencing.py",
+        before="        if now >= self._deadline:\n",
+        after="        if now >= self._end:\n",
+        likely=("tests/kube/test_fencing.py",),
+    ),
+    Bug(
+        name="merge-patch-keeps-removed-fields",
+        area=CLIENT,
+        what="a merge patch does not remove fields that are gone",
+        file="pliant/kube/merge.py",
+        before="{key: None for key in before if key not in after}",
+        after="{}",
+        likely=("tests/kube/test_merge.py",),
+    ),
+    Bug(
+        name="foreign-pod-adopted",
+        area=CONTROLLERS,
+        what="a pod of another job that has the wanted name is taken for our own",
+        file="pliant/controllers/apply.py",
+        before="any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references)",
+        after="made.metadata.owner_references",
+        likely=("tests/controllers/test_names_in_the_way.py",),
+    ),
+    Bug(
+        name="delete-without-uid",
+        area=CONTROLLERS,
+        what="pods are deleted by name alone, so that a successor of the same name may be deleted",
+        file="pliant/controllers/apply.py",
+        before="await self._client.delete(self._resource, namespace, name, uid=uid, grace=grace)\n",
+        after="await self._client.delete(self._resource, namespace, name, grace=grace)\n",
+        likely=("tests/controllers", "tests/faults/test_stragglers.py"),
+    ),
+    Bug(
+        name="status-written-without-version",
+        area=CONTROLLERS,
+        what="the status is written although the job has changed since it was read",
+        file="pliant/controllers/job.py",
+        before='{"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "status": change}',
+        after='{"status": change}',
+        likely=("tests/controllers", "tests/faults/test_stragglers.py"),
+    ),
+    Bug(
+        name="sidecar-decides-pod",
+        area=CONTROLLERS,
+        what="the exit of a sidecar decides how its pod ended",
+        file="pliant/controllers/observe.py",
+        before="[status for status in pod.status.container_statuses if not chosen or status.name in chosen]",
+        after="list(pod.status.container_statuses)",
+        likely=("tests/controllers/test_observe.py",),
+    ),
+    Bug(
+        name="unknown-node-counts-as-ready",
+        area=CONTROLLERS,
+        what="a node whose condition Ready is Unknown is not considered failed",
+        file="pliant/controllers/nodes.py",
+        before='        if condition.type == "Ready" and condition.status != "True":\n',
+        after='        if condition.type == "Ready" and condition.status == "False":\n',
+        likely=("tests/controllers/test_nodes.py",),
+    ),
+    Bug(
+        name="event-emitted-before-write",
+        area=CONTROLLERS,
+        what="the event of a decision is emitted before the decision is written",
+        file="pliant/controllers/job.py",
+        before="            await self._tell(job, raw, decision.intent)\n"
+        "            await self._cluster.applier.apply(job, decision.actions)\n",
+        after="            await self._cluster.applier.apply(job, decision.actions)\n"
+        "            await self._tell(job, raw, decision.intent)\n",
+        likely=("tests/controllers/test_job_reconciler.py",),
+    ),
+)
