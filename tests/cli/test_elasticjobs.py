@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -49,17 +48,8 @@ spec:
 """
 
 
-@pytest.fixture
-def cluster(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
-    """Somebody whose cluster is up; it is gone afterwards, with all it ran."""
-    assert user.run("up").code == 0
-    yield user
-    assert user.run("down", "--purge").code == 0
-    assert user.processes() == []
-
-
 def said(user: OrdinaryUser, *words: str) -> str:
-    ended = user.run(*words)
+    ended = user.call(*words)
     assert ended.code == 0, ended.err
     return ended.out
 
@@ -127,7 +117,7 @@ def test_a_run_ends_as_the_master_does(user: OrdinaryUser, end: str, code: int, 
     ],
 )
 def test_mistakes_are_told_with_the_field_and_the_fix(user: OrdinaryUser, text: str, complaint: str) -> None:
-    ran = user.run("run", user.write("job.yaml", text))
+    ran = user.call("run", user.write("job.yaml", text))
     assert ran.code == 2
     assert complaint in ran.err
     assert "Traceback" not in ran.err
