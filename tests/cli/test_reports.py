@@ -28,9 +28,7 @@ from pliant.report import report
 
 for step in range(1, 4):
     report(step=step, total=3, loss=float("nan") if step == 3 else 1 / step)
-began = time.monotonic()
 report(accuracy=0.5)
-assert time.monotonic() - began < 0.5, "training waited"
 time.sleep(600)
 """
 
