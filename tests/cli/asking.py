@@ -57,10 +57,21 @@ def said(user: OrdinaryUser, *words: str, code: int = 0) -> Ended:
 
 def wait_for(user: OrdinaryUser, name: str, words: str) -> None:
     """Wait until a line of `pliant get --watch` about the job contains these words."""
+    _follow(user, words, "get", name, "--watch")
+
+
+def wait_for_log(user: OrdinaryUser, name: str, words: str, *options: str) -> str:
+    """Wait until a member of the job has written a line with these words; returns the line."""
+    *_, last = _follow(user, words, "logs", name, "--follow", "--no-prefix", *options).splitlines()
+    return last
+
+
+def _follow(user: OrdinaryUser, words: str, *command: str) -> str:
     limit = threading.Timer(PATIENCE, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     limit.start()
     try:
-        done = user.call("get", name, "--watch", until=words)
+        done = user.call(*command, until=words)
     finally:
         limit.cancel()
     assert done.code == EXIT_NOBODY_LISTENS, f"never said {words!r}: {done.out}{done.err}"
+    return done.out

@@ -14,7 +14,7 @@ import termios
 import pytest
 import yaml
 
-from tests.cli.asking import DOOMED, JOB, STEADY, said, submit, wait_for
+from tests.cli.asking import DOOMED, JOB, STEADY, said, submit, wait_for, wait_for_log
 from tests.cli.ordinary_user import OrdinaryUser, finished, running_cluster
 
 SUBMITTED = """\
@@ -51,7 +51,7 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
 
     listed = said(cluster, "get").out
     assert re.search(r"^NAME +PHASE +READY +RESTARTS +SIZE +AGE +MESSAGE\n", listed)
-    assert re.search(r"^gpt +Running +4/4 +0 +worker 4 \[1–4\] +\d+s +every member runs$", listed, re.MULTILINE)
+    assert re.search(r"^gpt +Running +4/4 +0 +worker 4 \[1–4\] +[\dms]+ +every member runs$", listed, re.MULTILINE)
     assert "\x1b" not in listed
     assert "aitrainingjob.elasticdeeplearning.ai/gpt" in said(cluster, "get", "-A", "-o", "name").out.splitlines()
     assert json.loads(said(cluster, "get", "aitj/gpt", "-o", "json").out)["metadata"]["name"] == "gpt"
@@ -64,6 +64,8 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     assert re.search(r"worker-3 +gpt-worker-3 +node-\d +0 +Running", page)
     assert "resizing worker from 2 to 4 (scaled)" in page
 
+    for rank in range(4):
+        wait_for_log(cluster, "gpt", f"hello from {rank}")
     assert said(cluster, "logs", "gpt", "--tail", "1").out.splitlines() == [
         f"worker-{rank} │ hello from {rank}" for rank in range(4)
     ]
@@ -202,7 +204,7 @@ def test_a_terminal_gets_colours_and_lines_that_fit_unless_it_wants_none(bert: O
         ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
         coloured = dataclasses.replace(bert, more={"NO_COLOR": wish, "TERM": "xterm"})
-        with coloured.start("get", stdout=theirs) as process:
+        with coloured.start("get", "bert", stdout=theirs) as process:
             os.close(theirs)
             finished(process)
         shown = os.read(ours, 65536).decode()

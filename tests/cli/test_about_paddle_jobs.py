@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.asking import said
+from tests.cli.asking import said, wait_for_log
 from tests.cli.ordinary_user import OrdinaryUser, running_cluster
 from tests.cli.test_commands import output
 
@@ -43,6 +43,7 @@ def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_canno
         "elastic: worker 2 → 3 (bounds 1–); all members start again, to be told of it",
         "elastic: worker has 3 members up",
     ]
+    wait_for_log(cluster, "elastic", "2 of", "--rank", "2")
     assert said(cluster, "logs", "elastic", "--rank", "2", "--no-prefix").out == "2 of 3\n"
     listed = said(cluster, "get", "-o", "wide").out
     assert re.search(r"^elastic +Running +3/3 +0 .* PaddleJob\.batch\.paddlepaddle\.org ", listed, re.MULTILINE)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pliant.cli.home import Home
-from tests.cli.asking import said, wait_for
+from tests.cli.asking import said, wait_for, wait_for_log
 from tests.cli.ordinary_user import OrdinaryUser
 from tests.cli.test_run import job
 from tests.cli.test_up_down import kubeconfig_from, kubectl
@@ -116,7 +116,7 @@ def test_two_jobs_never_see_the_same_gpu_and_who_finds_none_waits_and_says_for_w
     assert user.run("up", "--node-gpu", "2").code == 0
     for name in ("first", "second"):
         said(user, "submit", user.write(f"{name}.yaml", wanting_gpus(name, 1)))
-    seen = {said_by(user, name, "sees") for name in ("first", "second")}
+    seen = {wait_for_log(user, name, "sees") for name in ("first", "second")}
     assert seen == {"sees 0", "sees 1"}
 
     said(user, "submit", user.write("third.yaml", wanting_gpus("third", 1)))
@@ -126,18 +126,12 @@ def test_two_jobs_never_see_the_same_gpu_and_who_finds_none_waits_and_says_for_w
     assert "1 Insufficient nvidia.com/gpu" in why
     assert "It wants 1 nvidia.com/gpu, and no node has more than 0 free." in why
     said(user, "delete", "first", "--wait")
-    assert said_by(user, "third", "sees") in seen
+    assert wait_for_log(user, "third", "sees") in seen
 
     said(user, "submit", user.write("greedy.yaml", wanting_gpus("greedy", 3)))
     wait_for(user, "greedy", "Unschedulable")
     why = " ".join(said(user, "why", "greedy").out.split())
     assert "It wants 3 nvidia.com/gpu, and no node has more than 2." in why
-
-
-def said_by(user: OrdinaryUser, name: str, word: str) -> str:
-    """The first line of a job's only member that begins with a word."""
-    lines = user.call("logs", name, "-f", "--no-prefix", until=word).out.splitlines()
-    return next(line for line in lines if line.startswith(word))
 
 
 def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the_next(user: OrdinaryUser) -> None:
@@ -149,7 +143,8 @@ def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the
     text = job(script, replicas=2).replace("replicas: 2", policies)
     assert user.run("up", "--data", data).code == 0
     said(user, "submit", user.write("job.yaml", text))
-    assert said_by(user, "demo", "up") == "up 0"
+    for rank in ("0", "1"):
+        assert wait_for_log(user, "demo", "up", "--rank", rank) == "up 0"
 
     running = Home.of("default", {"XDG_DATA_HOME": f"{user.home}/.local/share"}).running()
     assert running is not None
@@ -166,7 +161,7 @@ def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the
     assert not [each for each in groups if each.exists()]
 
     assert user.run("up", "--data", data).code == 0
-    assert said_by(user, "demo", "up 1") == "up 1"
+    wait_for_log(user, "demo", "up 1")
     assert "the cluster that ran" in said(user, "why", "demo").out
 
 

@@ -13,6 +13,7 @@ from pliant.cli.surroundings import Surroundings
 from pliant.frontends.elasticjob.job import ElasticJob
 from pliant.kube.objects import Pod
 from pliant.model.state import EngineState, Phase
+from tests.cli.asking import wait_for_log
 from tests.cli.ordinary_user import PATIENCE, OrdinaryUser
 from tests.controllers.elastic import foreign_pod
 
@@ -74,6 +75,8 @@ def test_a_job_is_scaled_and_its_plans_are_told_with_their_reasons(cluster: Ordi
     page = said(cluster, "describe", "ej")
     assert "with its master" in page
     assert "by the master" in page
+    for rank in range(3):
+        wait_for_log(cluster, "ej", f"rank {rank}", "--group", "worker")
     logs = said(cluster, "logs", "ej", "--group", "worker")
     assert sorted(line.split() for line in logs.splitlines()) == [
         [f"worker-{rank}", "│", "rank", str(rank)] for rank in range(3)
