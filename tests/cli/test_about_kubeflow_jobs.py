@@ -46,7 +46,7 @@ spec:
 SECOND = """\
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
-metadata: {name: pi}
+metadata: {name: tau}
 spec:
   mpiReplicaSpecs:
     Launcher:
@@ -101,9 +101,9 @@ def test_a_failure_is_explained_with_its_first_cause_and_what_to_try(cluster: Or
 
 
 def test_a_job_of_another_version_of_its_kind_runs(cluster: OrdinaryUser) -> None:
-    ran = said(cluster, "submit", cluster.write("pi.yaml", SECOND), "--follow")
+    ran = said(cluster, "submit", cluster.write("tau.yaml", SECOND), "--follow")
     shown = [line for line in ran.out.splitlines() if "│" in line]
-    assert shown == ["launcher-0 │ pi-worker-0", "launcher-0 │ pi-worker-1"]
+    assert shown == ["launcher-0 │ tau-worker-0", "launcher-0 │ tau-worker-1"]
 
 
 def test_a_job_without_members_is_refused_where_its_size_is_written(user: OrdinaryUser) -> None:

@@ -99,11 +99,12 @@ def test_members_that_a_master_made_are_told_of_by_their_titles() -> None:
     assert [place.title for place in places] == ["dlrover-master-0", "worker-3"]
 
 
-@pytest.mark.parametrize(("end", "code", "word"), [("exit 0", 0, "✔ ej succeeded"), ("exit 1", 1, "✘ ej failed")])
-def test_a_run_ends_as_the_master_does(user: OrdinaryUser, end: str, code: int, word: str) -> None:
-    ran = user.run("run", user.write("job.yaml", JOB.replace("MASTER", end)))
-    assert ran.code == code, ran.err
-    assert word in ran.err
+@pytest.mark.parametrize(("code", "verdict"), [(0, "✔ ej-0 succeeded"), (1, "✘ ej-1 failed")])
+def test_a_job_ends_as_the_master_does(cluster: OrdinaryUser, code: int, verdict: str) -> None:
+    text = JOB.replace("MASTER", f"exit {code}").replace("name: ej}", f"name: ej-{code}}}")
+    ended = cluster.call("submit", cluster.write(f"ej-{code}.yaml", text), "--wait")
+    assert ended.code == code, ended.err
+    assert verdict in ended.err
 
 
 @pytest.mark.parametrize(
