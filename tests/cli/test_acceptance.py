@@ -112,6 +112,8 @@ def wanting_gpus(name: str, count: int) -> str:
     return job(script, name=name, more=f"resources: {{limits: {{nvidia.com/gpu: {count}}}}}")
 
 
+# tests/embedded/test_gpus.py shows who gets which GPU, test_about_jobs.py what is told of pods that find no room.
+@pytest.mark.deep
 def test_two_jobs_never_see_the_same_gpu_and_who_finds_none_waits_and_says_for_what(user: OrdinaryUser) -> None:
     assert user.run("up", "--node-gpu", "2").code == 0
     for name in ("first", "second"):

@@ -83,6 +83,8 @@ def test_the_generic_starter_runs_and_tells_its_steps(user: OrdinaryUser) -> Non
     assert "step 50/50" in ran.err
 
 
+# test_elasticjobs.py runs an ElasticJob to its end in the default choice, tests/master shows how records go round.
+@pytest.mark.deep
 def test_the_elastic_starter_learns_every_record_and_ends_with_its_master(user: OrdinaryUser) -> None:
     folder = user.home / "hello"
     assert user.call("new", "elastic", "hello", "--out", str(folder)).code == 0
