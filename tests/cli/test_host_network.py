@@ -51,7 +51,7 @@ def test_the_quickstart_runs_and_says_once_what_is_different(restricted: Restric
     assert restricted.leftovers() == []
 
 
-# tests/scenarios runs failures and restarts of every kind with this network in the default choice.
+# tests/node runs pods in this network in the default choice, the first test here a whole job.
 @pytest.mark.deep
 def test_a_worker_that_dies_comes_back(restricted: Restricted) -> None:
     ended = restricted.run("run", str(QUICKSTART / "restart.yaml"))
@@ -60,14 +60,14 @@ def test_a_worker_that_dies_comes_back(restricted: Restricted) -> None:
     assert ended.out.count("joined 127.") == 2
 
 
-@pytest.mark.deep
+@pytest.mark.deep  # as above
 def test_the_elastic_quickstart_ends_well(restricted: Restricted) -> None:
     ended = restricted.run("run", str(QUICKSTART / "elastic.yaml"))
     assert ended.code == 0, ended.err
     assert "trained to loss 0.140365918357" in ended.out
 
 
-@pytest.mark.deep
+@pytest.mark.deep  # as above
 def test_two_servers_of_one_port_are_found_by_their_names(restricted: Restricted) -> None:
     ended = restricted.run("run", str(ROOT / "examples" / "aitrainingjob" / "parameter-servers.yaml"))
     assert ended.code == 0, ended.err
