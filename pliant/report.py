@@ -6,6 +6,7 @@ It needs nothing but Python, so that this one file can be copied into an image.
 from __future__ import annotations
 
 import atexit
+import encodings.idna  # noqa: F401 - connecting needs it; a fork while a thread imports it leaves the child without
 import json
 import os
 import sys

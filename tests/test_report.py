@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread, Timer
 from typing import Any, ClassVar
 
 import pytest
@@ -44,6 +44,20 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
+class Mute(BaseHTTPRequestHandler):
+    """Does not answer until the test allows it."""
+
+    may_answer: ClassVar[Event] = Event()
+
+    def do_POST(self) -> None:
+        self.may_answer.wait()
+        self.send_response(202)
+        self.end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
 def ran(script: str, **variables: str) -> str:
     plain = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     env = {**plain, "PYTHONPATH": str(ROOT), **variables}
@@ -60,6 +74,34 @@ def test_the_last_report_arrives_though_the_program_ends_at_once(url: str) -> No
     ran(script, PLIANT_REPORT_URL=url, PLIANT_REPORT_TOKEN="t")
     assert Listener.heard[-1] == ("Bearer t", {"step": 99, "loss": "nan"})
     assert len(Listener.heard) <= 3
+
+
+def test_training_does_not_wait_for_an_answer() -> None:
+    script = """
+import pliant.report
+pliant.report.PATIENCE = 600  # a report that is waited for would never end
+for step in range(9):
+    pliant.report.report(step=step)
+print("trained", flush=True)
+"""
+    with HTTPServer(("127.0.0.1", 0), Mute) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/report/x"
+        env = {**os.environ, "PYTHONPATH": str(ROOT), "PLIANT_REPORT_URL": url, "no_proxy": "*"}
+        words = [sys.executable, "-c", script]
+        with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True) as program:
+            limit = Timer(60, program.kill)
+            limit.start()
+            assert program.stdout is not None
+            has_trained = "trained\n" in program.stdout
+            limit.cancel()
+            Mute.may_answer.set()
+            program.communicate(timeout=60)
+        server.shutdown()
+        thread.join()
+    assert has_trained
+    assert program.returncode == 0
 
 
 def test_a_forked_process_reports_as_well(url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
+from pliant.cli.main import EXIT_NOBODY_LISTENS
 from tests.cli.ordinary_user import Ended, OrdinaryUser
 
 PATIENCE = 20.0
@@ -54,14 +55,23 @@ def said(user: OrdinaryUser, *words: str, code: int = 0) -> Ended:
     return done
 
 
-def wait_for(user: OrdinaryUser, words: str) -> None:
-    """Until a line of `pliant get --watch` says so."""
-    with user.start("get", "--watch") as watching:
-        limit = threading.Timer(PATIENCE, watching.kill)
-        limit.start()
-        assert watching.stdout is not None
-        has_come = any(words in line for line in watching.stdout)
+def wait_for(user: OrdinaryUser, name: str, words: str) -> None:
+    """Wait until a line of `pliant get --watch` about the job contains these words."""
+    _follow(user, words, "get", name, "--watch")
+
+
+def wait_for_log(user: OrdinaryUser, name: str, words: str, *options: str) -> str:
+    """Wait until a member of the job has written a line with these words; returns the line."""
+    *_, last = _follow(user, words, "logs", name, "--follow", "--no-prefix", *options).splitlines()
+    return last
+
+
+def _follow(user: OrdinaryUser, words: str, *command: str) -> str:
+    limit = threading.Timer(PATIENCE, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    limit.start()
+    try:
+        done = user.call(*command, until=words)
+    finally:
         limit.cancel()
-        watching.send_signal(signal.SIGINT)
-        watching.communicate(timeout=PATIENCE)
-    assert has_come, f"never said {words!r}"
+    assert done.code == EXIT_NOBODY_LISTENS, f"never said {words!r}: {done.out}{done.err}"
+    return done.out

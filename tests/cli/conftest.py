@@ -1,23 +1,23 @@
-"""An ordinary user for every test that starts `pliant` as a process."""
+"""Users and clusters for tests of the command line."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.cli.ordinary_user import NOBODY, OrdinaryUser
+from tests.cli.ordinary_user import OrdinaryUser, new_user, running_cluster
 
 
 @pytest.fixture
 def user() -> Iterator[OrdinaryUser]:
-    """Somebody with a fresh home folder, outside of pytest's private ones."""
-    home = Path(tempfile.mkdtemp(prefix="pliant-home-"))
-    if os.getuid() == 0:
-        os.chown(home, NOBODY, NOBODY)
-    yield OrdinaryUser(home)
-    shutil.rmtree(home)
+    """A user with an empty home folder."""
+    with new_user() as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[OrdinaryUser]:
+    """A user whose cluster of two nodes is up. All tests share it: each uses job names of its own."""
+    with running_cluster("--nodes", "2") as one:
+        yield one

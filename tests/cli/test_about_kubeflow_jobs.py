@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-import pytest
-
-from tests.cli.asking import said, wait_for
+from tests.cli.asking import said, wait_for, wait_for_log
 from tests.cli.ordinary_user import OrdinaryUser
 
 TORCH = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob
-metadata: {name: bert}
+metadata: {name: vits}
 spec:
   elasticPolicy: {minReplicas: 1, maxReplicas: 4}
   runPolicy: {cleanPodPolicy: All}
@@ -31,7 +28,7 @@ spec:
 DOOMED = """\
 apiVersion: kubeflow.org/v1
 kind: TFJob
-metadata: {name: doomed}
+metadata: {name: hopeless}
 spec:
   runPolicy: {backoffLimit: 1}
   tfReplicaSpecs:
@@ -49,7 +46,7 @@ spec:
 SECOND = """\
 apiVersion: kubeflow.org/v2beta1
 kind: MPIJob
-metadata: {name: pi}
+metadata: {name: tau}
 spec:
   mpiReplicaSpecs:
     Launcher:
@@ -70,50 +67,46 @@ spec:
 """
 
 
-@pytest.fixture
-def cluster(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
-    """Somebody whose cluster is up; it is gone afterwards, with all it ran."""
-    assert user.run("up").code == 0
-    yield user
-    user.run("down", "--purge")
-    assert user.processes() == []
-
-
 def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUser) -> None:
-    said(cluster, "submit", cluster.write("bert.yaml", TORCH))
-    wait_for(cluster, "every member runs")
-    assert said(cluster, "scale", "bert", "9", "--wait").out.splitlines() == [
-        "bert: Worker 2 → 4 (bounds 1–4); you asked for 9",
-        "bert: Worker has 4 members up",
+    said(cluster, "submit", cluster.write("vits.yaml", TORCH))
+    wait_for(cluster, "vits", "every member runs")
+    assert said(cluster, "scale", "vits", "9", "--wait").out.splitlines() == [
+        "vits: Worker 2 → 4 (bounds 1–4); you asked for 9",
+        "vits: Worker has 4 members up",
     ]
     listed = said(cluster, "get").out
-    assert re.search(r"^bert +Running +4/4 +0 +Worker 4 \[1–4\] +\d+s +every member runs$", listed, re.MULTILINE)
-    assert said(cluster, "get", "-o", "name").out == "pytorchjob.kubeflow.org/bert\n"
-    assert re.search(r"worker-3 +bert-worker-3 +node-0 +0 +Running", said(cluster, "describe", "bert").out)
-    assert said(cluster, "logs", "pytorchjob/bert", "--rank", "3", "--no-prefix").out == (
-        "1:4 at bert-worker-0:23456\n"
+    assert re.search(
+        r"^vits +Running +4/4 +0 +Worker 4 \[1–4\] +[\dms]+ +every member runs$", listed, re.MULTILINE
     )
-    assert said(cluster, "suspend", "bert", "--wait").out.splitlines()[-1] == "bert: Suspended, suspended"
-    assert "It was asked to rest (spec.runPolicy.suspend)" in said(cluster, "why", "bert").out
-    assert said(cluster, "resume", "bert", "--wait").out.splitlines()[-1] == "bert: Running, every member runs"
-    said(cluster, "scale", "bert", "1", "--group", "worker", "--wait")
-    assert said(cluster, "delete", "bert", "--wait").out == "bert: deleted\nnothing of them is left\n"
+    assert said(cluster, "get", "vits", "-o", "name").out == "pytorchjob.kubeflow.org/vits\n"
+    assert re.search(r"worker-3 +vits-worker-3 +node-\d +0 +Running", said(cluster, "describe", "vits").out)
+    wait_for_log(cluster, "vits", "1:4 at", "--rank", "3")
+    assert said(cluster, "logs", "pytorchjob/vits", "--rank", "3", "--no-prefix").out == (
+        "1:4 at vits-worker-0:23456\n"
+    )
+    assert said(cluster, "suspend", "vits", "--wait").out.splitlines()[-1] == "vits: Suspended, suspended"
+    assert "It was asked to rest (spec.runPolicy.suspend)" in said(cluster, "why", "vits").out
+    assert said(cluster, "resume", "vits", "--wait").out.splitlines()[-1] == "vits: Running, every member runs"
+    said(cluster, "scale", "vits", "1", "--group", "worker", "--wait")
+    assert said(cluster, "delete", "vits", "--wait").out == "vits: deleted\nnothing of them is left\n"
 
 
 def test_a_failure_is_explained_with_its_first_cause_and_what_to_try(cluster: OrdinaryUser) -> None:
-    file = cluster.write("doomed.yaml", DOOMED)
+    file = cluster.write("hopeless.yaml", DOOMED)
     assert "chief-0 exited with code 3" in said(cluster, "submit", file, "--wait", code=1).err
-    why = " ".join(said(cluster, "why", "doomed").out.split())
-    assert "First cause: chief-0 exited with code 3 (pod doomed-chief-0 on node-0" in why
+    why = " ".join(said(cluster, "why", "hopeless").out.split())
+    assert "First cause: chief-0 exited with code 3 (pod hopeless-chief-0 on node-" in why
     assert "│ no data" in why
     assert "raise spec.runPolicy.backoffLimit" in why
 
 
-def test_a_job_of_another_version_of_its_kind_runs(user: OrdinaryUser) -> None:
-    ran = said(user, "run", user.write("pi.yaml", SECOND))
-    assert ran.out.splitlines() == ["launcher │ pi-worker-0", "launcher │ pi-worker-1"]
+def test_a_job_of_another_version_of_its_kind_runs(cluster: OrdinaryUser) -> None:
+    ran = said(cluster, "submit", cluster.write("tau.yaml", SECOND), "--follow")
+    shown = [line for line in ran.out.splitlines() if "│" in line]
+    assert shown == ["launcher-0 │ tau-worker-0", "launcher-0 │ tau-worker-1"]
 
 
 def test_a_job_without_members_is_refused_where_its_size_is_written(user: OrdinaryUser) -> None:
-    refused = said(user, "run", user.write("none.yaml", TORCH.replace("replicas: 2", "replicas: 0")), code=2)
+    refused = user.call("run", user.write("none.yaml", TORCH.replace("replicas: 2", "replicas: 0")))
+    assert refused.code == 2
     assert "spec.pytorchReplicaSpecs.Worker.replicas" in refused.err

@@ -6,13 +6,15 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pliant.cli.home import Home
+from tests.cli.asking import said, wait_for, wait_for_log
 from tests.cli.ordinary_user import OrdinaryUser
 from tests.cli.test_run import job
 from tests.cli.test_up_down import kubeconfig_from, kubectl
@@ -45,7 +47,7 @@ spec:
 def nothing_is_left(user: OrdinaryUser) -> Iterator[None]:
     """Whatever happens in a test, no process outlives it."""
     yield
-    user.run("down", "--purge")
+    user.call("down", "--purge")
     assert user.processes() == []
 
 
@@ -57,8 +59,8 @@ def test_members_meet_on_one_port_by_every_name_and_learn_at_once_which_names_le
     done = user.run("run", "--no-egress", "--timeout", "30s", user.write("job.yaml", text))
     assert done.code == 0, done.out + done.err
     for member in ("worker-0", "worker-1"):
-        said = [line.partition("│ ")[2] for line in done.out.splitlines() if line.startswith(member)]
-        assert said == ["found in time", "host found", "missing: True True (3, 0)", "AAAA: (0, 0) A: (0, 1)"]
+        lines = [line.partition("│ ")[2] for line in done.out.splitlines() if line.startswith(member)]
+        assert lines == ["found in time", "host found", "missing: True True (3, 0)", "AAAA: (0, 0) A: (0, 1)"]
 
 
 def without_verdict(script: str, name: str, replicas: int) -> str:
@@ -77,7 +79,7 @@ def test_every_exit_code_and_every_signal_there_is_reaches_the_job(user: Ordinar
     kill = "set -- 0 " + " ".join(str(int(number)) for number in deadly)
     kill += "; shift $TRAININGJOB_REPLICA_INDEX; kill -$1 $$$$"
     signals = without_verdict(kill, "signals", len(deadly) + 1)
-    submitted = user.run("submit", "--wait", user.write("job.yaml", f"{codes}---\n{signals}"))
+    submitted = user.call("submit", "--wait", user.write("job.yaml", f"{codes}---\n{signals}"))
     assert submitted.code == 1
     assert "no end policy was met" in submitted.err + submitted.out
     pods = json.loads(kubectl(user, kubeconfig, "get", "pods", "-o", "json"))["items"]
@@ -92,6 +94,8 @@ def terminated(pod: dict[str, Any]) -> dict[str, Any]:
     return dict(status["state"]["terminated"])
 
 
+# tests/node shows the limit, test_advice.py and test_results.py what is told of it.
+@pytest.mark.deep
 def test_a_worker_that_takes_more_memory_than_it_may_is_killed_and_that_is_said(user: OrdinaryUser) -> None:
     text = job(
         'python3 -c "import time; held = bytearray(300 << 20); time.sleep(60)"',
@@ -108,33 +112,28 @@ def wanting_gpus(name: str, count: int) -> str:
     return job(script, name=name, more=f"resources: {{limits: {{nvidia.com/gpu: {count}}}}}")
 
 
+# tests/embedded/test_gpus.py shows who gets which GPU, test_about_jobs.py what is told of pods that find no room.
+@pytest.mark.deep
 def test_two_jobs_never_see_the_same_gpu_and_who_finds_none_waits_and_says_for_what(user: OrdinaryUser) -> None:
     assert user.run("up", "--node-gpu", "2").code == 0
     for name in ("first", "second"):
-        user.run("submit", user.write(f"{name}.yaml", wanting_gpus(name, 1)))
-    seen = {said_by(user, name, "sees") for name in ("first", "second")}
+        said(user, "submit", user.write(f"{name}.yaml", wanting_gpus(name, 1)))
+    seen = {wait_for_log(user, name, "sees") for name in ("first", "second")}
     assert seen == {"sees 0", "sees 1"}
 
-    user.run("submit", user.write("third.yaml", wanting_gpus("third", 1)))
-    assert user.run("get", "third").out.splitlines()[1].split()[1] == "Pending"
-    why = " ".join(user.run("why", "third").out.split())
+    said(user, "submit", user.write("third.yaml", wanting_gpus("third", 1)))
+    wait_for(user, "third", "Unschedulable")
+    assert said(user, "get", "third").out.splitlines()[1].split()[1] == "Pending"
+    why = " ".join(said(user, "why", "third").out.split())
     assert "1 Insufficient nvidia.com/gpu" in why
     assert "It wants 1 nvidia.com/gpu, and no node has more than 0 free." in why
-    user.run("delete", "first", "--wait")
-    assert said_by(user, "third", "sees") in seen
+    said(user, "delete", "first", "--wait")
+    assert wait_for_log(user, "third", "sees") in seen
 
-    user.run("submit", user.write("greedy.yaml", wanting_gpus("greedy", 3)))
-    why = " ".join(user.run("why", "greedy").out.split())
+    said(user, "submit", user.write("greedy.yaml", wanting_gpus("greedy", 3)))
+    wait_for(user, "greedy", "Unschedulable")
+    why = " ".join(said(user, "why", "greedy").out.split())
     assert "It wants 3 nvidia.com/gpu, and no node has more than 2." in why
-
-
-def said_by(user: OrdinaryUser, name: str, word: str) -> str:
-    """The first line of a job's only member that begins with a word."""
-    with user.start("logs", name, "-f", "--no-prefix") as logs:
-        assert logs.stdout is not None
-        line = next(line for line in logs.stdout if line.startswith(word))
-        logs.kill()
-    return line.strip()
 
 
 def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the_next(user: OrdinaryUser) -> None:
@@ -145,13 +144,15 @@ def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the
     policies = "replicas: 2\n      restartPolicy: Always\n      restartLimit: 3"
     text = job(script, replicas=2).replace("replicas: 2", policies)
     assert user.run("up", "--data", data).code == 0
-    user.run("submit", user.write("job.yaml", text))
-    assert said_by(user, "demo", "up") == "up 0"
+    said(user, "submit", user.write("job.yaml", text))
+    for rank in ("0", "1"):
+        assert wait_for_log(user, "demo", "up", "--rank", rank) == "up 0"
 
     running = Home.of("default", {"XDG_DATA_HOME": f"{user.home}/.local/share"}).running()
     assert running is not None
     family = [running.pid, *descendants(running.pid)]
     spaces = networks(family) - networks([os.getpid()])
+    groups = cgroups(family) - cgroups([os.getpid()])
     assert len(family) >= 8
     assert spaces
     os.kill(running.pid, signal.SIGKILL)
@@ -159,14 +160,20 @@ def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the
     assert user.processes() == []
     assert not spaces & networks(every_process())
     assert data not in Path("/proc/self/mountinfo").read_text()
-    assert [*Path("/sys/fs/cgroup").glob("**/*pliant*")] == []
+    assert not [each for each in groups if each.exists()]
 
     assert user.run("up", "--data", data).code == 0
-    with user.start("logs", "demo", "-f", "--no-prefix") as logs:
-        assert logs.stdout is not None
-        assert "up 1\n" in logs.stdout
-        logs.kill()
-    assert "the cluster that ran" in user.run("why", "demo").out
+    wait_for_log(user, "demo", "up 1")
+    assert "the cluster that ran" in said(user, "why", "demo").out
+
+
+def cgroups(processes: Iterable[int]) -> set[Path]:
+    """Find the folders of the control groups of these processes."""
+    lines: list[str] = []
+    for process in processes:
+        with suppress(OSError):
+            lines += Path(f"/proc/{process}/cgroup").read_text().splitlines()
+    return {Path("/sys/fs/cgroup", *line.split(":", 2)[1:2], line.split(":", 2)[2].strip("/")) for line in lines}
 
 
 @pytest.mark.kubectl
@@ -197,6 +204,8 @@ def test_kubectl_reads_the_log_of_the_run_before_and_follows_the_present_one(use
     assert kubectl(user, kubeconfig, "logs", "--previous", "p") == "began\n"
 
 
+# test_run.py shows the first cause of a failed run, test_verdict.py the restarts, test_advice.py the advice.
+@pytest.mark.deep
 def test_a_job_that_fails_at_once_says_so_at_once(user: OrdinaryUser) -> None:
     text = job("no-such-program --epochs 3").replace(
         "replicas: 1", "replicas: 1\n      restartPolicy: OnFailure\n      restartLimit: 2"

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 import yaml
@@ -23,6 +24,11 @@ def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         main(words)
     assert exit_.value.code == 0
     return capsys.readouterr().out
+
+
+def parsed(text: str) -> list[dict[str, Any]]:
+    """The documents of a text; the parser in C reads a CRD in a tenth of the time."""
+    return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,25 +51,25 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], comma
 
 
 def test_crds_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -> None:
-    [crd] = yaml.safe_load_all(output(capsys, "crds", "--kinds", "aitrainingjob"))
+    [crd] = parsed(output(capsys, "crds", "--kinds", "aitrainingjob"))
     assert crd["kind"] == "CustomResourceDefinition"
     assert crd["spec"]["names"]["kind"] == "AITrainingJob"
 
 
 def test_plans_are_defined_with_their_jobs_or_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    both = yaml.safe_load_all(output(capsys, "crds", "--kinds", "ElasticJob"))
+    both = parsed(output(capsys, "crds", "--kinds", "ElasticJob"))
     assert [crd["spec"]["names"]["kind"] for crd in both] == ["ElasticJob", "ScalePlan"]
-    [alone] = yaml.safe_load_all(output(capsys, "crds", "--kinds", "scaleplans.elastic.iml.github.io"))
+    [alone] = parsed(output(capsys, "crds", "--kinds", "scaleplans.elastic.iml.github.io"))
     assert alone["spec"]["names"]["kind"] == "ScalePlan"
 
 
-@pytest.mark.parametrize("words", ["crds", "--help", "version"])
-def test_nobody_has_to_read_all_that_is_printed(words: str) -> None:
+@pytest.mark.parametrize("words", [("crds", "--kind", "AITrainingJob"), ("--help",), ("version",)])
+def test_nobody_has_to_read_all_that_is_printed(words: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as closed:
         done = subprocess.run(
-            [sys.executable, "-m", "pliant", words], stdout=closed, stderr=subprocess.PIPE, check=False
+            [sys.executable, "-m", "pliant", *words], stdout=closed, stderr=subprocess.PIPE, check=False
         )
     assert (done.returncode, done.stderr) == (141, b"")
 

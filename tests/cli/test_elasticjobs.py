@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -14,6 +13,7 @@ from pliant.cli.surroundings import Surroundings
 from pliant.frontends.elasticjob.job import ElasticJob
 from pliant.kube.objects import Pod
 from pliant.model.state import EngineState, Phase
+from tests.cli.asking import wait_for_log
 from tests.cli.ordinary_user import PATIENCE, OrdinaryUser
 from tests.controllers.elastic import foreign_pod
 
@@ -49,17 +49,8 @@ spec:
 """
 
 
-@pytest.fixture
-def cluster(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
-    """Somebody whose cluster is up; it is gone afterwards, with all it ran."""
-    assert user.run("up").code == 0
-    yield user
-    assert user.run("down", "--purge").code == 0
-    assert user.processes() == []
-
-
 def said(user: OrdinaryUser, *words: str) -> str:
-    ended = user.run(*words)
+    ended = user.call(*words)
     assert ended.code == 0, ended.err
     return ended.out
 
@@ -84,6 +75,8 @@ def test_a_job_is_scaled_and_its_plans_are_told_with_their_reasons(cluster: Ordi
     page = said(cluster, "describe", "ej")
     assert "with its master" in page
     assert "by the master" in page
+    for rank in range(3):
+        wait_for_log(cluster, "ej", f"rank {rank}", "--group", "worker")
     logs = said(cluster, "logs", "ej", "--group", "worker")
     assert sorted(line.split() for line in logs.splitlines()) == [
         [f"worker-{rank}", "│", "rank", str(rank)] for rank in range(3)
@@ -106,11 +99,12 @@ def test_members_that_a_master_made_are_told_of_by_their_titles() -> None:
     assert [place.title for place in places] == ["dlrover-master-0", "worker-3"]
 
 
-@pytest.mark.parametrize(("end", "code", "word"), [("exit 0", 0, "✔ ej succeeded"), ("exit 1", 1, "✘ ej failed")])
-def test_a_run_ends_as_the_master_does(user: OrdinaryUser, end: str, code: int, word: str) -> None:
-    ran = user.run("run", user.write("job.yaml", JOB.replace("MASTER", end)))
-    assert ran.code == code, ran.err
-    assert word in ran.err
+@pytest.mark.parametrize(("code", "verdict"), [(0, "✔ ej-0 succeeded"), (1, "✘ ej-1 failed")])
+def test_a_job_ends_as_the_master_does(cluster: OrdinaryUser, code: int, verdict: str) -> None:
+    text = JOB.replace("MASTER", f"exit {code}").replace("name: ej}", f"name: ej-{code}}}")
+    ended = cluster.call("submit", cluster.write(f"ej-{code}.yaml", text), "--wait")
+    assert ended.code == code, ended.err
+    assert verdict in ended.err
 
 
 @pytest.mark.parametrize(
@@ -127,7 +121,7 @@ def test_a_run_ends_as_the_master_does(user: OrdinaryUser, end: str, code: int, 
     ],
 )
 def test_mistakes_are_told_with_the_field_and_the_fix(user: OrdinaryUser, text: str, complaint: str) -> None:
-    ran = user.run("run", user.write("job.yaml", text))
+    ran = user.call("run", user.write("job.yaml", text))
     assert ran.code == 2
     assert complaint in ran.err
     assert "Traceback" not in ran.err

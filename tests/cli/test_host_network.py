@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
+from tests.cli.ordinary_user import PATIENCE, ROOT, OrdinaryUser, finished
 
 QUICKSTART = ROOT / "examples" / "quickstart"
 _FORBID = (
@@ -18,7 +19,7 @@ _FORBID = (
     'exec setpriv --inh-caps=-all --ambient-caps=-all --bounding-set=-all -- "$@"'
 )
 _RESTRICTED = ("unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", _FORBID, "sh")
-_STUBBORN = "trap '' TERM; (setsid sh -c 'setsid sleep 600 & sleep 600' &); sleep 1; echo up; sleep 600"
+_STUBBORN = "trap '' TERM; sleep 600 & (setsid sh -c 'setsid sleep 600 & echo up; sleep 600' &); wait"
 NOTICE = (
     "pods share this machine's network and files (docs/embedded.md, Without namespaces): this machine refuses "
     "user namespaces (No space left on device): their number is limited to none. Allow them with: sudo sysctl -w "
@@ -50,6 +51,8 @@ def test_the_quickstart_runs_and_says_once_what_is_different(restricted: Restric
     assert restricted.leftovers() == []
 
 
+# tests/node runs pods in this network in the default choice, the first test here a whole job.
+@pytest.mark.deep
 def test_a_worker_that_dies_comes_back(restricted: Restricted) -> None:
     ended = restricted.run("run", str(QUICKSTART / "restart.yaml"))
     assert ended.code == 0, ended.err
@@ -57,18 +60,22 @@ def test_a_worker_that_dies_comes_back(restricted: Restricted) -> None:
     assert ended.out.count("joined 127.") == 2
 
 
+@pytest.mark.deep  # as above
 def test_the_elastic_quickstart_ends_well(restricted: Restricted) -> None:
     ended = restricted.run("run", str(QUICKSTART / "elastic.yaml"))
     assert ended.code == 0, ended.err
     assert "trained to loss 0.140365918357" in ended.out
 
 
+@pytest.mark.deep  # as above
 def test_two_servers_of_one_port_are_found_by_their_names(restricted: Restricted) -> None:
     ended = restricted.run("run", str(ROOT / "examples" / "aitrainingjob" / "parameter-servers.yaml"))
     assert ended.code == 0, ended.err
     assert "step 20 loss" in ended.out
 
 
+# test_network_options.py shows what is chosen by the option, the first test here what comes of it.
+@pytest.mark.deep
 def test_it_may_be_chosen_and_is_then_no_news(user: OrdinaryUser) -> None:
     ended = user.run("run", "--network", "host", str(QUICKSTART / "job.yaml"))
     assert (ended.code, "machine's network" in ended.err) == (0, False)
@@ -95,11 +102,11 @@ def test_the_doctor_and_the_status_tell(restricted: Restricted) -> None:
     up = restricted.run("up")
     try:
         assert up.err.splitlines()[0] == NOTICE
-        assert " network host: pods share this machine's " in " ".join(restricted.run("status").out.split())
-        (status,) = json.loads(restricted.run("status", "-o", "json").out)
+        assert " network host: pods share this machine's " in " ".join(restricted.call("status").out.split())
+        (status,) = json.loads(restricted.call("status", "-o", "json").out)
         assert status["network"] == "host"
     finally:
-        assert restricted.run("down").code == 0
+        assert restricted.call("down").code == 0
     assert restricted.processes() == []
 
 
@@ -113,12 +120,14 @@ def test_nothing_is_left_of_a_run_that_is_killed(restricted: Restricted) -> None
     with restricted.start("run", restricted.write("job.yaml", job)) as process:
         try:
             assert process.stdout is not None
-            assert "up" in process.stdout.readline()
+            up: set[str] = set()
+            while len(up) < 2:  # each has four processes before it says so
+                up.add(process.stdout.readline())
+            assert up == {"worker-0 │ up\n", "worker-1 │ up\n"}
             assert len(restricted.processes()) >= 9
         finally:
             process.kill()
             finished(process)
-    for _ in range(500):
-        if not restricted.processes():
-            return
-    pytest.fail(f"still there: {restricted.processes()}")
+    limit = time.monotonic() + PATIENCE
+    while left := restricted.processes():
+        assert time.monotonic() < limit, f"still there: {left}"

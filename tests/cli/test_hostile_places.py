@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.ordinary_user import OrdinaryUser, finished
 from tests.cli.test_run import job
+from tests.depth import sample
 
 
 @pytest.fixture(autouse=True)
@@ -27,21 +28,21 @@ def shell(user: OrdinaryUser, script: str) -> tuple[int, str]:
     return done.code, done.out
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("$PLIANT run job.yaml >/dev/full", "nothing more can be written to the standard output: No space left"),
-        ("$PLIANT run job.yaml 2>/dev/full", "worker-0 │ done"),
-        ("$PLIANT run job.yaml <&-", "✔ demo succeeded"),
-        ("$PLIANT run job.yaml >&-", "✔ demo succeeded"),
-        ("$PLIANT run job.yaml <&- >&- 2>&-; echo code $?", "code 0"),
-        ("env -u HOME -u TMPDIR $PLIANT run job.yaml", "✔ demo succeeded"),
-        ("HOME=/nonexistent $PLIANT run job.yaml", "✔ demo succeeded"),
-        ("LC_ALL=C $PLIANT run job.yaml", "worker-0 │ done"),
-        ("PYTHONIOENCODING=ascii $PLIANT run job.yaml", "worker-0 ? done"),
-        ("PYTHONOPTIMIZE=2 $PLIANT run job.yaml", "✔ demo succeeded"),
-    ],
-)
+RUNS = [
+    ("$PLIANT run job.yaml >/dev/full", "nothing more can be written to the standard output: No space left"),
+    ("$PLIANT run job.yaml 2>/dev/full", "worker-0 │ done"),
+    ("$PLIANT run job.yaml <&-", "✔ demo succeeded"),
+    ("$PLIANT run job.yaml >&-", "✔ demo succeeded"),
+    ("$PLIANT run job.yaml <&- >&- 2>&-; echo code $?", "code 0"),
+    ("env -u HOME -u TMPDIR $PLIANT run job.yaml", "✔ demo succeeded"),
+    ("HOME=/nonexistent $PLIANT run job.yaml", "✔ demo succeeded"),
+    ("LC_ALL=C $PLIANT run job.yaml", "worker-0 │ done"),
+    ("PYTHONIOENCODING=ascii $PLIANT run job.yaml", "worker-0 ? done"),
+    ("PYTHONOPTIMIZE=2 $PLIANT run job.yaml", "✔ demo succeeded"),
+]
+
+
+@pytest.mark.parametrize(("script", "words"), sample(RUNS, 2, "hostile runs"))
 def test_a_run_succeeds_all_the_same(user: OrdinaryUser, script: str, words: str) -> None:
     user.write("job.yaml", job("echo done"))
     code, said = shell(user, script)
@@ -50,18 +51,18 @@ def test_a_run_succeeds_all_the_same(user: OrdinaryUser, script: str, words: str
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("$PLIANT crds >/dev/full", "error: No space left on device; make room"),
-        ("$PLIANT get --help >/dev/full", "error: No space left on device; make room"),
-        ("HOME=/nonexistent $PLIANT up", "cannot write to /nonexistent/.local/share/pliant/default"),
-        ("mkdir ro; chmod 500 ro; HOME=$PWD/ro $PLIANT up", "Permission denied; set PLIANT_HOME"),
-        ("env -u HOME $PLIANT get", "no cluster to talk to"),
-        ("mkdir a; cd a; rmdir ../a; $PLIANT up", "the folder you are in was deleted"),
-        ("ulimit -f 1; $PLIANT run job.yaml", "File too large; allow larger files: ulimit -f unlimited"),
-    ],
-)
+REFUSED = [
+    ("$PLIANT crds --kind AITrainingJob >/dev/full", "error: No space left on device; make room"),
+    ("$PLIANT get --help >/dev/full", "error: No space left on device; make room"),
+    ("HOME=/nonexistent $PLIANT up", "cannot write to /nonexistent/.local/share/pliant/default"),
+    ("mkdir ro; chmod 500 ro; HOME=$PWD/ro $PLIANT up", "Permission denied; set PLIANT_HOME"),
+    ("env -u HOME $PLIANT get", "no cluster to talk to"),
+    ("mkdir a; cd a; rmdir ../a; $PLIANT up", "the folder you are in was deleted"),
+    ("ulimit -f 1; $PLIANT run job.yaml", "File too large; allow larger files: ulimit -f unlimited"),
+]
+
+
+@pytest.mark.parametrize(("script", "words"), sample(REFUSED, 3, "hostile places"))
 def test_what_cannot_be_done_is_said_in_a_line(user: OrdinaryUser, script: str, words: str) -> None:
     user.write("job.yaml", job("echo done"))
     code, said = shell(user, script)
@@ -96,7 +97,9 @@ def test_a_path_that_is_not_text_is_refused(user: OrdinaryUser) -> None:
 
 @pytest.mark.parametrize(
     ("size", "words"),
-    [("8k", "error: No space left on device; make room"), ("256k", "is full: logs are cut short")],
+    sample(
+        [("8k", "error: No space left on device; make room"), ("256k", "is full: logs are cut short")], 1, "disks"
+    ),
 )
 def test_a_disk_without_room_is_told_and_costs_only_the_log(user: OrdinaryUser, size: str, words: str) -> None:
     user.write("job.yaml", job("seq 200000; echo the end"))

@@ -26,6 +26,7 @@ from tests.cli.toy_node import JOB
 from tests.frontends.paddle_batch import PDJ, raw_pdj, role
 
 [AITJ, *_] = FRONTENDS.values()
+NAMESAKE = FRONTENDS["kubeflow.org", "PaddleJob"]
 
 
 class Doorkeeper(DirectTransport):
@@ -41,11 +42,11 @@ class Doorkeeper(DirectTransport):
 
 @pytest.fixture
 async def door() -> AsyncIterator[Doorkeeper]:
-    """The way to a server that knows our kinds and has one job, `demo`."""
+    """The way to a server that knows three kinds and has one job, `demo`."""
     async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
         transport = Doorkeeper(api)
         client = KubeClient(transport)
-        await install_crds(client)
+        await install_crds(client, (AITJ, PDJ, NAMESAKE))
         [written] = documents("job.yaml", JOB.encode())
         await client.create(resource_of(AITJ), "default", written.value)
         yield transport
@@ -63,19 +64,19 @@ async def test_a_job_is_found_by_any_of_its_names(door: Doorkeeper, name: str) -
 
 
 async def test_kinds_of_the_same_name_are_told_apart_by_their_group(door: Doorkeeper) -> None:
-    client, namesake = KubeClient(door), FRONTENDS["kubeflow.org", "PaddleJob"]
+    client = KubeClient(door)
     twin = {"name": "twin", "namespace": "default"}
     await client.create(resource_of(PDJ), "default", {**raw_pdj(worker=role()), "metadata": twin})
     other = {"apiVersion": "kubeflow.org/v1", "kind": "PaddleJob", "metadata": twin}
     spec = {"paddleReplicaSpecs": {"Worker": role()}}
-    await client.create(resource_of(namesake), "default", {**other, "spec": spec})
+    await client.create(resource_of(NAMESAKE), "default", {**other, "spec": spec})
     choices = "`paddlejob.kubeflow.org/twin` or `paddlejob.batch.paddlepaddle.org/twin`"
     for name in ("twin", "paddlejob/twin"):
         with pytest.raises(UserError, match=f"several jobs are named `twin`; write {choices}"):
             await named_job(target(door), name)
     for name in ("pdj/twin", "PaddleJob.batch.paddlepaddle.org/twin"):
         assert (await named_job(target(door), name)).frontend is PDJ
-    assert (await named_job(target(door), "paddlejobs.kubeflow.org/twin")).frontend is namesake
+    assert (await named_job(target(door), "paddlejobs.kubeflow.org/twin")).frontend is NAMESAKE
     assert known_as(PDJ, PDJ.plural) == "paddlejobs.batch.paddlepaddle.org"
     assert known_as(AITJ, AITJ.plural) == AITJ.plural
 

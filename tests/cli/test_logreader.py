@@ -85,7 +85,7 @@ async def test_the_end_of_a_job_may_be_known_before_its_pods_are(monkeypatch: py
     monkeypatch.setattr(LogReader, "_pods", lambda *_: Deaf())
     async with serving(logs=Hello()) as served:
         client, jobs = served.client, resource_of(AITJ)
-        await install_crds(client)
+        await install_crds(client, [AITJ])
         [written] = documents("job.yaml", JOB.encode())
         one = found(AITJ, await client.create(jobs, "default", written.value))
         out = io.StringIO()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.cli.asking import said
 from tests.cli.ordinary_user import OrdinaryUser
 
 LAUNCH = (
@@ -36,14 +37,11 @@ spec:
 """
 
 
-def test_a_launcher_runs_commands_on_workers_that_were_told_nothing(user: OrdinaryUser) -> None:
-    ended = user.run("run", user.write("job.yaml", JOB), "--timeout", "50s")
-    assert ended.code == 0, ended.err
-    said = [line.partition(" │ ")[2] for line in ended.out.splitlines()]
-    assert said == [
+def test_a_launcher_runs_commands_on_workers_that_were_told_nothing(cluster: OrdinaryUser) -> None:
+    ended = said(cluster, "submit", cluster.write("pi.yaml", JOB), "--follow")
+    assert [line.partition(" │ ")[2] for line in ended.out.splitlines() if "│" in line] == [
         "pi-worker-0 is worker",
         "pi-worker-1 is worker",
         "there: pi-worker-0:2 pi-worker-1:2",
         "ended with 7",
     ]
-    assert user.processes() == []

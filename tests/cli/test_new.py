@@ -76,16 +76,18 @@ def test_mistakes_are_told(words: tuple[str, ...], said: str, capsys: pytest.Cap
 
 def test_the_generic_starter_runs_and_tells_its_steps(user: OrdinaryUser) -> None:
     folder = user.home / "hello"
-    assert user.run("new", "generic", "hello", "--out", str(folder)).code == 0
+    assert user.call("new", "generic", "hello", "--out", str(folder)).code == 0
     ran = user.run("run", str(folder / "job.yaml"))
     assert ran.code == 0, ran.err
     assert "member 1 found y = " in ran.out
     assert "step 50/50" in ran.err
 
 
+# test_elasticjobs.py runs an ElasticJob to its end in the default choice, tests/master shows how records go round.
+@pytest.mark.deep
 def test_the_elastic_starter_learns_every_record_and_ends_with_its_master(user: OrdinaryUser) -> None:
     folder = user.home / "hello"
-    assert user.run("new", "elastic", "hello", "--out", str(folder)).code == 0
+    assert user.call("new", "elastic", "hello", "--out", str(folder)).code == 0
     ran = user.run("run", str(folder / "job.yaml"))
     assert ran.code == 0, ran.err
     shares = [int(number) for number in re.findall(r"learned (\d+) records: y = ", ran.out)]

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.ordinary_user import OrdinaryUser
+from tests.cli.ordinary_user import OrdinaryUser, running_cluster
 
 
-@pytest.fixture
-def up(user: OrdinaryUser) -> Iterator[OrdinaryUser]:
-    """Somebody whose cluster of two nodes is up."""
-    started = user.run("up", "--nodes", "2", "--node-gpu", "1")
-    assert started.code == 0, started.err
-    yield user
-    user.run("down", "--purge")
-    assert user.processes() == []
+@pytest.fixture(scope="module")
+def up() -> Iterator[OrdinaryUser]:
+    """A user whose cluster has two nodes with a GPU each; every test leaves them healthy."""
+    with running_cluster("--nodes", "2", "--node-gpu", "1") as one:
+        yield one
 
 
 def test_a_node_is_struck_and_healed_in_every_way(up: OrdinaryUser) -> None:
@@ -32,7 +29,7 @@ def test_a_node_is_struck_and_healed_in_every_way(up: OrdinaryUser) -> None:
         ("gpu-fault", "node-1", "--heal"): "the GPUs of node-1 are well\n",
     }
     for words, expected in told.items():
-        ended = up.run("node", *words)
+        ended = up.call("node", *words)
         assert (ended.code, ended.out) == (0, expected), ended.err
 
 
@@ -48,12 +45,12 @@ def test_mistakes_are_answered_with_what_to_do(up: OrdinaryUser) -> None:
         ): "--heal goes with gpu-fault; to have the node back, `pliant node heal node-0`",
     }
     for words, expected in told.items():
-        ended = up.run("node", *words)
+        ended = up.call("node", *words)
         assert ended.code == 2
         assert ended.err.splitlines()[-1] == f"error: {expected}"
 
 
 def test_without_a_cluster_nothing_is_struck(user: OrdinaryUser) -> None:
-    ended = user.run("node", "kill", "node-0")
+    ended = user.call("node", "kill", "node-0")
     assert ended.code == 2
     assert "Traceback" not in ended.err

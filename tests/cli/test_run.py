@@ -8,13 +8,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO
 
 import pytest
 
 from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
 from tests.cli.screen import seen
+from tests.depth import sample
 
 QUICKSTART = ROOT / "examples" / "quickstart"
 
@@ -93,12 +93,16 @@ def test_a_failure_shows_who_how_and_the_last_words(user: OrdinaryUser) -> None:
     assert "│ no data" in done.err
 
 
+# test_results.py shows the names of signals, tests/node the exit codes of processes.
+@pytest.mark.deep
 def test_a_signal_is_called_by_its_name(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", job("kill -SEGV $$$$")))
     assert done.code == 1
     assert "worker-0 was killed by SIGSEGV (exit code 139)" in done.err
 
 
+# test_session.py shows how a container that cannot start ends a run, test_advice.py what is advised.
+@pytest.mark.deep
 def test_a_program_that_is_not_there_ends_the_run(user: OrdinaryUser) -> None:
     text = job("x").replace("[sh, -c, 'x']", "[no-such-program]")
     done = user.run("run", user.write("job.yaml", text))
@@ -107,6 +111,8 @@ def test_a_program_that_is_not_there_ends_the_run(user: OrdinaryUser) -> None:
     assert "try: is it spelt well? images are not run" in done.err
 
 
+# The worker must be up within the time limit, and the run lasts that long; test_session.py shows the same verdict.
+@pytest.mark.deep
 def test_a_job_that_hangs_is_given_up_in_time(user: OrdinaryUser) -> None:
     done = user.run("run", "--timeout", "5s", user.write("job.yaml", job("echo hi; exec sleep 1000")))
     assert done.code == 124
@@ -124,7 +130,9 @@ def test_a_job_too_large_for_every_node_says_so_at_once(user: OrdinaryUser) -> N
     assert "--node-cpu" in done.err
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGINT, 130), *sample([(signal.SIGTERM, 143), (signal.SIGHUP, 129)], 1, "signals")]
+)
 def test_an_interrupted_run_cleans_up(user: OrdinaryUser, sent: signal.Signals, code: int) -> None:
     with user.start("run", user.write("job.yaml", job("echo here; exec sleep 1000"))) as process:
         assert process.stdout is not None
@@ -136,8 +144,18 @@ def test_an_interrupted_run_cleans_up(user: OrdinaryUser, sent: signal.Signals, 
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("delay", [0, 0.03, 0.1, 0.2, 0.4])
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("sent", "code", "delay"),
+    sample(
+        [
+            (sent, code, delay)
+            for sent, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143))
+            for delay in (0, 0.03, 0.1, 0.2, 0.4)
+        ],
+        2,
+        "moments of interruption",
+    ),
+)
 def test_a_run_may_be_interrupted_at_any_moment(
     user: OrdinaryUser, sent: signal.Signals, code: int, delay: float
 ) -> None:
@@ -193,7 +211,8 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(user: OrdinaryUser) -> Non
 
 def test_a_terminal_gets_a_live_view(user: OrdinaryUser) -> None:
     ours, theirs = os.openpty()
-    with user.start("run", str(QUICKSTART / "job.yaml"), stdout=theirs, stderr=subprocess.STDOUT) as process:
+    text = job('for step in $(seq 11); do echo "step $step loss 0.5"; done')
+    with user.start("run", user.write("job.yaml", text), stdout=theirs, stderr=subprocess.STDOUT) as process:
         os.close(theirs)
         shown = b""
         try:
@@ -203,32 +222,30 @@ def test_a_terminal_gets_a_live_view(user: OrdinaryUser) -> None:
             pass  # the other end of a terminal closes with an error
         assert process.wait(60) == 0
     os.close(ours)
-    text = shown.decode()
-    *lines, verdict = seen(text)
-    assert "quickstart/worker" in text
-    assert "\x1b[36mworker-0 │ \x1b[0m" in text
+    screen = shown.decode()
+    *lines, verdict = seen(screen)
+    assert "demo/worker" in screen
+    assert "\x1b[36mworker-0 │ \x1b[0m" in screen
     assert len(steps("\n".join(lines))) == 11
     assert all(line.startswith("worker-") for line in lines)
-    assert "quickstart succeeded" in verdict
-    assert "\x1b[?25h" in text
+    assert "demo succeeded" in verdict
+    assert "\x1b[?25h" in screen
 
 
-def test_quiet_says_only_how_it_ended(user: OrdinaryUser) -> None:
-    done = user.run("run", "--quiet", user.write("job.yaml", job("echo hi")))
+def test_quiet_says_only_how_it_ended_and_data_can_be_kept(user: OrdinaryUser) -> None:
+    folder = user.home / "data"
+    file = user.write("job.yaml", job("echo hi"))
+    done = user.run("run", "--quiet", "--data", str(folder), file)
     assert done.out == ""
     assert re.fullmatch(r"✔ demo succeeded in [\d.]+s \(1 worker\)\n", done.err)
-
-
-def test_data_can_be_kept(user: OrdinaryUser) -> None:
-    folder = user.home / "data"
-    done = user.run("run", "--data", str(folder), user.write("job.yaml", job("echo hi")))
-    assert done.code == 0, done.err
-    assert any(Path(folder).iterdir())
-    again = user.run("run", "--data", str(folder), user.write("job.yaml", job("echo hi")))
+    assert any(folder.iterdir())
+    again = user.call("run", "--data", str(folder), file)
     assert again.code == 2
     assert "the folder is not empty" in again.err
 
 
+# The runs of the default choice do not meet either: several are under way at once.
+@pytest.mark.deep
 def test_two_runs_at_once_do_not_meet(user: OrdinaryUser) -> None:
     with (
         user.start("run", str(QUICKSTART / "job.yaml")) as first,

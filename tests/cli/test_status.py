@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.asking import JOB, PATIENCE, STEADY, said, wait_for
 from tests.cli.ordinary_user import OrdinaryUser
 
@@ -29,10 +31,12 @@ def test_the_status_tells_whether_the_cluster_is_up(user: OrdinaryUser) -> None:
         assert data["answers"]
         assert len(data["nodes"]) == 2
     finally:
-        user.run("down", "--purge")
+        user.call("down", "--purge")
     assert "cluster `big` is not up" in said(user, "status", "--name", "big", code=3).err
 
 
+# test_acceptance.py kills a whole cluster in the default choice, too, and its jobs go on in the next one.
+@pytest.mark.deep
 def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
     folder = str(user.home / "elsewhere")
     said(user, "up", "--data", folder)
@@ -43,7 +47,7 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
             "job.yaml", JOB.format(name="bert", command=STEADY, more="").replace("Limit: 1", "Limit: 9")
         )
         said(user, "submit", file)
-        wait_for(user, "every member runs")
+        wait_for(user, "bert", "every member runs")
         [before] = json.loads(said(user, "status", "-o", "json").out)
         assert "is in use by another cluster" in said(user, "up", "--name", "two", "--data", folder, code=1).err
         process = os.pidfd_open(before["pid"])
@@ -52,13 +56,15 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
         os.close(process)
         assert said(user, "status", code=3)
         said(user, "up", "--data", folder)
-        wait_for(user, "every member runs")
+        wait_for(user, "bert", "every member runs")
         why = said(user, "why", "bert").out
         assert "worker has spent 2 of 9 restarts" in why
     finally:
-        user.run("down", "--purge")
+        user.call("down", "--purge")
 
 
+# It measures time. That no large library is loaded is shown by test_commands.py in the default choice.
+@pytest.mark.deep
 def test_help_is_there_at_once() -> None:
     took = []
     for _ in range(5):

@@ -26,7 +26,7 @@ QUICKSTART = ROOT / "examples" / "quickstart"
 def down(user: OrdinaryUser) -> Iterator[None]:
     """Whatever happens in a test, its cluster is stopped."""
     yield
-    user.run("down", "--purge")
+    user.call("down", "--purge")
     assert user.processes() == []
     assert not (user.home / ".local" / "share" / "pliant" / "default").exists()
 
@@ -66,9 +66,9 @@ def test_a_cluster_stays_up_is_found_again_and_keeps_its_objects(user: OrdinaryU
     assert "is up already" in again.err
     assert again.out == up.out
 
-    assert "is down" in user.run("down").err
+    assert "is down" in user.call("down").err
     assert user.processes() == []
-    assert "is not running" in user.run("down").err
+    assert "is not running" in user.call("down").err
 
     resumed = user.run("up")
     assert "Succeed" in kubectl(user, kubeconfig_from(resumed.out), "get", "aitj", "quickstart")
@@ -82,7 +82,7 @@ def test_data_may_be_kept_elsewhere_and_a_cluster_that_is_up_says_what_it_does_n
     again = user.run("up", "--detach")
     assert "started anew" not in again.err
     assert "what you ask for now counts when it is started anew" in user.run("up", "--nodes", "3").err
-    purged = user.run("down", "--purge")
+    purged = user.call("down", "--purge")
     assert f"its data is in {data}, a folder of yours, and stays" in purged.err
     assert (data / "cluster.db").exists()
 
@@ -102,7 +102,7 @@ def test_without_an_operator_nobody_works_on_jobs_until_one_comes(user: Ordinary
 
 
 def test_an_operator_without_a_cluster_says_so(user: OrdinaryUser) -> None:
-    done = user.run("operator")
+    done = user.call("operator")
     assert done.code == 2
     assert "no cluster to talk to" in done.err
 
