@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 IS_DEEP = os.environ.get("PLIANT_TEST_DEPTH") == "deep"
 # Set for the processes of the same run too: they must agree on the day.
 SEED = int(os.environ.setdefault("PLIANT_TEST_SEED", time.strftime("%Y%m%d", time.gmtime())))
-ENGINE_EXAMPLES = 600 if IS_DEEP else 100
+ENGINE_EXAMPLES = 600 if IS_DEEP else 60
 """Examples for each property of the engine: they are cheap to try, and its bugs are expensive."""
 
 

@@ -55,6 +55,7 @@ def greeted(door: socket.socket, times: int) -> None:
 door = socket.create_server(("0.0.0.0", PORT))
 names = [f"meet-worker-{OTHER}.default", f"meet-worker-{OTHER}.default.svc.cluster.local"]
 moments = [resolved(name) for name in names]
+records = asked(names[1], 28), asked(names[1], 1)  # now, while the other one waits to be greeted
 if os.fork() == 0:
     greeted(door, len(names))
     os._exit(0)
@@ -72,4 +73,4 @@ try:
 except socket.gaierror as problem:
     is_quick = time.monotonic() - before < 1
     print("missing:", problem.errno == socket.EAI_NONAME, is_quick, asked("nobody.default.svc.cluster.local", 1))
-print("AAAA:", asked(names[1], 28), "A:", asked(names[1], 1), flush=True)
+print("AAAA:", records[0], "A:", records[1], flush=True)

@@ -63,7 +63,7 @@ def test_plans_are_defined_with_their_jobs_or_alone(capsys: pytest.CaptureFixtur
     assert alone["spec"]["names"]["kind"] == "ScalePlan"
 
 
-@pytest.mark.parametrize("words", [("crds", "--kind", "AITrainingJob"), ("--help",), ("version",)])
+@pytest.mark.parametrize("words", [("crds", "--kinds", "AITrainingJob"), ("--help",), ("version",)])
 def test_nobody_has_to_read_all_that_is_printed(words: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)

@@ -52,7 +52,7 @@ def test_a_run_succeeds_all_the_same(user: OrdinaryUser, script: str, words: str
 
 
 REFUSED = [
-    ("$PLIANT crds --kind AITrainingJob >/dev/full", "error: No space left on device; make room"),
+    ("$PLIANT crds --kinds AITrainingJob >/dev/full", "error: No space left on device; make room"),
     ("$PLIANT get --help >/dev/full", "error: No space left on device; make room"),
     ("HOME=/nonexistent $PLIANT up", "cannot write to /nonexistent/.local/share/pliant/default"),
     ("mkdir ro; chmod 500 ro; HOME=$PWD/ro $PLIANT up", "Permission denied; set PLIANT_HOME"),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from argparse import Namespace
+from collections.abc import Iterable
+from contextlib import redirect_stdout
+from functools import cache
 from typing import Any
 
 import pytest
 
 from pliant.cli.installation import definitions
+from pliant.cli.kinds import choose_kinds
 from pliant.cli.main import Parser, main
 from pliant.cli.operator import configure
 from pliant.cli.operator_options import LEASE
 from pliant.controllers.rights import Where, needed_rights
+from pliant.frontends.base import Frontend
 from tests.quickyaml import documents
 
 Object = dict[str, Any]
@@ -59,8 +65,8 @@ def rules(role: Object) -> set[Rule]:
     }
 
 
-def needed(*places: Where) -> set[Rule]:
-    rights = [right for right in needed_rights(LEASE) if right.where in places]
+def needed(*places: Where, kinds: Iterable[Frontend] | None = None) -> set[Rule]:
+    rights = [right for right in needed_rights(LEASE, kinds) if right.where in places]
     return {(right.group, right.path, verb, right.name) for right in rights for verb in right.verbs}
 
 
@@ -72,8 +78,17 @@ def understood(words: list[str]) -> Namespace:
     return parser.parse_args(words[1:])
 
 
-def test_each_object_comes_after_those_it_needs(printed: Any) -> None:
-    objects = printed("install")
+@cache
+def print_every_kind() -> list[Object]:
+    """What `pliant install` prints without --kinds: tests of all kinds share it."""
+    text = io.StringIO()
+    with redirect_stdout(text), pytest.raises(SystemExit):
+        main(["install", "--namespace", "ops"])
+    return documents(text.getvalue())
+
+
+def test_each_object_comes_after_those_it_needs() -> None:
+    objects = print_every_kind()
     assert kinds(objects) == [
         *["CustomResourceDefinition"] * len(DEFINITIONS),
         "Namespace",
@@ -90,8 +105,8 @@ def test_each_object_comes_after_those_it_needs(printed: Any) -> None:
     ]
 
 
-def test_the_operator_has_the_rights_it_needs_and_no_other(printed: Any) -> None:
-    objects = printed("install", "--namespace", "ops")
+def test_the_operator_has_the_rights_it_needs_and_no_other() -> None:
+    objects = print_every_kind()
     [everywhere, *_] = of_kind(objects, "ClusterRole")
     [at_home] = of_kind(objects, "Role")
     assert rules(everywhere) == needed(Where.JOBS, Where.CLUSTER)
@@ -114,12 +129,12 @@ def test_rights_are_bound_to_the_account_of_the_pods(printed: Any) -> None:
 
 
 def test_outside_of_the_watched_namespaces_only_nodes_are_seen(printed: Any) -> None:
-    objects = printed("install", *("--watch-namespace", "team-a"), *("--watch-namespace", "team-b"))
+    objects = printed("install", *FEW, *("--watch-namespace", "team-a"), *("--watch-namespace", "team-b"))
     [everywhere, *_] = of_kind(objects, "ClusterRole")
     assert {resource for _, resource, _, _ in rules(everywhere)} == {"nodes"}
     assert rules(everywhere) == needed(Where.CLUSTER)
     by_place = {role["metadata"]["namespace"]: rules(role) for role in of_kind(objects, "Role")}
-    jobs = needed(Where.JOBS)
+    jobs = needed(Where.JOBS, kinds=choose_kinds(["paddle"]))
     assert by_place == {"team-a": jobs, "team-b": jobs, "pliant-system": needed(Where.HOME)}
 
 
@@ -137,8 +152,8 @@ def test_the_container_is_told_what_the_operator_understands(printed: Any, watch
     assert {only[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")} == {"health"}
 
 
-def test_whoever_may_edit_a_namespace_may_edit_its_jobs_and_whoever_may_view_it_sees_them(printed: Any) -> None:
-    objects = printed("install", "--namespace", "ops", "--watch-namespace", "team-a")
+def test_whoever_may_edit_a_namespace_may_edit_its_jobs_and_whoever_may_view_it_sees_them() -> None:
+    objects = print_every_kind()
     [_, view, edit] = of_kind(objects, "ClusterRole")
     marked = {
         role["metadata"]["name"]: [label for label in role["metadata"]["labels"] if "aggregate-to" in label]

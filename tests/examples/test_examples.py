@@ -17,7 +17,7 @@ from tests.scenarios.scene import PATIENCE, Scene
 EXAMPLES = examples()
 
 
-@pytest.mark.parametrize("example", sample(EXAMPLES, 8, "examples"), ids=lambda each: each.name)
+@pytest.mark.parametrize("example", sample(EXAMPLES, 6, "examples"), ids=lambda each: each.name)
 async def test_an_example_ends_as_promised(example: Example, scene: Scene) -> None:
     promise = example.promise
     await scene.submit(example.manifest)

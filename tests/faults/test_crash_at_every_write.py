@@ -35,7 +35,7 @@ def test_the_end_is_the_same_wherever_the_operator_dies(name: str) -> None:
     assert undisturbed.late_writes == 0
     assert_within_limits(scenario, undisturbed)
     moments = product(range(1, undisturbed.writes + 1), (False, True))
-    for write, is_sent in sample(moments, 4, f"crash {name}"):
+    for write, is_sent in sample(moments, 3, f"crash {name}"):
         run = play(scenario, fatal=write, is_sent=is_sent)
         what = f"died {'after' if is_sent else 'before'} write {write} of {undisturbed.writes}"
         assert_sound(run, undisturbed, what)

@@ -76,7 +76,7 @@ def test_plans_are_carried_out_once_wherever_the_operator_dies(name: str) -> Non
     undisturbed = play(story)
     assert undisturbed.writes > 10
     assert undisturbed.late_writes == 0
-    for write, is_sent in sample(product(range(1, undisturbed.writes + 1), (False, True)), 12, f"plans {name}"):
+    for write, is_sent in sample(product(range(1, undisturbed.writes + 1), (False, True)), 8, f"plans {name}"):
         run = play(story, fatal=write, is_sent=is_sent)
         what = f"died {'after' if is_sent else 'before'} write {write} of {undisturbed.writes}"
         assert run.end == undisturbed.end, what

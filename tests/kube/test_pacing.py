@@ -16,6 +16,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.pacing import AT_FIRST, AT_ONCE, PATIENCE_SECONDS, Pace
 from pliant.kube.resources import CONFIG_MAPS, PODS
 from pliant.kube.transport import Reply, Request, StreamReply
+from tests.depth import sample
 from tests.virtual_time import on_virtual_time, quiet, run
 
 ROUND_TRIP = 0.01
@@ -95,7 +96,7 @@ async def test_a_higher_ceiling_is_approached_and_a_lower_one_kept() -> None:
     assert server.busiest == 3
 
 
-@pytest.mark.parametrize("room", [1, 2, 5, 20, 50])
+@pytest.mark.parametrize("room", sample((1, 2, 5, 20, 50), 2, "room of servers"))
 def test_the_limit_comes_to_what_the_server_takes(room: int) -> None:
     async def scenario() -> None:
         server, pace = BusyServer(room), Pace()

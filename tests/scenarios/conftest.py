@@ -19,6 +19,12 @@ from tests.scenarios.scene import Scene, a_scene
 ELSEWHERE = os.environ.get(GIVEN, "")
 """Names a real cluster that knows our kinds and has no operator: the scenarios then run on it."""
 
+ON_REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.on_real])
+rather_on_real = pytest.mark.parametrize(
+    "ground", [pytest.param("embedded", marks=pytest.mark.deep), ON_REAL], indirect=True
+)
+"""For what other tests show on the embedded cluster."""
+
 OpenScene = Callable[[], Awaitable[Scene]]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.ordinary_user import Ended
 from tests.scenarios.cluster import Site
+from tests.scenarios.conftest import rather_on_real
 from tests.scenarios.jobs import FOREVER, group, job, per_rank
 from tests.scenarios.scene import Scene
 
@@ -28,7 +29,7 @@ class Terminal:
         return done
 
 
-@pytest.mark.on_real
+@rather_on_real  # tests/cli/test_about_jobs.py
 async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     await scene.submit(job("t", {"worker": group(FOREVER, 2, minReplicas=1, maxReplicas=3)}))
@@ -54,6 +55,7 @@ async def test_a_cluster_without_metrics_is_told_so(site: Site, scene: Scene, gr
     assert ("this cluster serves no metrics" in done.err) is (ground == "real")
 
 
+@rather_on_real  # tests/cli/test_about_jobs.py
 async def test_files_are_submitted(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     short = job("t", {"worker": group("echo hi", 2)}, cleanPodPolicy="None")
@@ -67,6 +69,7 @@ async def test_files_are_submitted(site: Site, scene: Scene) -> None:
     assert {"worker-0 │ hi", "worker-1 │ hi"} <= set(done.out.splitlines())
 
 
+@rather_on_real  # tests/cli/test_about_jobs.py
 async def test_a_failure_is_explained(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     script = per_rank(FOREVER, "echo no data; exit 3")

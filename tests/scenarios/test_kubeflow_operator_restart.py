@@ -34,6 +34,7 @@ async def _made_again(scene: Scene, pod: str) -> None:
     await scene.until(lambda: len(scene.attempts(pod)) == 2, f"another {pod}")
 
 
+@pytest.mark.deep  # test_sampled_kills.py counts restarts over kills by default
 async def test_restarts_are_counted_over_the_death_of_operators(
     client: KubeClient, worker: OperatorProcess
 ) -> None:

@@ -199,6 +199,7 @@ async def test_a_leader_stopped_in_the_midst_of_much_work_asks_for_nothing_later
     await scene.until(lambda: len(scene.pods) == 80, "every pod made")
 
 
+@pytest.mark.deep  # tests/kube/test_lease.py shows it on virtual time
 async def test_a_dead_leader_is_followed_within_its_lease_and_a_tenth(scene: Scene, enter: Enter) -> None:
     old = await enter("old")
     name = await leader_other_than(scene)

@@ -15,6 +15,7 @@ from tests.cli.ordinary_user import ROOT
 from tests.controlplane.fixtures import GIVEN
 from tests.controlplane.installed import kubectl
 from tests.scenarios.cluster import Site, without_operator
+from tests.scenarios.conftest import ON_REAL, rather_on_real
 from tests.scenarios.jobs import group, job
 from tests.scenarios.scene import PATIENCE
 
@@ -29,11 +30,7 @@ OURS = {crd["metadata"]["name"] for crd in definitions()}
 
 
 on_embedded = pytest.mark.parametrize("ground", ["embedded"], indirect=True)
-REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.on_real])
-on_real = pytest.mark.parametrize("ground", [REAL], indirect=True)
-rather_on_real = pytest.mark.parametrize(
-    "ground", [pytest.param("embedded", marks=pytest.mark.deep), REAL], indirect=True
-)
+on_real = pytest.mark.parametrize("ground", [ON_REAL], indirect=True)
 
 
 @pytest.fixture(scope="module")
