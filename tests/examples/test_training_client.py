@@ -52,7 +52,8 @@ def manifest(workers: int) -> dict[str, Any]:
 
 def learned(log: str) -> Counter[int]:
     found: Counter[int] = Counter()
-    for line in log.splitlines():
+    whole = log[: log.rfind("\n") + 1]  # the last line may be half written
+    for line in whole.splitlines():
         if line.startswith("learned "):
             _, start, end = line.split()
             found.update(range(int(start), int(end)))
