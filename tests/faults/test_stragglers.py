@@ -10,6 +10,8 @@ from tests.faults.scenarios import SCENARIOS
 
 DELAYS = (0.01, 0.3, 1.1, 3.0, 7.0, 40.0)
 """Seconds, from the midst of the successor's first pass to long after the end."""
+WHOLE = ("success", "restart of everything", "restarts until the budget is spent")
+"""Lives that are never sampled: some planted bugs are shown by a few of their writes and by nothing else."""
 
 
 def assert_harmless(run: Run, undisturbed: Run, what: str) -> None:
@@ -21,7 +23,8 @@ def assert_harmless(run: Run, undisturbed: Run, what: str) -> None:
 def test_a_straggler_changes_nothing(name: str) -> None:
     scenario = SCENARIOS[name]
     undisturbed = play(scenario)
-    for write in sample(range(1, undisturbed.writes + 1), 2, f"straggler {name}"):
+    writes = range(1, undisturbed.writes + 1)
+    for write in writes if name in WHOLE else sample(writes, 2, f"straggler {name}"):
         delay = DELAYS[write % len(DELAYS)]
         run = play_with_straggler(scenario, write, delay)
         assert_harmless(run, undisturbed, f"write {write} arrived after {delay}s")
