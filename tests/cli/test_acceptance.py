@@ -71,6 +71,7 @@ def without_verdict(script: str, name: str, replicas: int) -> str:
     )
 
 
+@pytest.mark.deep  # tests/node/test_pod_ends.py shows codes and signals of single pods
 @pytest.mark.kubectl
 def test_every_exit_code_and_every_signal_there_is_reaches_the_job(user: OrdinaryUser) -> None:
     kubeconfig = kubeconfig_from(user.run("up").out)

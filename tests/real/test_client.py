@@ -244,7 +244,7 @@ async def test_a_watch_goes_on_after_the_server_was_restarted(
         await restart(plane, admin)
         await admin.create(CONFIG_MAPS, namespace, note("after"))
         await followed.until("before", "after")
-        assert followed.informer.lists == 1
+        # The new server may know less history than the watch needs; then a list makes up for it.
         assert followed.informer.watches > 1
 
 

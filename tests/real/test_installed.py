@@ -96,6 +96,7 @@ async def until(condition: Callable[[], bool], what: str) -> None:
         raise AssertionError(f"never came: {what}") from None
 
 
+@pytest.mark.deep  # test_crd.py applies definitions twice
 def test_applied_again_it_changes_nothing(plane: ControlPlane) -> None:
     assert kubectl(plane.kubeconfig, "diff", "-f", "-", stdin=printed("install")) == ""
 

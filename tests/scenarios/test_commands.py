@@ -55,7 +55,7 @@ async def test_a_cluster_without_metrics_is_told_so(site: Site, scene: Scene, gr
     assert ("this cluster serves no metrics" in done.err) is (ground == "real")
 
 
-@rather_on_real  # tests/cli/test_about_jobs.py
+@pytest.mark.deep  # tests/cli/test_about_jobs.py
 async def test_files_are_submitted(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     short = job("t", {"worker": group("echo hi", 2)}, cleanPodPolicy="None")
@@ -69,7 +69,7 @@ async def test_files_are_submitted(site: Site, scene: Scene) -> None:
     assert {"worker-0 │ hi", "worker-1 │ hi"} <= set(done.out.splitlines())
 
 
-@rather_on_real  # tests/cli/test_about_jobs.py
+@pytest.mark.deep  # tests/cli/test_about_jobs.py
 async def test_a_failure_is_explained(site: Site, scene: Scene) -> None:
     terminal = Terminal(site, scene)
     script = per_rank(FOREVER, "echo no data; exit 3")

@@ -95,7 +95,6 @@ async def _begun_elsewhere(scene: KubeflowScene, groups: dict[str, Manifest]) ->
     await scene.until(lambda: len(running(scene, "t")) == len(groups), "the other operator's pods")
 
 
-@pytest.mark.on_real
 async def test_what_another_operator_began_goes_on(client: KubeClient, worker: OperatorProcess) -> None:
     worker.kill()
     async with on_paper(client) as (scene, nodes):

@@ -18,8 +18,6 @@ from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import PATIENCE, Scene
 from tests.scenarios.tap import Arrival, Tap, tapped
 
-pytestmark = pytest.mark.on_real
-
 LEASE = 9.0
 """Seconds, and so many that a busy machine is not late by a tenth of it."""
 BUSY = 3.0

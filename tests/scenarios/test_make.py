@@ -90,6 +90,7 @@ def test_install_and_run_in_one_go_work_on_jobs_until_interrupted(site: Site) ->
     asked(site, "delete", "aitrainingjob", "t")
 
 
+@pytest.mark.deep  # tests/real/test_some_kinds.py and test_crd.py apply files and definitions
 def test_the_folder_of_definitions_is_taken_as_it_is_and_install_takes_over(site: Site) -> None:
     assert asked(site, "apply", "-f", BASES).count("customresourcedefinition") == len(OURS)
     assert make(site, "install").count("serverside-applied") == len(OURS)

@@ -10,9 +10,10 @@ import pytest
 from tests.golden.files import ROOT
 from tests.kubectl import find_kubectl
 from tests.scenarios.cluster import Site
+from tests.scenarios.conftest import rather_on_real
 from tests.scenarios.scene import Scene
 
-pytestmark = [pytest.mark.kubectl, pytest.mark.on_real]
+pytestmark = [pytest.mark.kubectl, rather_on_real]
 
 WRITTEN = ROOT / "tests" / "golden" / "aitrainingjob"
 PATIENCE = 60

@@ -85,7 +85,6 @@ async def test_an_operator_killed_again_and_again_comes_to_the_same_end(
         assert outcome(scene) == outcome(undisturbed)
 
 
-@pytest.mark.on_real
 async def test_an_operator_that_comes_back_to_a_running_job_writes_nothing(
     open_scene: OpenScene, worker: OperatorProcess
 ) -> None:
@@ -137,7 +136,6 @@ async def test_completion_beats_failure_when_both_are_seen_at_once(scene: Scene,
     assert status["phase"] == "Succeed", status["message"]
 
 
-@pytest.mark.on_real
 async def test_a_job_deleted_and_made_again_without_an_operator_is_known_as_new(
     scene: Scene, worker: OperatorProcess
 ) -> None:
