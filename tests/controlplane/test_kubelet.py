@@ -16,7 +16,7 @@ from tests.controlplane.fixtures import require
 from tests.controlplane.populated import populated
 from tests.controlplane.test_cluster import client_of
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,6 @@ from tests.scenarios.cluster import OperatorProcess, Site, operator, without_ope
 from tests.scenarios.nodes import PaperNodes, paper_nodes
 from tests.scenarios.scene import Scene, fresh_name, played
 
-pytestmark = pytest.mark.on_real
-
 SEED = Path(__file__).parents[1] / "golden/paddle/seed.in.yaml"
 """Two servers of half a CPU, and two to six trainers of a fifth."""
 HASTY = ("--autoscale-period=1s", "--autoscale-cooldown=1s")
@@ -121,6 +119,7 @@ async def annotate(scene: PaddleScene, word: str | None) -> None:
     await scene.edit("paddlejob", {"metadata": {"annotations": {"pliant/autoscale": word}}})
 
 
+@pytest.mark.on_real
 async def test_trainers_fill_free_room_make_way_for_a_newcomer_and_come_back(
     client: KubeClient, worker: OperatorProcess
 ) -> None:
@@ -194,6 +193,7 @@ async def test_closed_nodes_do_not_count_and_an_operator_that_comes_back_changes
         assert await scene.resizes() == story
 
 
+@pytest.mark.on_real
 async def test_a_quota_is_not_overdrawn(client: KubeClient, worker: OperatorProcess, ground: str) -> None:
     if ground == "embedded":
         pytest.skip("the embedded cluster knows no quotas")

@@ -18,8 +18,6 @@ from tests.scenarios.nodes import Behaviour, Ends, PaperNodes, Runs, Stuck, atte
 from tests.scenarios.scene import Scene
 from tests.scenarios.table import place_of
 
-pytestmark = pytest.mark.on_real
-
 KILLS = {"embedded": 3, "real": 10}
 """For each seed; the embedded cluster has been disturbed at every single write elsewhere."""
 CHANGES = 200
