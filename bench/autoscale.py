@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean
 
-from pliant.autoscale.policies import ALL_POLICIES
-from pliant.simulation.delays import PUBLISHED, Delays
+from pliant.autoscale.policies.registry import ALL_POLICIES
+from pliant.simulation.delays import EDL_DELAYS, SimulatedDelays
 from pliant.simulation.experiments import EXPERIMENTS
-from pliant.simulation.measures import Figures
-from pliant.simulation.run import NOBODY, Settings, settings_for, simulate
+from pliant.simulation.metrics import RunSummary
+from pliant.simulation.run import NO_POLICY, SimulationSettings, settings_for_policy, simulate
 
-POLICIES = (NOBODY, "edl-published", "edl", "fair", "goodput")
-DELAYS = {"delays of today": Delays(jitter=0.5), "delays as on the cluster of the publication": PUBLISHED}
-Row = tuple[str, Callable[[Figures], float], str]
+POLICIES = (NO_POLICY, "edl-published", "edl", "fair", "goodput")
+DELAYS = {"delays of today": SimulatedDelays(jitter=0.5), "delays as on the cluster of the publication": EDL_DELAYS}
+Row = tuple[str, Callable[[RunSummary], float], str]
 """A measure, how to read it, and how to write it."""
 
 PENDING: Row = ("pending, mean, s", lambda it: it.pending_mean, "{:.1f}")
@@ -64,7 +64,7 @@ class Runs:
     """What came of several runs under one policy."""
 
     policy: str
-    figures: list[Figures]
+    figures: list[RunSummary]
     seconds: float
     """CPU that one took, on average."""
     planning: float
@@ -77,15 +77,15 @@ class Runs:
         return mean if least == most else f"{mean} ({least}–{most})"
 
 
-def run(name: str, policy: str, delays: Delays, runs: int, jobs: int | None = None) -> Runs:
+def run(name: str, policy: str, delays: SimulatedDelays, runs: int, jobs: int | None = None) -> Runs:
     """Simulate an experiment so many times."""
     trace = EXPERIMENTS[name](Random(1), jobs)
     begun, planning, found = time.process_time(), 0.0, []
     for seed in range(runs):
-        settings = settings_for(policy, trace, Settings(delays=delays, seed=seed))
+        settings = settings_for_policy(policy, trace, SimulationSettings(delays=delays, seed=seed))
         outcome = simulate(trace, ALL_POLICIES.get(policy), settings, stopwatch=time.process_time)
-        planning += outcome.planning
-        found.append(outcome.figures)
+        planning += outcome.planning_seconds
+        found.append(outcome.summary)
     return Runs(policy, found, (time.process_time() - begun) / runs, planning / runs)
 
 
@@ -114,8 +114,10 @@ def main() -> None:
     chosen = tuple(filter(None, args.policies.split(",")))
     for name in args.experiments or ["edl-1", "edl-2"]:
         if name == "large":
-            policies = chosen or (NOBODY, "fair", "goodput")
-            show(name, f"{args.jobs:,} jobs", [run(name, policy, Delays(), 1, args.jobs) for policy in policies])
+            policies = chosen or (NO_POLICY, "fair", "goodput")
+            show(
+                name, f"{args.jobs:,} jobs", [run(name, policy, SimulatedDelays(), 1, args.jobs) for policy in policies]
+            )
             continue
         for title, delays in DELAYS.items():
             show(name, title, [run(name, policy, delays, args.runs) for policy in chosen or POLICIES])

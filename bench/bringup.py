@@ -28,9 +28,9 @@ import aiohttp
 from bench.crowd import Crowd
 from bench.recipe import PODS_PER_JOB, record, save
 from bench.servers import TICKS, Calls, Server, calls, embedded, real, version
-from pliant.cli.apply import install_crds
+from pliant.cli.cluster.apply import install_crds
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.build import cache_folder
 from tests.scenarios.host import cpu_ticks
@@ -126,7 +126,7 @@ def _tail(log: Path) -> str:
 
 async def measure(contender: Contender, server: Server, jobs: int, folder: Path) -> Run:
     """Let one contender bring up that many jobs on a server that has nothing to do yet."""
-    transport = transport_for(server.kubeconfig, None, SystemClock().now)
+    transport = create_transport(server.kubeconfig, None, SystemClock().now)
     client = KubeClient(transport)
     known = {"KUBECONFIG": str(server.kubeconfig), "RECIPE": str(folder / "recipe.json")}
     command = tuple(known.get(word, word) for word in contender.command)
@@ -150,9 +150,7 @@ async def measure(contender: Contender, server: Server, jobs: int, folder: Path)
     raise AssertionError("unreachable: the group returns or raises")
 
 
-async def _bring_up(
-    crowd: Crowd, client: KubeClient, server: Server, process: subprocess.Popen[str], jobs: int
-) -> Run:
+async def _bring_up(crowd: Crowd, client: KubeClient, server: Server, process: subprocess.Popen[str], jobs: int) -> Run:
     await crowd.bring_up([f"bench-9{number:04}" for number in range(WARM_UP)], process.stdin)
     await server.settle()
     before, used, served, looked = await calls(client), _cpu(process.pid), server.cpu(), await _looks()
@@ -254,8 +252,7 @@ def main() -> None:
         load, sync = os.getloadavg()[0], sync_milliseconds(folder)
         runs = rounds(args, folder)
     print(
-        f"{args.jobs} jobs × {PODS_PER_JOB} pods; {version(embedded=args.embedded)}; {os.cpu_count()} cores;",
-        end=" ",
+        f"{args.jobs} jobs × {PODS_PER_JOB} pods; {version(embedded=args.embedded)}; {os.cpu_count()} cores;", end=" "
     )
     print(f"load {load:.1f} before, {os.getloadavg()[0]:.1f} after; fdatasync {sync:.1f} ms")
     print(f"median of {args.pairs} rounds (least to most)\n")

@@ -10,8 +10,8 @@ from typing import IO
 
 from bench.recipe import JOBS, NAMESPACE, PODS_PER_JOB, manifest
 from bench.standin import Phased
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.resources import PODS
 
 SUBMITTERS = 16
@@ -57,7 +57,7 @@ class Crowd:
 
     async def _submit(self, names: Iterator[str], told: IO[str] | None) -> None:
         for name in names:
-            made = await self._client.create(JOBS, NAMESPACE, manifest(name), into=Phased)
+            made = await self._client.create(JOBS, NAMESPACE, manifest(name), decode_as=Phased)
             if told is not None:
                 told.write(f"{name} {made.metadata.uid}\n")
                 told.flush()

@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 
 from pliant.engine.decide import decide
 from pliant.frameworks.generic import Generic
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job
-from pliant.model.labels import member_name
-from pliant.model.observed import ObservedPod, ObservedService, PodPhase, Seen
+from pliant.model.labels import replica_pod_name
+from pliant.model.observed import Observed, ObservedPod, ObservedService, PodPhase
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ def job_of(size: int) -> Job:
         "resources": {"limits": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"}},
     }
     group = {"replicas": size, "template": {"spec": {"containers": [container]}}}
-    return AITrainingJob().parse(
+    return AITrainingJobFrontend().parse(
         {
             "metadata": {"name": "bert", "namespace": "team-a", "uid": "1", "creationTimestamp": NOW.isoformat()},
             "spec": {"replicaSpecs": {"worker": group}},
@@ -45,37 +45,37 @@ def job_of(size: int) -> Job:
     )
 
 
-def running(job: Job, lost: int = 0) -> Seen:
+def running(job: Job, lost: int = 0) -> Observed:
     """Every member but the last few."""
     [group] = job.groups
-    names = [member_name(job, group.name, index) for index in range(group.size)]
+    names = [replica_pod_name(job, group.name, index) for index in range(group.size)]
     pods = tuple(
         ObservedPod(name=name, uid=name, group=group.name, index=index, attempt=0, phase=PodPhase.RUNNING)
         for index, name in enumerate(names[: len(names) - lost])
     )
-    return Seen(pods=pods, services={name: ObservedService(name=name, uid=name) for name in names})
+    return Observed(pods=pods, services={name: ObservedService(name=name, uid=name) for name in names})
 
 
 class Anew(Generic):
     """Lists all members for each of them."""
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         return {}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        return {**super().environment(job, rank, container), **super().shared(job)}
+        return {**super().environment(job, rank, container), **super().shared_environment(job)}
 
 
-def seconds(job: Job, seen: Seen, framework: Framework) -> float:
+def seconds(job: Job, seen: Observed, framework: Framework) -> float:
     """The CPU one decision takes."""
     begun = time.process_time()
     decide(job, seen, framework, NOW)
     return time.process_time() - begun
 
 
-CASES: dict[str, tuple[Callable[[Job], Seen], Framework]] = {
-    "coming up": (lambda job: Seen(), Generic()),
-    "anew": (lambda job: Seen(), Anew()),
+CASES: dict[str, tuple[Callable[[Job], Observed], Framework]] = {
+    "coming up": (lambda job: Observed(), Generic()),
+    "anew": (lambda job: Observed(), Anew()),
     "all well": (running, Generic()),
     "one lost": (lambda job: running(job, lost=1), Generic()),
 }

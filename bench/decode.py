@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pliant.kube.codec import decode_event, decode_page
+from pliant.kube.codec import decode_page, decode_watch_event
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
 
@@ -95,8 +95,8 @@ def contenders(pods: list[dict[str, Any]]) -> dict[str, Callable[[], object]]:
         "list, as structs": lambda: decode_page(page, Pod, PODS),
         "list, as dicts": lambda: decode_page(page, dict, PODS),
         "json.loads, by line": lambda: [json.loads(line) for line in lines],
-        "watch, as structs": lambda: [decode_event(line, Pod) for line in lines],
-        "watch, as dicts": lambda: [decode_event(line, dict) for line in lines],
+        "watch, as structs": lambda: [decode_watch_event(line, Pod) for line in lines],
+        "watch, as dicts": lambda: [decode_watch_event(line, dict) for line in lines],
     }
 
 

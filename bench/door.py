@@ -56,10 +56,7 @@ class Door:
         url = self._url + write.path.replace(NAME, name)
         body = write.body.replace(NAME, name).replace(UID, uid).encode()
         headers = {"Content-Type": write.content_type}
-        async with (
-            self._slots,
-            self._session.request(write.method, url, data=body, headers=headers) as answer,
-        ):
+        async with self._slots, self._session.request(write.method, url, data=body, headers=headers) as answer:
             said = await answer.read()
             if answer.status >= 300:
                 raise RuntimeError(f"{write.method} {url}: {answer.status} {said[:300]!r}")

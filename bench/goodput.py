@@ -14,43 +14,43 @@ import argparse
 import statistics
 from random import Random
 
-from pliant.autoscale.model import Shape
-from pliant.autoscale.policies import POLICIES
-from pliant.simulation.run import NOBODY, Settings, settings_for, simulate
-from pliant.simulation.speed import Speed
-from pliant.simulation.trace import JobSpec, NodeClass, Trace
+from pliant.autoscale.model import PodShape
+from pliant.autoscale.policies.registry import POLICIES
+from pliant.simulation.run import NO_POLICY, SimulationSettings, settings_for_policy, simulate
+from pliant.simulation.throughput import ThroughputModel
+from pliant.simulation.trace import NodeClass, SimulationTrace, TraceJob
 
 GIB = 2**30
-NODES = NodeClass(name="node", count=30, room={"cpu": 16_000, "memory": 64 * GIB, "pods": 110})
-MEMBER = Shape.of({"cpu": 2_000, "memory": 4 * GIB, "pods": 1})
+NODES = NodeClass(name="node", count=30, allocatable={"cpu": 16_000, "memory": 64 * GIB, "pods": 110})
+MEMBER = PodShape.of({"cpu": 2_000, "memory": 4 * GIB, "pods": 1})
 FIXED = 8
 """The size of all jobs where nobody scales them."""
 
 
-def trace(jobs: int, seed: int, gap: float, pause: float) -> Trace:
+def trace(jobs: int, seed: int, gap: float, pause: float) -> SimulationTrace:
     """Jobs that come after such gaps on average."""
     chance = Random(seed)
     found, submit = [], 0.0
     for number in range(jobs):
         submit += chance.expovariate(1 / gap)
         found.append(_job(chance, number, submit, pause))
-    return Trace(nodes=(NODES,), jobs=tuple(found))
+    return SimulationTrace(nodes=(NODES,), jobs=tuple(found))
 
 
-def _job(chance: Random, number: int, submit: float, pause: float) -> JobSpec:
+def _job(chance: Random, number: int, submit: float, pause: float) -> TraceJob:
     alone, talk = chance.choice((0.0, 0.01, 0.05, 0.2)), chance.choice((0.0, 0.0, 0.001, 0.01))
     work = chance.lognormvariate(8.5, 0.7) * (1.0 if alone < 0.05 else 0.3)
-    return JobSpec(
+    return TraceJob(
         name=f"job-{number:03d}",
         shape=MEMBER,
-        least=1,
-        most=32,
-        start=1,
-        fixed=FIXED,
-        submit=round(submit, 2),
-        work=round(work, 1),
-        speed=Speed(cost=(1.0 - alone, alone, talk)),
-        pause=pause,
+        min_size=1,
+        max_size=32,
+        initial_size=1,
+        static_size=FIXED,
+        submitted_at=round(submit, 2),
+        total_work=round(work, 1),
+        throughput=ThroughputModel(cost_terms=(1.0 - alone, alone, talk)),
+        resize_pause=pause,
     )
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     print("a job every   a resize costs   policy     completion, mean   CPU used   resizes a job")
     for pause in (0.0, 20.0):
         for gap in (20.0, 30.0, 60.0):
-            for name in (NOBODY, *sorted(POLICIES)):
+            for name in (NO_POLICY, *sorted(POLICIES)):
                 runs = [_figures(name, trace(args.jobs, seed, gap, pause)) for seed in args.seeds]
                 ended, used, resizes = (statistics.mean(each) for each in zip(*runs, strict=True))
                 print(
@@ -73,10 +73,10 @@ def main() -> None:
                 )
 
 
-def _figures(name: str, jobs: Trace) -> tuple[float, float, float]:
-    outcome = simulate(jobs, POLICIES.get(name), settings_for(name, jobs, Settings()))
-    figures = outcome.figures
-    return figures.completion_mean or float("nan"), figures.used_mean, float(sum(outcome.reasons.values()))
+def _figures(name: str, jobs: SimulationTrace) -> tuple[float, float, float]:
+    outcome = simulate(jobs, POLICIES.get(name), settings_for_policy(name, jobs, SimulationSettings()))
+    figures = outcome.summary
+    return figures.completion_mean or float("nan"), figures.used_mean, float(sum(outcome.resize_counts.values()))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
-from pliant.embedded.gpuprobe import found_gpus
-from pliant.embedded.gpus import GPU
+from pliant.embedded.controllers.gpu_probe import discover_gpus
+from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
 
@@ -51,11 +51,11 @@ while gate and not os.path.exists(gate):
 
 async def main(folder: Path) -> None:
     """Run the demonstration in a folder."""
-    gpus = await found_gpus()
+    gpus = await discover_gpus()
     if not gpus:
         raise SystemExit("no GPU here: nvidia-smi lists none")
     say("machine", ", ".join(map(str, gpus)))
-    async with asyncio.timeout(LIMIT), EmbeddedCluster.started(_config(folder)) as cluster:
+    async with asyncio.timeout(LIMIT), EmbeddedCluster.start(_config(folder)) as cluster:
         client = KubeClient(cluster.transport)
         names = [f"pod-{number}" for number in range(len(gpus) + 1)]
         for name in names:
@@ -75,13 +75,13 @@ async def main(folder: Path) -> None:
 
 
 def _config(folder: Path) -> ClusterConfig:
-    return ClusterConfig(data=folder / "cluster", workspace=folder, durable=False)
+    return ClusterConfig(data_dir=folder / "cluster", workspace=folder, durable=False)
 
 
 async def create(client: KubeClient, name: str, gpus: int, gate: Path | None) -> None:
     """Make a pod that looks around and stays until its gate is opened."""
     command = ["python3", "-c", LOOK, str(gate or "")]
-    resources = {"limits": {GPU: str(gpus)}} if gpus else {}
+    resources = {"limits": {GPU_RESOURCE: str(gpus)}} if gpus else {}
     container = {"name": "main", "image": "none", "command": command, "resources": resources}
     spec = {"restartPolicy": "Never", "containers": [container]}
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
@@ -102,7 +102,7 @@ async def said(client: KubeClient, name: str) -> str:
     """The first line of a pod."""
     while True:
         if (await settled(client, name))["status"]["phase"] != "Pending":
-            text = b"".join([chunk async for chunk in client.logs("default", name)]).decode()
+            text = b"".join([chunk async for chunk in client.stream_logs("default", name)]).decode()
             if "\n" in text:
                 return text.splitlines()[0]
         await asyncio.sleep(0.1)

@@ -14,7 +14,7 @@ from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import PODS, Resource
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.host import descendants, wake_ups
@@ -72,7 +72,7 @@ def _cluster() -> Iterator[tuple[int, Path]]:
 
 async def _rest(kubeconfig: Path) -> None:
     """Have a job run, and wait until nobody does anything about it any more."""
-    async with aclosing(transport_for(kubeconfig, None, SystemClock().now)) as transport:
+    async with aclosing(create_transport(kubeconfig, None, SystemClock().now)) as transport:
         client = KubeClient(transport)
         await client.create(JOBS, "default", _job())
         async with asyncio.timeout(60):

@@ -19,21 +19,21 @@ from typing import Any
 
 import aiohttp
 
-from pliant.master.model import Node, NodeKey, NodeStatus
-from pliant.master.service import Service
+from pliant.master.model import JobMember, MemberKey, MemberStatus
+from pliant.master.server.service import MasterService
 from pliant.runtime.clock import SystemClock
 
 SHARD_SECONDS = 0.5
 
 
-def nodes(numbers: range) -> tuple[Node, ...]:
+def nodes(numbers: range) -> tuple[JobMember, ...]:
     now = SystemClock().now()
     return tuple(
-        Node(
-            key=NodeKey("worker", number),
+        JobMember(
+            key=MemberKey("worker", number),
             rank=number,
-            pod=f"w-{number}",
-            status=NodeStatus.RUNNING,
+            pod_name=f"w-{number}",
+            status=MemberStatus.RUNNING,
             created_at=now,
             address=f"demo-edljob-worker-{number}.default:3333",
         )
@@ -45,7 +45,7 @@ def serve(pipe: Connection, members: int) -> None:
     """The master's process; a number in the pipe tells how many members there are from now on."""
 
     async def main() -> None:
-        service = Service("uid-1")
+        service = MasterService("uid-1")
         service.set_members(nodes(range(members)))
         asyncio.get_running_loop().add_reader(
             pipe.fileno(), lambda: service.set_members(nodes(range(pipe.recv(), members)))
@@ -115,9 +115,7 @@ async def bench(port: int, pipe: Connection, pid: int, members: int, seconds: fl
         await session.post("/v1/datasets", json={"name": "train", "size": 10**9, "shard_size": 10})
         began = time.perf_counter()
         rounds = await asyncio.gather(*(each.post("join", "/v1/rendezvous", {}) for each in workers))
-        print(
-            f"{members} members met in one round of {rounds[0]['world_size']}: {time.perf_counter() - began:.2f} s"
-        )
+        print(f"{members} members met in one round of {rounds[0]['world_size']}: {time.perf_counter() - began:.2f} s")
         tasks = [asyncio.create_task(act()) for each in workers for act in (each.watch, each.learn, each.beat)]
         await asyncio.sleep(3)
         for each in took.values():

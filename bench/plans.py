@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.servers import Server, embedded, real, version
-from pliant.cli.apply import install_crds
-from pliant.controllers.served import wait_served
+from pliant.cli.cluster.apply import install_crds
+from pliant.controllers.crds import wait_until_served
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.informer import Informer
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import SystemClock
 from tests.controllers.elastic import JOBS, PLANS
@@ -59,7 +59,7 @@ class Life:
 
     async def begin(self, name: str) -> None:
         """Create a job, and see its master's pod."""
-        await wait_served(self.client, JOBS, lambda: None)
+        await wait_until_served(self.client, JOBS, lambda: None)
         await self.client.create(JOBS, SPACE, job(name))
         await self.until(lambda: self.pods.store.get(SPACE, f"elasticjob-{name}-dlrover-master-0"))
 
@@ -97,7 +97,7 @@ def job(name: str) -> dict[str, Any]:
 
 async def measure(server: Server, operator: int, number: int) -> None:
     """Let a job live through so many plans, then lose its members."""
-    async with aclosing(transport_for(server.kubeconfig, None, SystemClock().now)) as transport:
+    async with aclosing(create_transport(server.kubeconfig, None, SystemClock().now)) as transport:
         client = KubeClient(transport)
         life = Life(client)
         watches = [asyncio.create_task(each.run()) for each in (life.plans, life.pods)]
@@ -142,7 +142,7 @@ async def _compare(life: Life, number: int) -> None:
 async def _lost(life: Life) -> float:
     await life.plan("many", replicaResourceSpecs={"worker": {"replicas": LOST}})
     names = life.workers()
-    await asyncio.gather(*(life.client.delete(PODS, SPACE, name, grace=0) for name in names))
+    await asyncio.gather(*(life.client.delete(PODS, SPACE, name, grace_period_seconds=0) for name in names))
     await life.until(lambda: not life.workers())
     first = 10_000
     anew = [{"type": "worker", "id": first + rank, "rankIndex": rank} for rank in range(LOST)]
@@ -172,7 +172,7 @@ def operating(kubeconfig: Path) -> Iterator[int]:
 
 
 async def _teach(kubeconfig: Path) -> None:
-    async with aclosing(transport_for(kubeconfig, None, SystemClock().now)) as transport:
+    async with aclosing(create_transport(kubeconfig, None, SystemClock().now)) as transport:
         await install_crds(KubeClient(transport))
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from bench.idle import agent_processes
 from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
 
@@ -48,9 +48,9 @@ class Pods:
         """A cluster that is up, watched, and has run a pod already."""
         with tempfile.TemporaryDirectory(prefix="pliant-bench-") as folder:
             config = ClusterConfig(
-                data=Path(folder) / "data", workspace=Path(folder), durable=False, nodes=4, node_cpu=64
+                data_dir=Path(folder) / "data", workspace=Path(folder), durable=False, node_count=4, node_cpu=64
             )
-            async with EmbeddedCluster.started(config) as cluster:
+            async with EmbeddedCluster.start(config) as cluster:
                 pods = cls(KubeClient(cluster.transport))
                 watching = asyncio.create_task(pods.watch.run())
                 await pods.watch.wait_synced()
@@ -75,7 +75,7 @@ class Pods:
 
     async def first_line(self, name: str) -> float:
         """The moment at which a pod first wrote something."""
-        async with aclosing(self.client.logs("default", name, follow=True, timestamps=True)) as chunks:
+        async with aclosing(self.client.stream_logs("default", name, follow=True, timestamps=True)) as chunks:
             return datetime.fromisoformat((await anext(chunks)).split()[0].decode()).timestamp()
 
     def _note(self, old: Pod | None, new: Pod | None) -> None:
@@ -115,7 +115,7 @@ async def _in_groups() -> tuple[list[float], list[float]]:
             for name, seen in zip(names, at, strict=True):
                 running.append(seen - pods.created[name])
                 speaking.append(await pods.first_line(name) - pods.created[name])
-                await pods.client.delete(PODS, "default", name, grace=0)
+                await pods.client.delete(PODS, "default", name, grace_period_seconds=0)
             await asyncio.sleep(PAUSE)
     return running, speaking
 
@@ -176,7 +176,7 @@ async def _pods_at_once() -> Burst:
         over = max(await pods.until(names, OVER))
         server, own, others = (now - then for now, then in zip(_used(agent), spent, strict=True))
         for name in names:
-            told = b"".join([chunk async for chunk in pods.client.logs("default", name)])
+            told = b"".join([chunk async for chunk in pods.client.stream_logs("default", name)])
             if told != b"done\n":
                 raise SystemExit(f"{name} wrote {told!r}")
     return {

@@ -9,19 +9,19 @@ from typing import Any
 
 from bench.door import NAME, UID, Write
 from bench.standin import StandIn
-from pliant.cli.apply import install_crds
+from pliant.cli.cluster.apply import install_crds
 from pliant.controllers.job import resource_of
 from pliant.controllers.operator import Operator
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
-from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from pliant.runtime.clock import SystemClock
 
-JOBS = resource_of(AITrainingJob())
+JOBS = resource_of(AITrainingJobFrontend())
 NAMESPACE = "default"
 PODS_PER_JOB = 4
 
@@ -69,8 +69,8 @@ class Recorder(Transport):
 async def record() -> list[Write]:
     """Let an operator bring up one job, and tell what it wrote."""
     clock = SystemClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock) as api:
-        client, recorder = KubeClient(DirectTransport(api)), Recorder(DirectTransport(api))
+    async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), clock) as api:
+        client, recorder = KubeClient(InProcessTransport(api)), Recorder(InProcessTransport(api))
         await install_crds(client)
         operator = Operator(KubeClient(recorder), clock)
         async with asyncio.TaskGroup() as tasks:
@@ -84,7 +84,7 @@ async def record() -> list[Write]:
 
 
 async def _running(client: KubeClient, since: str) -> None:
-    async with aclosing(client.watch(JOBS, NAMESPACE, since=since)) as changes:
+    async with aclosing(client.watch(JOBS, NAMESPACE, resource_version=since)) as changes:
         async for change in changes:
             if change.object and (change.object.get("status") or {}).get("phase") == "Running":
                 return

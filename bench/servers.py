@@ -98,7 +98,7 @@ async def calls(client: KubeClient) -> Calls:
     """What the server has been asked for so far, by anybody; the embedded one does not count."""
     counted: Calls = Counter()
     try:
-        text = (await client.raw("/metrics")).decode()
+        text = (await client.get_raw("/metrics")).decode()
     except ApiError:
         return counted
     for line in text.splitlines():

@@ -14,7 +14,7 @@ from typing import Any
 
 from pliant.cli.main import main
 from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
-from pliant.embedded.node.link import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, Resource
 
@@ -51,7 +51,7 @@ def read_notes(path: Path) -> dict[str, float]:
 
 def watch(notes: Notes) -> None:
     """Have the ends of all stages noted from now on."""
-    started = EmbeddedCluster.started
+    started = EmbeddedCluster.start
 
     @asynccontextmanager
     async def noted_start(config: ClusterConfig) -> AsyncIterator[EmbeddedCluster]:
@@ -60,9 +60,9 @@ def watch(notes: Notes) -> None:
             notes.note("up")
             yield cluster
 
-    EmbeddedCluster.started = noted_start  # type: ignore[method-assign, assignment]
+    EmbeddedCluster.start = noted_start  # type: ignore[method-assign, assignment]
     KubeClient.create = _after(KubeClient.create, lambda resource: notes.note(_stage(resource)))  # type: ignore[method-assign]
-    NodeAgent.start = _after(NodeAgent.start, lambda _: notes.note("started"))  # type: ignore[method-assign]
+    NodeAgent.start_container = _after(NodeAgent.start_container, lambda _: notes.note("started"))  # type: ignore[method-assign]
 
 
 def _after(call: Callable[..., Awaitable[Any]], then: Callable[[Any], None]) -> Any:

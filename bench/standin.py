@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from pliant.errors import NotFound
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.informer import Informer
+from pliant.kube.client_config import create_transport
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import SystemClock
@@ -24,9 +24,7 @@ WHEN = "2030-01-01T00:00:00Z"
 RUNNING = {
     "phase": "Running",
     "startTime": WHEN,
-    "conditions": [
-        {"type": kind, "status": "True", "lastTransitionTime": WHEN} for kind in ("Ready", "PodScheduled")
-    ],
+    "conditions": [{"type": kind, "status": "True", "lastTransitionTime": WHEN} for kind in ("Ready", "PodScheduled")],
     "containerStatuses": [
         {
             "name": "aitj-main",
@@ -77,7 +75,7 @@ class StandIn:
             pod = await self._pending.get()
             try:
                 await self._client.patch(
-                    PODS, pod.namespace, pod.name, {"status": RUNNING}, subresource="status", into=Phased
+                    PODS, pod.namespace, pod.name, {"status": RUNNING}, subresource="status", decode_as=Phased
                 )
             except NotFound:
                 continue  # it was deleted meanwhile
@@ -85,7 +83,7 @@ class StandIn:
 
 async def main(kubeconfig: Path) -> None:
     """Stand in for all kubelets of a cluster."""
-    transport = transport_for(kubeconfig, None, SystemClock().now)
+    transport = create_transport(kubeconfig, None, SystemClock().now)
     try:
         await StandIn(KubeClient(transport)).run()
     finally:

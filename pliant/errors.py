@@ -48,11 +48,11 @@ class NoCluster(UserError):
     """Nobody said which cluster to talk to, and nowhere is one to be found."""
 
 
-class NotPossibleHere(UserError):
+class UnsupportedEnvironment(UserError):
     """This machine or cluster lacks what was asked for; the message says how to get it."""
 
 
-class NotYet(PliantError):
+class RetryLater(PliantError):
     """The world must move on before this can be done; the queue backs off and looks again."""
 
 
@@ -123,7 +123,7 @@ class Unreachable(ApiError):
         super().__init__(0, "Unreachable", message)
 
 
-_BY_STATUS: dict[int, type[ApiError]] = {
+_ERROR_BY_STATUS: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
     403: Forbidden,
@@ -135,9 +135,9 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def api_error(status: int, reason: str, message: str, *, details: dict[str, Any] | None = None) -> ApiError:
+def make_api_error(status: int, reason: str, message: str, *, details: dict[str, Any] | None = None) -> ApiError:
     """The error class that fits an HTTP status and a Status reason."""
     if status == 409 and reason == "AlreadyExists":
         return AlreadyExists(status, reason, message, details=details)
-    family = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+    family = _ERROR_BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
     return family(status, reason, message, details=details)

@@ -26,15 +26,15 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PATIENCE = 600.0
+MASTER_TIMEOUT = 600.0
 """Seconds that a program waits for a master that is away before it gives up."""
-POLL = 20.0
+LONG_POLL_TIMEOUT = 20.0
 """Seconds that the master may take to answer that there is nothing new."""
-SLACK = 10.0
+RESPONSE_TIMEOUT = 10.0
 """Seconds that an answer may take besides."""
-HEARTBEAT = 5.0
+HEARTBEAT_INTERVAL = 5.0
 """Seconds between two beats that say nothing new."""
-REPEAT, MOST_REPEATED = 5.0, 200
+DONE_REPORT_WINDOW, MAX_REPEATED_SHARDS = 5.0, 200
 """For so many seconds a shard is reported as done again: the master may have died before that was saved."""
 
 
@@ -46,7 +46,7 @@ class Shard(NamedTuple):
     epoch: int
 
 
-class Member(NamedTuple):
+class Peer(NamedTuple):
     """Somebody who takes part."""
 
     type: str
@@ -70,7 +70,7 @@ class Refused(Exception):
     """The master does not accept what was asked; asking again does not help."""
 
 
-class _Unknown(Refused):
+class _UnknownDataset(Refused):
     """The master has not heard of that, or has forgotten it."""
 
 
@@ -78,7 +78,7 @@ class MasterAway(Exception):
     """The master did not come back in time."""
 
 
-class Job:
+class JobClient:
     """What a program asks of its job. This one is alone."""
 
     type = "worker"
@@ -103,11 +103,11 @@ class Job:
     def beat(self, step: int | None = None, samples: float | None = None) -> None:
         """Tell how far this process is: steps, and samples learned from, all in all. It never waits."""
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[Peer]:
         """Everybody who runs, in order of rank."""
-        return [Member(self.type, self.id, self.rank, "127.0.0.1")]
+        return [Peer(self.type, self.id, self.rank, "127.0.0.1")]
 
-    def wait_membership(self, timeout: float) -> list[Member]:
+    def wait_membership(self, timeout: float) -> list[Peer]:
         """The same as soon as it changes, or after so many seconds."""
         time.sleep(timeout)
         return self.members()
@@ -121,55 +121,55 @@ class Job:
         return []
 
 
-def join(patience: float = PATIENCE) -> Job:
+def join(timeout: float = MASTER_TIMEOUT) -> JobClient:
     """The job this process belongs to, as its environment says."""
     address = os.environ.get("DLROVER_MASTER_ADDR", "")
-    return _MasteredJob(address, patience) if address else Job()
+    return _MasterJobClient(address, timeout) if address else JobClient()
 
 
-class _Line:
+class _MasterConnection:
     """Requests to the master; each thread has a connection of its own."""
 
-    def __init__(self, address: str, patience: float) -> None:
+    def __init__(self, address: str, timeout: float) -> None:
         self._address = address
-        self._patience = patience
-        self._own = threading.local()
+        self._timeout = timeout
+        self._thread_local = threading.local()
 
-    def ask(self, path: str, body: dict[str, Any] | None = None, wait: float = 0.0) -> dict[str, Any]:
+    def send_with_retries(self, path: str, body: dict[str, Any] | None = None, wait: float = 0.0) -> dict[str, Any]:
         """Send until it is answered, however long the master is away, within patience."""
         began, pause, has_told = time.monotonic(), 0.1, False
         while True:
             try:
-                answer = self.send(path, body, wait + SLACK)
+                answer = self.send(path, body, wait + RESPONSE_TIMEOUT)
             except (OSError, HTTPException) as problem:
                 away = time.monotonic() - began
-                if away > self._patience:
+                if away > self._timeout:
                     raise MasterAway(f"no answer from {self._address} for {away:.0f} s: {problem}") from None
                 if not has_told:
-                    _tell(f"the job's master at {self._address} does not answer ({problem}): waiting")
+                    _log(f"the job's master at {self._address} does not answer ({problem}): waiting")
                     has_told = True
                 time.sleep(pause * random.uniform(0.5, 1.5))
                 pause = min(2 * pause, 5.0)
             else:
                 if has_told:
-                    _tell(f"the job's master is back after {time.monotonic() - began:.1f} s")
+                    _log(f"the job's master is back after {time.monotonic() - began:.1f} s")
                 return answer
 
     def send(self, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
         """Send once; and again if the connection was an old one, that may have been closed while nobody spoke."""
-        is_old = getattr(self._own, "connection", None) is not None
+        is_old = getattr(self._thread_local, "connection", None) is not None
         try:
-            return self._sent(path, body, timeout)
+            return self._send_once(path, body, timeout)
         except (OSError, HTTPException):
             if not is_old:
                 raise
-            return self._sent(path, body, timeout)
+            return self._send_once(path, body, timeout)
 
-    def _sent(self, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
-        connection: HTTPConnection | None = getattr(self._own, "connection", None)
+    def _send_once(self, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
+        connection: HTTPConnection | None = getattr(self._thread_local, "connection", None)
         if connection is None:
             host, _, port = self._address.rpartition(":")
-            connection = self._own.connection = HTTPConnection(host.strip("[]"), int(port))
+            connection = self._thread_local.connection = HTTPConnection(host.strip("[]"), int(port))
         connection.timeout = timeout
         if connection.sock is not None:
             connection.sock.settimeout(timeout)
@@ -181,12 +181,12 @@ class _Line:
             text = reply.read().decode()
         except BaseException:
             connection.close()
-            self._own.connection = None
+            self._thread_local.connection = None
             raise
-        return _understood(reply.status, text)
+        return _parse_response(reply.status, text)
 
 
-def _understood(status: int, text: str) -> dict[str, Any]:
+def _parse_response(status: int, text: str) -> dict[str, Any]:
     try:
         answer = json.loads(text)
     except ValueError:
@@ -194,39 +194,39 @@ def _understood(status: int, text: str) -> dict[str, Any]:
     if status >= 500 or not isinstance(answer, dict):
         raise HTTPException(f"HTTP {status}: {text[:200]}")
     if status >= 400:
-        raise (_Unknown if status == 404 else Refused)(answer.get("error"))
+        raise (_UnknownDataset if status == 404 else Refused)(answer.get("error"))
     return answer
 
 
-class _MasteredJob(Job):
+class _MasterJobClient(JobClient):
     """A job with a master: every request names who asks, and may be sent twice without harm."""
 
-    def __init__(self, address: str, patience: float) -> None:
+    def __init__(self, address: str, timeout: float) -> None:
         env = os.environ
         self.type = env.get("NODE_TYPE") or env.get("WORKER_TYPE") or "worker"
         self.id = int(env.get("NODE_ID") or env.get("WORKER_ID") or 0)
         self.rank = int(env.get("NODE_RANK") or env.get("WORKER_RANK") or self.id)
-        self._way = (address, patience)
+        self._connection_args = (address, timeout)
         self._round: int | None = None
         self._ps_version: int | None = None
         self._generation = -1
-        self.begin()
-        _jobs.add(self)
-        self._start_beating()
+        self.reset()
+        _open_clients.add(self)
+        self._start_heartbeat()
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Have nothing, and no threads: so begin a process and those that are forked from it."""
-        self._line = _Line(*self._way)
-        self._told: dict[str, Any] = {}
-        self._learned = 0
-        self._holding: dict[str, set[int]] = {}
-        self._finished: dict[str, list[tuple[float, int]]] = {}
+        self._connection = _MasterConnection(*self._connection_args)
+        self._latest_metrics: dict[str, Any] = {}
+        self._samples_done = 0
+        self._held_shards: dict[str, set[int]] = {}
+        self._done_shards: dict[str, list[tuple[float, int]]] = {}
         self._locks: dict[str, threading.Lock] = {}
-        self._news, self._over = threading.Event(), threading.Event()
+        self._wakeup, self._closing = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
-    def _who(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, Any]:
         return {"member": f"{self.type}-{self.id}", "process": os.getpid()}
 
     def shards(
@@ -235,118 +235,121 @@ class _MasteredJob(Job):
         numbers = {"size": size, "shard_size": shard_size, "epochs": epochs, "shuffle": shuffle}
         # Whole numbers of any arithmetic will do.
         spec = {"name": name, **{key: each if each is None else int(each) for key, each in numbers.items()}}
-        self._line.ask("/v1/datasets", spec)
-        self._start_beating()
-        while (shard := self._next(spec)) is not None:
-            position, holding = shard["position"], self._holding[name]
+        self._connection.send_with_retries("/v1/datasets", spec)
+        self._start_heartbeat()
+        while (shard := self._next_shard(spec)) is not None:
+            position, holding = shard["position"], self._held_shards[name]
             try:
                 yield Shard(shard["start"], shard["end"], shard["epoch"])
             except GeneratorExit:
                 holding.discard(position)
-                self._give_back(name, position)
+                self._return_shard(name, position)
                 raise
             holding.discard(position)
-            self._finished.setdefault(name, []).append((time.monotonic(), position))
-            self._learned += shard["end"] - shard["start"]
-            self._news.set()
+            self._done_shards.setdefault(name, []).append((time.monotonic(), position))
+            self._samples_done += shard["end"] - shard["start"]
+            self._wakeup.set()
 
-    def _next(self, spec: dict[str, Any]) -> dict[str, Any] | None:
+    def _next_shard(self, spec: dict[str, Any]) -> dict[str, Any] | None:
         """One more shard, as soon as there is one; None once all are done."""
         name = spec["name"]
-        holding, finished = self._holding.setdefault(name, set()), self._finished.setdefault(name, [])
+        holding, finished = self._held_shards.setdefault(name, set()), self._done_shards.setdefault(name, [])
         with self._locks.setdefault(name, threading.Lock()):  # what one thread is given, another does not disown
             while True:
                 done = [position for _, position in finished]
-                body = {**self._who, "done": done, "holding": list(holding), "wait": POLL}
+                body = {**self._identity, "done": done, "holding": list(holding), "wait": LONG_POLL_TIMEOUT}
                 try:
-                    answer = self._line.ask(f"/v1/datasets/{name}/next", body, POLL)
-                except _Unknown:
-                    self._line.ask("/v1/datasets", spec)
+                    answer = self._connection.send_with_retries(f"/v1/datasets/{name}/next", body, LONG_POLL_TIMEOUT)
+                except _UnknownDataset:
+                    self._connection.send_with_retries("/v1/datasets", spec)
                     continue
-                young = time.monotonic() - REPEAT
-                finished[:] = [each for each in finished if each[0] > young][-MOST_REPEATED:]
+                young = time.monotonic() - DONE_REPORT_WINDOW
+                finished[:] = [each for each in finished if each[0] > young][-MAX_REPEATED_SHARDS:]
                 shard: dict[str, Any] | None = answer["shard"]
                 if shard is not None:
                     holding.add(shard["position"])
                 if shard is not None or answer["over"]:
                     return shard
 
-    def _give_back(self, name: str, position: int) -> None:
+    def _return_shard(self, name: str, position: int) -> None:
         # Otherwise the master learns it from our next request, our silence or our end.
         with suppress(OSError, HTTPException, Refused):
-            self._line.send(f"/v1/datasets/{name}/report", {**self._who, "failed": [position]}, 1.0)
+            self._connection.send(f"/v1/datasets/{name}/report", {**self._identity, "failed": [position]}, 1.0)
 
     def beat(self, step: int | None = None, samples: float | None = None) -> None:
-        told = {"step": _figure("step", step, int), "samples": _figure("samples", samples, float)}
-        self._told = {**self._told, **{name: value for name, value in told.items() if value is not None}}
-        self._start_beating()
-        self._news.set()
+        told = {"step": _parse_metric("step", step, int), "samples": _parse_metric("samples", samples, float)}
+        self._latest_metrics = {
+            **self._latest_metrics,
+            **{name: value for name, value in told.items() if value is not None},
+        }
+        self._start_heartbeat()
+        self._wakeup.set()
 
-    def members(self) -> list[Member]:
-        return self._members("/v1/membership", 0.0)
+    def members(self) -> list[Peer]:
+        return self._get_members("/v1/membership", 0.0)
 
-    def wait_membership(self, timeout: float) -> list[Member]:
+    def wait_membership(self, timeout: float) -> list[Peer]:
         until = time.monotonic() + timeout
         while (left := until - time.monotonic()) > 0:
-            before, wait = self._generation, min(left, POLL)
-            found = self._members(f"/v1/membership?generation={before}&wait={wait}", wait)
+            before, wait = self._generation, min(left, LONG_POLL_TIMEOUT)
+            found = self._get_members(f"/v1/membership?generation={before}&wait={wait}", wait)
             if self._generation != before:
                 return found
         return self.members()
 
-    def _members(self, path: str, wait: float) -> list[Member]:
-        answer = self._line.ask(path, wait=wait)
+    def _get_members(self, path: str, wait: float) -> list[Peer]:
+        answer = self._connection.send_with_retries(path, wait=wait)
         self._generation = answer["generation"]
-        return [Member(**member) for member in answer["members"]]
+        return [Peer(**member) for member in answer["members"]]
 
     def rendezvous(self) -> Round:
-        body = {**self._who, "address": os.environ.get("POD_IP", ""), "wait": POLL}
+        body = {**self._identity, "address": os.environ.get("POD_IP", ""), "wait": LONG_POLL_TIMEOUT}
         self._round = None  # a beat must not speak of the one we leave
         while True:
-            answer = self._line.ask("/v1/rendezvous", body, POLL)
+            answer = self._connection.send_with_retries("/v1/rendezvous", body, LONG_POLL_TIMEOUT)
             if "round" in answer:
                 self._round, self.is_round_over = answer["round"], False
-                self._news.set()
+                self._wakeup.set()
                 names = ("round", "id", "rank", "world_size", "leader")
                 return Round(*(answer[name] for name in names))
             body["ticket"] = answer["ticket"]
 
     def ps_hosts(self) -> list[str]:
-        answer = self._line.ask("/v1/ps")
+        answer = self._connection.send_with_retries("/v1/ps")
         self._ps_version, self.is_ps_changed = answer["version"], False
-        self._news.set()
+        self._wakeup.set()
         return list(answer["hosts"])
 
-    def _start_beating(self) -> None:
-        if self._thread is None and not self._over.is_set():
-            self._thread = threading.Thread(target=self._beat_on, name="pliant-beat", daemon=True)
+    def _start_heartbeat(self) -> None:
+        if self._thread is None and not self._closing.is_set():
+            self._thread = threading.Thread(target=self._heartbeat_loop, name="pliant-beat", daemon=True)
             self._thread.start()
 
-    def _beat_on(self) -> None:
-        usage = _Usage()
+    def _heartbeat_loop(self) -> None:
+        usage = _ResourceUsage()
         while True:
-            is_last = self._over.is_set()
-            self._news.clear()
+            is_last = self._closing.is_set()
+            self._wakeup.clear()
             try:
-                pause = self._send_beat(usage.measured())
+                pause = self._send_heartbeat(usage.measure())
             except Exception:
                 pause = 1.0  # the next one tells the same, and more; whoever stops beating is taken to be gone
             if is_last:
                 return
-            self._over.wait(pause)
+            self._closing.wait(pause)
             if self._round is None:  # else it must learn soon when that is over
-                self._news.wait(max(0.0, HEARTBEAT - pause))
+                self._wakeup.wait(max(0.0, HEARTBEAT_INTERVAL - pause))
 
-    def _send_beat(self, figures: dict[str, Any]) -> float:
+    def _send_heartbeat(self, metrics: dict[str, Any]) -> float:
         round_, version = self._round, self._ps_version
         # Copies: the program's own threads go on meanwhile.
-        holding = {name: list(positions) for name, positions in list(self._holding.items()) if positions}
-        finished = {name: list(each) for name, each in list(self._finished.items()) if each}
+        holding = {name: list(positions) for name, positions in list(self._held_shards.items()) if positions}
+        finished = {name: list(each) for name, each in list(self._done_shards.items()) if each}
         done = {name: [position for _, position in each] for name, each in finished.items()}
-        learned = {"samples": self._learned} if self._learned else {}
+        learned = {"samples": self._samples_done} if self._samples_done else {}
         more = {"round": round_, "ps_version": version, "generation": max(0, self._generation)}
-        told = {**figures, **learned, **self._told, **more, "holding": holding, "done": done}
-        answer = self._line.send("/v1/beat", {**told, **self._who}, SLACK)
+        told = {**metrics, **learned, **self._latest_metrics, **more, "holding": holding, "done": done}
+        answer = self._connection.send("/v1/beat", {**told, **self._identity}, RESPONSE_TIMEOUT)
         if round_ == self._round:
             self.is_round_over = bool(answer.get("restart"))
         self.is_ps_changed = version == self._ps_version and answer["ps_version"] != (version or 0)
@@ -354,94 +357,94 @@ class _MasteredJob(Job):
 
     def close(self) -> None:
         """Let the last beat out, if it goes quickly."""
-        self._over.set()
-        self._news.set()
+        self._closing.set()
+        self._wakeup.set()
         if self._thread is not None:
             self._thread.join(1.0)
 
 
-class _Usage:
+class _ResourceUsage:
     """Cores and bytes in use by this process and those it started."""
 
     def __init__(self) -> None:
-        self._seconds, self._at = _cpu_seconds(_family()), time.monotonic()
+        self._last_cpu_seconds, self._measured_at = _cpu_seconds(_list_process_tree()), time.monotonic()
 
-    def measured(self) -> dict[str, Any]:
+    def measure(self) -> dict[str, Any]:
         """What is used now: the cores on average since the last time."""
-        family = _family()
+        family = _list_process_tree()
         seconds, now = _cpu_seconds(family), time.monotonic()
-        passed, used = now - self._at, max(0.0, seconds - self._seconds)
+        passed, used = now - self._measured_at, max(0.0, seconds - self._last_cpu_seconds)
         if passed < 0.2:
             return {}
-        self._seconds, self._at = seconds, now
-        return {"cpu": round(used / passed, 3), "memory": sum(map(_memory, family))}
+        self._last_cpu_seconds, self._measured_at = seconds, now
+        return {"cpu": round(used / passed, 3), "memory": sum(map(_memory_bytes, family))}
 
 
-def _family() -> list[str]:
+def _list_process_tree() -> list[str]:
     """This process and all that descend from it."""
     family = [str(os.getpid())]
     for process in family:
         for children in Path("/proc", process, "task").glob("*/children"):
-            family += _read(children).split()
+            family += _read_text(children).split()
     return family
 
 
-def _cpu_seconds(family: list[str]) -> float:
+def _cpu_seconds(pids: list[str]) -> float:
     # After the name, which may hold anything: user and system time, and those of children that have ended.
-    ticks = [_read(Path("/proc", process, "stat")).rpartition(")")[2].split()[11:15] for process in family]
+    ticks = [_read_text(Path("/proc", process, "stat")).rpartition(")")[2].split()[11:15] for process in pids]
     return sum(int(tick) for each in ticks for tick in each) / os.sysconf("SC_CLK_TCK")
 
 
-def _memory(process: str) -> int:
+def _memory_bytes(pid: str) -> int:
     """What a process would set free: pages that it shares count in part."""
-    for line in _read(Path("/proc", process, "smaps_rollup")).splitlines():
+    for line in _read_text(Path("/proc", pid, "smaps_rollup")).splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
-    pages = _read(Path("/proc", process, "statm")).split()
+    pages = _read_text(Path("/proc", pid, "statm")).split()
     return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") if pages else 0
 
 
-def _read(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text()
     except OSError:
         return ""  # ended meanwhile, or not Linux
 
 
-def _figure(name: str, value: Any, kind: type[float]) -> float | None:
+def _parse_metric(name: str, value: Any, number_type: type[float]) -> float | None:
     """A figure as JSON knows it, from whatever arithmetic it comes; one that is none is told of and left out."""
     try:
-        found = kind(value) if value is not None else None
+        found = number_type(value) if value is not None else None
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if found is None or 0 <= found <= 2**53:
         return found
-    if name not in _told_of:
-        _told_of.add(name)
-        _tell(f"{name}: must be a number from 0 on, got {value!r}: it is left out")
+    if name not in _warned_metrics:
+        _warned_metrics.add(name)
+        _log(f"{name}: must be a number from 0 on, got {value!r}: it is left out")
     return None
 
 
-def _tell(words: str) -> None:
-    sys.stderr.write(f"pliant: {words}\n")
+def _log(message: str) -> None:
+    sys.stderr.write(f"pliant: {message}\n")
     sys.stderr.flush()
 
 
-_told_of: set[str] = set()
+_warned_metrics: set[str] = set()
 """Figures that were none: a program may give them at every step."""
-_jobs: weakref.WeakSet[_MasteredJob] = weakref.WeakSet()
+_open_clients: weakref.WeakSet[_MasterJobClient] = weakref.WeakSet()
 
 
-def _begin_again() -> None:
+def _reset_after_fork() -> None:
     """A child that was forked has no thread, and locks that nobody will open; what it holds is its parent's."""
-    for job in _jobs:
-        job.begin()
+    for job in _open_clients:
+        job.reset()
 
 
-def _close_all() -> None:
-    for job in list(_jobs):
+def _close_clients() -> None:
+    for job in list(_open_clients):
         job.close()
 
 
-os.register_at_fork(after_in_child=_begin_again)
-atexit.register(_close_all)
+os.register_at_fork(after_in_child=_reset_after_fork)
+atexit.register(_close_clients)

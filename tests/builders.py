@@ -8,18 +8,18 @@ from typing import Any
 
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import (
-    CleanPolicy,
+    CleanPodPolicy,
     EndPolicy,
-    Group,
     Job,
     JobKey,
     Owner,
+    ReplicaGroup,
     RestartPolicy,
     RestartRule,
     RestartScope,
 )
-from pliant.model.observed import Exit, ObservedPod, ObservedService, PodPhase, Seen
-from pliant.model.rules import Rules
+from pliant.model.observed import Observed, ObservedPod, ObservedService, PodExit, PodPhase
+from pliant.model.operator_config import OperatorConfig
 from pliant.model.state import EngineState
 
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -32,7 +32,7 @@ class PlainFramework(Framework):
 
     name = "plain"
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         return {}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
@@ -47,32 +47,30 @@ def make_group(
     fail: EndPolicy = EndPolicy.ANY,
     restart: RestartRule | None = None,
     **fields: Any,
-) -> Group:
-    return Group(
+) -> ReplicaGroup:
+    return ReplicaGroup(
         name=name,
         size=size,
         template=TEMPLATE,
         complete_policy=complete,
         fail_policy=fail,
-        restart=restart or RestartRule(),
+        restart_rule=restart or RestartRule(),
         **fields,
     )
 
 
 def restarting(
-    scope: RestartScope = RestartScope.POD,
-    limit: int | None = None,
-    policy: RestartPolicy = RestartPolicy.ON_FAILURE,
+    scope: RestartScope = RestartScope.POD, limit: int | None = None, policy: RestartPolicy = RestartPolicy.ON_FAILURE
 ) -> RestartRule:
     return RestartRule(policy=policy, scope=scope, limit=limit)
 
 
 def make_job(
-    *groups: Group,
+    *groups: ReplicaGroup,
     state: EngineState | None = None,
     complete: EndPolicy = EndPolicy.ALL,
     fail: EndPolicy = EndPolicy.ANY,
-    clean: CleanPolicy = CleanPolicy.ALL,
+    clean: CleanPodPolicy = CleanPodPolicy.ALL,
     exit_codes: Iterable[int] = (),
     is_deleting: bool = False,
     **fields: Any,
@@ -83,7 +81,7 @@ def make_job(
         groups=groups or (make_group(),),
         complete_policy=complete,
         fail_policy=fail,
-        clean=clean,
+        clean_pod_policy=clean,
         restart_exit_codes=frozenset(exit_codes),
         created_at=NOON,
         is_deleting=is_deleting,
@@ -99,8 +97,8 @@ def make_pod(
     group: str = "worker",
     attempt: int = 0,
     code: int | None = None,
-    is_leaving: bool = False,
-    trouble: str = "",
+    is_terminating: bool = False,
+    problem: str = "",
     **fields: Any,
 ) -> ObservedPod:
     name = f"{KEY.name}-{group}-{index}"
@@ -111,15 +109,15 @@ def make_pod(
         index=index,
         attempt=attempt,
         phase=phase,
-        exit=Exit(code=code, container="trainer") if code is not None else None,
-        is_leaving=is_leaving,
-        trouble=trouble,
+        exit=PodExit(code=code, container="trainer") if code is not None else None,
+        is_terminating=is_terminating,
+        problem=problem,
         **fields,
     )
 
 
-def seeing(*pods: ObservedPod, services: Iterable[str] | None = None, rules: Rules | None = None) -> Seen:
+def seeing(*pods: ObservedPod, services: Iterable[str] | None = None, rules: OperatorConfig | None = None) -> Observed:
     """Pods, each with its service unless said otherwise."""
     names = [pod.name for pod in pods] if services is None else services
     there = {name: ObservedService(name=name, uid=f"svc/{name}") for name in names}
-    return Seen(pods=pods, services=there, rules=rules or Rules())
+    return Observed(pods=pods, services=there, config=rules or OperatorConfig())

@@ -79,7 +79,7 @@ def test_the_last_report_arrives_though_the_program_ends_at_once(url: str) -> No
 def test_training_does_not_wait_for_an_answer() -> None:
     script = """
 import pliant.report
-pliant.report.PATIENCE = 600  # a report that is waited for would never end
+pliant.report.REQUEST_TIMEOUT = 600  # a report that is waited for would never end
 for step in range(9):
     pliant.report.report(step=step)
 print("trained", flush=True)

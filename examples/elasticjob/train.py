@@ -57,7 +57,7 @@ def learn(model: list[float], start: int, end: int) -> list[float]:
     return model
 
 
-def exchange(job: training.Job, learned: list[float]) -> list[float]:
+def exchange(job: training.JobClient, learned: list[float]) -> list[float]:
     """Hand in what was learned, wherever the worker of rank 0 is now, and get the model."""
     body = json.dumps(learned).encode()
     while True:
@@ -85,9 +85,7 @@ def main() -> None:
             print(f"worker {job.rank}: {done} shards, epoch {shard.epoch}", flush=True)
     test = [record(RECORDS + number) for number in range(2000)]
     right = sum((guess(model, features) > 0.5) == (answer > 0.5) for features, answer in test)
-    print(
-        f"worker {job.rank} learned {done} shards; {100 * right / len(test):.1f} % of new records are told right"
-    )
+    print(f"worker {job.rank} learned {done} shards; {100 * right / len(test):.1f} % of new records are told right")
     if job.rank == 0:
         time.sleep(2)  # others may still ask
 

@@ -47,9 +47,7 @@ def train() -> None:
     for number in range(1, STEPS + 1):
         found: dict[str, float] = {}
         for place, link in enumerate(links):
-            link.write(
-                json.dumps({n: s for n, s in steps.items() if int(n) % len(links) == place}).encode() + b"\n"
-            )
+            link.write(json.dumps({n: s for n, s in steps.items() if int(n) % len(links) == place}).encode() + b"\n")
             link.flush()
             found |= json.loads(link.readline())
         point = [chance.gauss(0, 1) for _ in TRUTH]
@@ -57,9 +55,7 @@ def train() -> None:
         steps = {str(n): -RATE * error * x for n, x in enumerate(point)}
         if number % 50 == 0:
             print(f"pliant: step={number} total={STEPS} loss={error * error:.6f}", flush=True)
-    print(
-        f"worker {RANK} of {WORKERS} has learnt {[round(found[str(n)], 1) for n in range(len(TRUTH))]}", flush=True
-    )
+    print(f"worker {RANK} of {WORKERS} has learnt {[round(found[str(n)], 1) for n in range(len(TRUTH))]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.plugins import ContainerProperties, DLJob, Replica
+from pliant.plugins import ContainerProperties, DLJob, DLReplica
 
 
 class RingJob(DLJob):
@@ -14,11 +14,10 @@ class RingJob(DLJob):
     group = "example.com"
     replica_types = ("worker",)
     container_properties = ContainerProperties(
-        ports={"ring": 7000},
-        volumes={"/dev/shm": {"emptyDir": {"medium": "Memory"}}},
+        ports={"ring": 7000}, volumes={"/dev/shm": {"emptyDir": {"medium": "Memory"}}}
     )
 
-    def get_environment_variables(self, replica: Replica) -> Mapping[str, str]:
+    def get_environment_variables(self, replica: DLReplica) -> Mapping[str, str]:
         """Who one is, how many there are, and where the next one listens."""
         size = replica.count("worker")
         following = (replica.index + 1) % size

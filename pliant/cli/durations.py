@@ -9,24 +9,24 @@ from pliant.errors import UserError
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _NUMBER = r"\d+\.?\d*|\.\d+"
-_PART = re.compile(rf"({_NUMBER})(h|ms|[uµμ]s|ns|m|s)", re.ASCII)
-_BARE = re.compile(_NUMBER, re.ASCII)
-_LONGEST = timedelta(days=365)
+_DURATION_PART = re.compile(rf"({_NUMBER})(h|ms|[uµμ]s|ns|m|s)", re.ASCII)
+_BARE_NUMBER = re.compile(_NUMBER, re.ASCII)
+_MAX_DURATION = timedelta(days=365)
 
 
-def parse_duration(text: str, *, none: bool = False) -> timedelta:
+def parse_duration(text: str, *, allow_zero: bool = False) -> timedelta:
     """The span a person wrote; a bare number is in seconds, and `none` allows for 0."""
     whole = text.strip().lower()
-    seconds = float(whole) if _BARE.fullmatch(whole) else None
-    if seconds is None and whole and not _PART.sub("", whole):
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(whole))
-    span = timedelta(seconds=seconds) if seconds is not None and seconds <= _LONGEST.total_seconds() else None
-    if span is None or not (span or none):
-        raise UserError(f"`{text}` is not a duration; write 30s, 5m or 1h30m{', or 0' if none else ''}")
+    seconds = float(whole) if _BARE_NUMBER.fullmatch(whole) else None
+    if seconds is None and whole and not _DURATION_PART.sub("", whole):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(whole))
+    span = timedelta(seconds=seconds) if seconds is not None and seconds <= _MAX_DURATION.total_seconds() else None
+    if span is None or not (span or allow_zero):
+        raise UserError(f"`{text}` is not a duration; write 30s, 5m or 1h30m{', or 0' if allow_zero else ''}")
     return span
 
 
-def duration_text(span: timedelta) -> str:
+def format_duration(span: timedelta) -> str:
     """A span in as few characters as say it: `0.8s`, `12s`, `3m05s`, `2h10m`."""
     seconds = span.total_seconds()
     if seconds < 9.95:
@@ -38,7 +38,7 @@ def duration_text(span: timedelta) -> str:
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
 
-def age_text(span: timedelta) -> str:
+def format_age(span: timedelta) -> str:
     """How long ago, to the precision that people care for: `12s`, `5m`, `3h`, `8d`."""
     seconds = max(int(span.total_seconds()), 0)
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):

@@ -4,57 +4,77 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import NoReturn, Protocol, cast
+from typing import NamedTuple, NoReturn, Protocol, cast
 
 from pliant import __version__
-from pliant.cli.streams import mend_streams, nowhere, silence
-from pliant.errors import NotPossibleHere, PliantError, UserError
+from pliant.cli.output.streams import open_devnull, redirect_to_devnull, repair_standard_streams
+from pliant.errors import PliantError, UnsupportedEnvironment, UserError
 
-SECTIONS = {
-    "on this machine": {
-        "new": "write a job and its program to start from",
-        "run": "run training jobs on this machine and watch them to their end",
-        "up": "start a cluster on this machine that stays up, for kubectl and friends",
-        "down": "stop that cluster",
-        "status": "tell whether it is up, since when, and what is on it",
-        "node": "let a node of it fail, and have it back",
-        "simulate": "tell what would become of jobs on a cluster of any size",
-    },
-    "about jobs, on any cluster": {
-        "submit": "give jobs to a cluster that is up",
-        "get": "list jobs and where they stand",
-        "why": "tell what happened to a job and why, and what to try",
-        "logs": "show what all members of a job write",
-        "describe": "tell all there is to know about a job",
-        "events": "tell what was told about a job and its pods",
-        "top": "tell what the members of jobs use of CPU and memory",
-        "scale": "give a job another size",
-        "suspend": "let jobs rest: their members go, what they learned stays",
-        "resume": "let jobs that rest go on",
-        "delete": "delete jobs and all that belongs to them",
-    },
-    "for whoever runs a cluster": {
-        "install": "print all that puts an operator on a cluster, for kubectl",
-        "uninstall": "print the same, to take it away again",
-        "operator": "run the operator against any Kubernetes cluster",
-        "doctor": "tell whether a cluster and this machine have what Pliant needs",
-        "crds": "print the resource definitions to install on a cluster",
-        "completion": "print what makes a shell complete all of this",
-        "version": "print the version",
-    },
-}
-"""What each command does, under the headings of the overview."""
-COMMANDS = {name: summary for commands in SECTIONS.values() for name, summary in commands.items()}
+
+class CommandSection(NamedTuple):
+    """Commands listed under one heading of the overview, and the package that holds their modules."""
+
+    title: str
+    package: str
+    summaries: Mapping[str, str]
+
+
+COMMAND_SECTIONS = (
+    CommandSection(
+        "On this machine",
+        "local",
+        {
+            "new": "Create a starter job and its training program",
+            "run": "Run jobs on this machine until they finish",
+            "up": "Start a local cluster that keeps running, for kubectl and other clients",
+            "down": "Stop the local cluster",
+            "status": "Show whether the local cluster is running and what runs on it",
+            "node": "Simulate a failure of a local node, or recover from it",
+            "simulate": "Simulate jobs under an autoscaling policy on a cluster of any size",
+        },
+    ),
+    CommandSection(
+        "Jobs, on any cluster",
+        "jobs",
+        {
+            "submit": "Create or update jobs on a running cluster",
+            "get": "List jobs and their status",
+            "why": "Explain what happened to a job, why, and what to try",
+            "logs": "Print the logs of all replicas of a job",
+            "describe": "Show the details of a job",
+            "events": "List the events of a job and its pods",
+            "top": "Show the CPU and memory usage of the replicas of jobs",
+            "scale": "Change the number of replicas of a job",
+            "suspend": "Suspend jobs: delete their pods, keep their state",
+            "resume": "Resume suspended jobs",
+            "delete": "Delete jobs and everything they own",
+        },
+    ),
+    CommandSection(
+        "Administration",
+        "admin",
+        {
+            "install": "Print the manifests that install the operator, for `kubectl apply`",
+            "uninstall": "Print the same manifests for `kubectl delete`",
+            "operator": "Run the operator against a Kubernetes cluster",
+            "doctor": "Check that a cluster and this machine meet the requirements of Pliant",
+            "crds": "Print the CustomResourceDefinitions",
+            "completion": "Print the completion script for a shell",
+            "version": "Print the version",
+        },
+    ),
+)
+COMMAND_SUMMARIES = {name: summary for section in COMMAND_SECTIONS for name, summary in section.summaries.items()}
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-EXIT_NOBODY_LISTENS = 141
+EXIT_BROKEN_PIPE = 141
 """What shells tell of a program whose output was closed, as `head` does."""
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """What each command's module offers."""
 
     def configure(self, parser: ArgumentParser) -> None:
@@ -64,7 +84,7 @@ class Command(Protocol):
         """Do it; the answer is the exit code."""
 
 
-class Parser(ArgumentParser):
+class CommandParser(ArgumentParser):
     """Complains in one line that says where to read on."""
 
     def error(self, message: str) -> NoReturn:
@@ -74,102 +94,108 @@ class Parser(ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the command line given, or the one of this process, and exit."""
-    mend_streams()
+    repair_standard_streams()
     try:
-        code = _outcome(list(sys.argv[1:] if argv is None else argv))
+        code = _run_command_line(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
         sys.stderr.flush()
         sys.exit(code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        sys.stdout = nowhere()  # what is left in it could only fail again
-        sys.exit(EXIT_NOBODY_LISTENS)
+        sys.stdout = open_devnull()  # what is left in it could only fail again
+        sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:
-        sys.exit(_explain_output(error))
+        sys.exit(_report_output_error(error))
 
 
-def _outcome(words: list[str]) -> int:
-    if words[:1] == ["help"] and len(words) > 1:
-        words = [words[1], "--help"]
-    if not words or words[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_overview())
+def _run_command_line(argv: list[str]) -> int:
+    if argv[:1] == ["help"] and len(argv) > 1:
+        argv = [argv[1], "--help"]
+    if not argv or argv[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_overview_text())
         return 0
-    if words[0] in ("-V", "--version"):
-        words[0] = "version"
-    if words[0] not in COMMANDS:
-        sys.stderr.write(_unknown(words))
+    if argv[0] in ("-V", "--version"):
+        argv[0] = "version"
+    if argv[0] not in COMMAND_SUMMARIES:
+        sys.stderr.write(_unknown_command_text(argv))
         return EXIT_USAGE
-    return _execute(words[0], words[1:])
+    return _run_command(argv[0], argv[1:])
 
 
-def _execute(name: str, words: list[str]) -> int:
-    command = cast(Command, import_module(f"pliant.cli.{name}"))
-    summary = COMMANDS[name]
-    parser = Parser(
-        prog=f"pliant {name}",
+def load_command(name: str) -> CommandModule:
+    """Import the module of one command, and no other: commands start fast."""
+    package = next(section.package for section in COMMAND_SECTIONS if name in section.summaries)
+    return cast(CommandModule, import_module(f"pliant.cli.commands.{package}.{name}"))
+
+
+def _run_command(command_name: str, arguments: list[str]) -> int:
+    command = load_command(command_name)
+    summary = COMMAND_SUMMARIES[command_name]
+    parser = CommandParser(
+        prog=f"pliant {command_name}",
         description=f"{summary[0].upper()}{summary[1:]}.",
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     command.configure(parser)
     try:
-        args = parser.parse_args(words)
+        args = parser.parse_args(arguments)
     except SystemExit as end:  # help, or wrong usage
         return int(end.code or 0)
     try:
         return command.execute(args)
     except PliantError as error:
-        return _explain(error)
+        return _report_error(error)
     except BaseExceptionGroup as group:
-        return _explain(_first_purpose(group))
+        return _report_error(_first_expected_error(group))
     except OSError as error:
-        return _explain(_shortfall(error))
+        return _report_error(_as_machine_error(error))
 
 
-def _first_purpose(group: BaseExceptionGroup[BaseException]) -> PliantError:
+def _first_expected_error(group: BaseExceptionGroup[BaseException]) -> PliantError:
     """What tasks that worked together stumbled over; raises what is not for people to read."""
-    from pliant.cli.problems import first_error
+    from pliant.cli.input.problems import first_pliant_error
 
     if group.subgroup(BrokenPipeError):
         raise BrokenPipeError from group
-    error = first_error(group)
+    error = first_pliant_error(group)
     if isinstance(error, PliantError):
         return error
-    return _shortfall(group)
+    return _as_machine_error(group)
 
 
-def _shortfall(error: BaseException) -> PliantError:
+def _as_machine_error(error: BaseException) -> PliantError:
     """What this machine lacks; raises what is something else, and so a bug."""
-    from pliant.cli.shortfalls import shortfall
+    from pliant.cli.explain.os_errors import explain_os_error
 
     if isinstance(error, BrokenPipeError):
         raise error
-    found = shortfall(error)
+    found = explain_os_error(error)
     if found is None:
         raise error
     return found
 
 
-def _explain_output(error: OSError) -> int:
+def _report_output_error(error: OSError) -> int:
     """Say that the answer could not be written, where that can still be said; raises what is something else."""
-    problem = _shortfall(error)
+    problem = _as_machine_error(error)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            silence(stream)
-    return _explain(problem)
+            redirect_to_devnull(stream)
+    return _report_error(problem)
 
 
-def _explain(error: PliantError) -> int:
+def _report_error(error: PliantError) -> int:
     """Say what a person must do about an error raised on purpose; any other is a bug and stays loud."""
-    from pliant.cli.problems import InvalidInput, problem_text
-    from pliant.cli.style import Style
+    from pliant.cli.input.problems import InvalidInput, format_problem
+    from pliant.cli.output.style import TerminalStyle
 
-    style = Style.of(sys.stderr)
+    style = TerminalStyle.for_stream(sys.stderr)
     if isinstance(error, InvalidInput):
-        sys.stderr.write("\n\n".join(problem_text(problem, style) for problem in error.problems) + "\n")
+        sys.stderr.write("\n\n".join(format_problem(problem, style) for problem in error.problems) + "\n")
     else:
         sys.stderr.write(f"{style.red('error')}: {error}\n")
     return exit_code(error)
@@ -177,31 +203,31 @@ def _explain(error: PliantError) -> int:
 
 def exit_code(error: PliantError) -> int:
     """2 when what was typed must be mended, 1 when something else must."""
-    is_theirs_to_mend = isinstance(error, UserError) and not isinstance(error, NotPossibleHere)
+    is_theirs_to_mend = isinstance(error, UserError) and not isinstance(error, UnsupportedEnvironment)
     return EXIT_USAGE if is_theirs_to_mend else 1
 
 
-def _overview() -> str:
+def _overview_text() -> str:
     lines = "\n".join(
-        f"{title}:\n" + "".join(f"  {name:<11} {summary}\n" for name, summary in commands.items())
-        for title, commands in SECTIONS.items()
+        f"{section.title}:\n" + "".join(f"  {name:<11} {summary}\n" for name, summary in section.summaries.items())
+        for section in COMMAND_SECTIONS
     )
     return (
         f"Pliant {__version__}: elastic deep-learning jobs on a laptop or on any Kubernetes.\n\n"
         f"Usage: pliant COMMAND [OPTIONS]\n\n{lines}\n"
         "Start here:\n"
         "  pliant run examples/quickstart/job.yaml\n\n"
-        "`pliant COMMAND --help` tells more.\n"
+        "Run `pliant COMMAND --help` for the options of a command.\n"
     )
 
 
-def _unknown(words: list[str]) -> str:
+def _unknown_command_text(argv: list[str]) -> str:
     from difflib import get_close_matches
 
-    word = words[0]
+    word = argv[0]
     if word.endswith((".yaml", ".yml")):
-        hint = f"Did you mean `pliant run {' '.join(words)}`?"
-    elif close := get_close_matches(word, COMMANDS, n=1):
+        hint = f"Did you mean `pliant run {' '.join(argv)}`?"
+    elif close := get_close_matches(word, COMMAND_SUMMARIES, n=1):
         hint = f"Did you mean `pliant {close[0]}`?"
     else:
         hint = "See `pliant --help`."

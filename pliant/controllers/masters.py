@@ -7,106 +7,109 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.controllers.nodes import NODE, nodes_of
-from pliant.controllers.orphans import JOB_NAME, masters_names
-from pliant.controllers.plans import JOB, PlanDesk, plan_key, plan_resource
-from pliant.controllers.served import wait_served
-from pliant.frontends.base import Frontend, PlanKind
+from pliant.controllers.crds import wait_until_served
+from pliant.controllers.node_faults import NODE_INDEX, node_index_keys
+from pliant.controllers.orphan_pods import JOB_NAME_INDEX, external_owner_index_keys
+from pliant.controllers.scale_plans import JOB_INDEX, ScalePlanStore, job_key_of_plan, plan_resource
+from pliant.frontends.frontend import Frontend, PlanFrontend
+from pliant.kube.cache.multi_namespace import AnyInformer, create_informer
+from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
-from pliant.kube.joined import AnyInformer, informer_of
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS, Resource
-from pliant.kube.store import ObjectStore
 from pliant.model.job import JobKey
-from pliant.model.labels import MANAGED_BY, MANAGER
+from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.runtime.clock import Clock
 
-OWNER = "owner"
+OWNER_INDEX = "owner"
 """The index of pods and services by the uid of their owner."""
 
 
 @dataclass(frozen=True, slots=True)
-class Masters:
+class MasterObjects:
     """What jobs of a kind have beside members of ours, if they have masters of their own."""
 
-    desk: PlanDesk
+    plan_store: ScalePlanStore
     pods: ObjectStore[Pod]
     """What masters made by themselves, by whichever owner they name."""
 
 
-class MastersWatch:
+class MasterWatch:
     """Keeps plans and pods of masters of one kind of job known, and has jobs looked at when they change."""
 
     def __init__(
         self,
         frontend: Frontend,
-        kind: PlanKind,
+        plan_kind: PlanFrontend,
         client: KubeClient,
         clock: Clock,
         namespaces: Sequence[str],
-        wake: Callable[[JobKey], None],
+        enqueue: Callable[[JobKey], None],
     ) -> None:
-        self._kind = kind
+        self._plan_kind = plan_kind
         jobs = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
-        self._jobs = jobs
+        self._job_resource = jobs
         self._client = client
-        self._wake = wake
-        self._resource = plan_resource(kind)
-        self.plans: AnyInformer[dict[str, Any]] = informer_of(
+        self._enqueue = enqueue
+        self._plan_resource = plan_resource(plan_kind)
+        self.plan_informer: AnyInformer[dict[str, Any]] = create_informer(
             client,
-            self._resource,
+            self._plan_resource,
             dict,
             namespaces=namespaces,
-            indexes={JOB: lambda raw: (str(plan_key(kind, raw)),)},
-            on_change=self._plan_changed,
+            indexes={JOB_INDEX: lambda raw: (str(job_key_of_plan(plan_kind, raw)),)},
+            on_change=self._on_plan_changed,
         )
-        self.pods: AnyInformer[Pod] = informer_of(
+        self.pod_informer: AnyInformer[Pod] = create_informer(
             client,
             PODS,
             Pod,
             namespaces=namespaces,
-            labels=f"{frontend.foreign_pods},{MANAGED_BY}!={MANAGER}",
-            indexes={OWNER: _owners, NODE: nodes_of, JOB_NAME: masters_names},
-            on_change=self._pod_changed,
+            labels=f"{frontend.external_pods_label},{MANAGED_BY_LABEL}!={MANAGED_BY_VALUE}",
+            indexes={OWNER_INDEX: _owner_uids, NODE_INDEX: node_index_keys, JOB_NAME_INDEX: external_owner_index_keys},
+            on_change=self._on_pod_changed,
         )
-        self.desk = PlanDesk(kind, jobs, client, clock, self.plans.store)
-        self.known = Masters(self.desk, self.pods.store)
+        self.plan_store = ScalePlanStore(plan_kind, jobs, client, clock, self.plan_informer.store)
+        self.objects = MasterObjects(self.plan_store, self.pod_informer.store)
 
-    async def follow(self, tasks: asyncio.TaskGroup, informers: dict[str, AnyInformer[Any]]) -> None:
+    async def start(self, tasks: asyncio.TaskGroup, informers: dict[str, AnyInformer[Any]]) -> None:
         """Return once all there is is known; plans that the cluster does not know are looked for on and on."""
         seen = asyncio.Event()
-        tasks.create_task(self.pods.run())
-        informers[f"{PODS.full_name} of {self._jobs.full_name}"] = self.pods
-        tasks.create_task(self._follow_plans(tasks, informers, seen))
+        tasks.create_task(self.pod_informer.run())
+        informers[f"{PODS.full_name} of {self._job_resource.full_name}"] = self.pod_informer
+        tasks.create_task(self._start_plan_informer(tasks, informers, seen))
         # A plan under way that is not seen would be taken to be over.
-        await asyncio.gather(self.pods.wait_synced(), seen.wait())
+        await asyncio.gather(self.pod_informer.wait_synced(), seen.wait())
 
-    def node_changed(self, names: Iterable[str]) -> None:
+    def on_nodes_changed(self, node_names: Iterable[str]) -> None:
         """A node fell ill or recovered: jobs whose masters have pods on it must be looked at."""
-        for pod in (pod for name in names for pod in self.pods.store.by_index(NODE, name)):
-            self._pod_changed(None, pod)
+        for pod in (pod for name in node_names for pod in self.pod_informer.store.by_index(NODE_INDEX, name)):
+            self._on_pod_changed(None, pod)
 
-    async def _follow_plans(
-        self, tasks: asyncio.TaskGroup, informers: dict[str, AnyInformer[Any]], seen: asyncio.Event
+    async def _start_plan_informer(
+        self, tasks: asyncio.TaskGroup, informers: dict[str, AnyInformer[Any]], synced: asyncio.Event
     ) -> None:
-        await wait_served(self._client, self._resource, seen.set)
-        informers[self._resource.full_name] = self.plans
-        tasks.create_task(self.plans.run())
-        await self.plans.wait_synced()
-        seen.set()
+        await wait_until_served(self._client, self._plan_resource, synced.set)
+        informers[self._plan_resource.full_name] = self.plan_informer
+        tasks.create_task(self.plan_informer.run())
+        await self.plan_informer.wait_synced()
+        synced.set()
 
-    def _plan_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+    def _on_plan_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         if new is None and old is not None:
-            self.desk.forget(old)
-        for key in {plan_key(self._kind, raw) for raw in (old, new) if raw is not None}:
-            self._wake(key)
+            self.plan_store.forget(old)
+        for key in {job_key_of_plan(self._plan_kind, raw) for raw in (old, new) if raw is not None}:
+            self._enqueue(key)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
             for ref in pod.metadata.owner_references if pod is not None else ():
-                if pod is not None and (ref.api_version, ref.kind) == (self._jobs.api_version, self._jobs.kind):
-                    self._wake(JobKey(pod.metadata.namespace, ref.name))
+                if pod is not None and (ref.api_version, ref.kind) == (
+                    self._job_resource.api_version,
+                    self._job_resource.kind,
+                ):
+                    self._enqueue(JobKey(pod.metadata.namespace, ref.name))
 
 
-def _owners(pod: Pod) -> Iterable[str]:
+def _owner_uids(pod: Pod) -> Iterable[str]:
     return (ref.uid for ref in pod.metadata.owner_references)

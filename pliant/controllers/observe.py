@@ -7,19 +7,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pliant.controllers.nodes import NodeWatch
+from pliant.controllers.node_faults import NodeFaultDetector
 from pliant.kube.objects import ContainerStatus, ContainerTerminated, Pod, Service
 from pliant.model import labels
 from pliant.model.job import Job, Naming
-from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck, Wish
-from pliant.model.plans import Plan
-from pliant.model.rules import Rules
+from pliant.model.observed import (
+    NodeFault,
+    Observed,
+    ObservedPod,
+    ObservedService,
+    PodExit,
+    PodPhase,
+    ScaleRecommendation,
+    StuckContainer,
+)
+from pliant.model.operator_config import OperatorConfig
+from pliant.model.scale_plans import ScalePlan
 
-LONGEST_MESSAGE = 300
-MOST_WORDS = 1024
+MAX_MESSAGE_LENGTH = 300
+MAX_LOG_TAIL_LENGTH = 1024
 """Characters that are kept of what a container said last."""
-_ORDINARY_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
-_CREATION_FAILURES = frozenset(
+_NORMAL_WAITING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
+_CREATION_FAILURE_REASONS = frozenset(
     {
         "CreateContainerConfigError",
         "CreateContainerError",
@@ -31,9 +40,9 @@ _CREATION_FAILURES = frozenset(
         "RegistryUnavailable",
     }
 )
-_COUNTED = re.compile(r"[0-9]{1,9}")
-_OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-_TAKEN_AWAY = {
+_LABEL_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
+_FINISHED_PHASES = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_DISRUPTION_MESSAGES = {
     "Evicted": "was evicted",
     "Preempting": "was preempted on its node",
     "NodeShutdown": "was ended by the shutdown of its node",
@@ -44,112 +53,128 @@ _TAKEN_AWAY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class CachedJobObjects:
     """What the caches hold of one job."""
 
     pods: Iterable[Pod] = ()
     services: Iterable[Service] = ()
-    refusals: Mapping[str, str] = field(default_factory=dict)
-    wishes: Mapping[str, Wish] = field(default_factory=dict)
-    foreign: Iterable[Pod] = ()
+    create_errors: Mapping[str, str] = field(default_factory=dict)
+    recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
+    external_pods: Iterable[Pod] = ()
     """Pods that the job's master made."""
-    plans: tuple[Plan, ...] = ()
+    plans: tuple[ScalePlan, ...] = ()
 
 
-def observe(job: Job, members: Members, nodes: NodeWatch | None = None, rules: Rules | None = None) -> Seen:
+def observe(
+    job: Job,
+    objects: CachedJobObjects,
+    node_faults: NodeFaultDetector | None = None,
+    config: OperatorConfig | None = None,
+) -> Observed:
     """What is seen of one job: its pods and services, and what the server would not let us create."""
-    counted = {labels.member_group(group.name): group.counted for group in job.groups}
-    made = ((pod, _Place.of(pod, job.naming)) for pod in members.pods)
-    foreign = ((pod, _Place.of_foreign(pod, job.naming)) for pod in members.foreign)
-    return Seen(
+    counted = {labels.normalize_group_name(group.name): group.main_containers for group in job.groups}
+    made = ((pod, _PodIdentity.from_labels(pod, job.naming)) for pod in objects.pods)
+    foreign = ((pod, _PodIdentity.from_external_labels(pod, job.naming)) for pod in objects.external_pods)
+    return Observed(
         pods=tuple(
-            _pod(pod, place, counted.get(place.group) or frozenset(), nodes.fault_under(pod) if nodes else None)
+            _observe_pod(
+                pod,
+                place,
+                counted.get(place.group) or frozenset(),
+                node_faults.fault_for_pod(pod) if node_faults else None,
+            )
             for pod, place in (*made, *foreign)
         ),
-        services={service.metadata.name: _service(service) for service in members.services},
-        refusals=members.refusals,
-        wishes=members.wishes,
-        rules=rules or Rules(),
-        plans=members.plans,
+        services={service.metadata.name: _observe_service(service) for service in objects.services},
+        create_errors=objects.create_errors,
+        recommendations=objects.recommendations,
+        config=config or OperatorConfig(),
+        plans=objects.plans,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _PodIdentity:
     """What the labels of a pod say of its place."""
 
     group: str
     index: int
     rank: int
-    is_foreign: bool = False
+    is_external: bool = False
 
     @classmethod
-    def of(cls, pod: Pod, naming: Naming) -> _Place:
+    def from_labels(cls, pod: Pod, naming: Naming) -> _PodIdentity:
         its = pod.metadata.labels
         return cls(
-            group=its.get(labels.REPLICA, ""),
-            index=_number(its.get(labels.INDEX)),
-            rank=_number(its.get(naming.rank_label)),
+            group=its.get(labels.REPLICA_NAME_LABEL, ""),
+            index=_parse_label_number(its.get(labels.REPLICA_INDEX_LABEL)),
+            rank=_parse_label_number(its.get(naming.rank_label)),
         )
 
     @classmethod
-    def of_foreign(cls, pod: Pod, naming: Naming) -> _Place:
+    def from_external_labels(cls, pod: Pod, naming: Naming) -> _PodIdentity:
         its = pod.metadata.labels
         return cls(
             group=its.get(naming.type_label, ""),
-            index=_number(its.get(naming.id_label)),
-            rank=_number(its.get(naming.rank_label)),
-            is_foreign=True,
+            index=_parse_label_number(its.get(naming.id_label)),
+            rank=_parse_label_number(its.get(naming.rank_label)),
+            is_external=True,
         )
 
 
-def _pod(pod: Pod, place: _Place, chosen: frozenset[str], fault: NodeFault | None) -> ObservedPod:
+def _observe_pod(
+    pod: Pod, identity: _PodIdentity, counted_containers: frozenset[str], fault: NodeFault | None
+) -> ObservedPod:
     meta = pod.metadata
-    statuses = [status for status in pod.status.container_statuses if not chosen or status.name in chosen]
-    phase = _phase(pod, statuses, len(chosen) or len(pod.spec.containers))
-    end = _first_bad_end(pod, statuses)
+    statuses = [
+        status
+        for status in pod.status.container_statuses
+        if not counted_containers or status.name in counted_containers
+    ]
+    phase = _pod_phase(pod, statuses, len(counted_containers) or len(pod.spec.containers))
+    end = _first_failed_container(pod, statuses)
     return ObservedPod(
         name=meta.name,
         uid=meta.uid,
-        group=place.group,
-        index=place.index,
-        rank=place.rank,
-        is_foreign=place.is_foreign,
-        attempt=max(_number(meta.labels.get(labels.ATTEMPT)), 0),
+        group=identity.group,
+        index=identity.index,
+        rank=identity.rank,
+        is_external=identity.is_external,
+        attempt=max(_parse_label_number(meta.labels.get(labels.RESTART_COUNT_LABEL)), 0),
         phase=phase,
-        is_leaving=meta.deletion_timestamp is not None,
-        due=meta.deletion_timestamp,
+        is_terminating=meta.deletion_timestamp is not None,
+        deletion_deadline=meta.deletion_timestamp,
         finalizers=meta.finalizers,
         node=pod.spec.node_name,
-        exit=_exit(pod, end) if phase is PodPhase.FAILED else None,
-        trouble=_trouble(pod),
-        started_at=_started_at(statuses),
-        finished_at=end[1].finished_at if end else _finished_at(statuses) if phase in _OVER else None,
-        fault=fault,
-        stuck=_stuck(pod) if phase is PodPhase.SCHEDULED else None,
-        disruption=_disruption(pod) if phase is PodPhase.FAILED else "",
+        exit=_pod_exit(pod, end) if phase is PodPhase.FAILED else None,
+        problem=_startup_problem(pod),
+        started_at=_earliest_start(statuses),
+        finished_at=end[1].finished_at if end else _latest_finish(statuses) if phase in _FINISHED_PHASES else None,
+        node_fault=fault,
+        stuck_container=_creation_failure(pod) if phase is PodPhase.SCHEDULED else None,
+        disruption=_disruption_message(pod) if phase is PodPhase.FAILED else "",
     )
 
 
-def _service(service: Service) -> ObservedService:
+def _observe_service(service: Service) -> ObservedService:
     meta = service.metadata
-    return ObservedService(name=meta.name, uid=meta.uid, is_leaving=meta.deletion_timestamp is not None)
+    return ObservedService(name=meta.name, uid=meta.uid, is_terminating=meta.deletion_timestamp is not None)
 
 
-def _phase(pod: Pod, statuses: Sequence[ContainerStatus], wanted: int) -> PodPhase:
+def _pod_phase(pod: Pod, statuses: Sequence[ContainerStatus], container_count: int) -> PodPhase:
     """Judge by the containers that count as soon as their end is final, without waiting for side-cars."""
     if pod.spec.restart_policy == "Never" and statuses:
         ends = [status.state.terminated for status in statuses]
         if any(end is not None and end.exit_code != 0 for end in ends):
             return PodPhase.FAILED
-        if len(ends) >= wanted and all(ends):
+        if len(ends) >= container_count and all(ends):
             return PodPhase.SUCCEEDED
     if pod.status.phase in ("Running", "Succeeded", "Failed"):
         return PodPhase(pod.status.phase)
     return PodPhase.SCHEDULED if pod.spec.node_name else PodPhase.PENDING
 
 
-def _first_bad_end(pod: Pod, statuses: Sequence[ContainerStatus]) -> tuple[str, ContainerTerminated] | None:
+def _first_failed_container(pod: Pod, statuses: Sequence[ContainerStatus]) -> tuple[str, ContainerTerminated] | None:
     """The earliest bad end among the containers that count; init containers always count."""
     ends = [
         (status.name, status.state.terminated)
@@ -159,83 +184,81 @@ def _first_bad_end(pod: Pod, statuses: Sequence[ContainerStatus]) -> tuple[str, 
     return min(ends, key=lambda named: str(named[1].finished_at or "~"), default=None)
 
 
-def _started_at(statuses: Sequence[ContainerStatus]) -> datetime | None:
+def _earliest_start(statuses: Sequence[ContainerStatus]) -> datetime | None:
     """When the first of the containers began its present run."""
     states = [status.state.running or status.state.terminated for status in statuses]
     return min((state.started_at for state in states if state is not None and state.started_at), default=None)
 
 
-def _finished_at(statuses: Sequence[ContainerStatus]) -> datetime | None:
+def _latest_finish(statuses: Sequence[ContainerStatus]) -> datetime | None:
     """When the last of the containers ended."""
     ends = [status.state.terminated for status in statuses]
     return max((end.finished_at for end in ends if end is not None and end.finished_at), default=None)
 
 
-def _exit(pod: Pod, end: tuple[str, ContainerTerminated] | None) -> Exit:
-    if end is None:
-        return Exit(reason=pod.status.reason, message=_short(pod.status.message))
-    container, terminated = end
-    return Exit(
+def _pod_exit(pod: Pod, failed_container: tuple[str, ContainerTerminated] | None) -> PodExit:
+    if failed_container is None:
+        return PodExit(reason=pod.status.reason, message=_truncate_to_line(pod.status.message))
+    container, terminated = failed_container
+    return PodExit(
         code=terminated.exit_code,
         container=container,
         reason=terminated.reason,
-        message=_short(_last_line(terminated.message)),
-        last_words=_tail(terminated.message),
+        message=_truncate_to_line(_last_text_line(terminated.message)),
+        last_log_lines=_last_lines(terminated.message),
     )
 
 
-def _trouble(pod: Pod) -> str:
+def _startup_problem(pod: Pod) -> str:
     """Why a pod does not come up, in the cluster's own words; empty while all is in order."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in _ORDINARY_WAITS:
-            return _short(f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason)
+        if waiting is not None and waiting.reason not in _NORMAL_WAITING_REASONS:
+            return _truncate_to_line(f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
-            return _short(f"{condition.reason}: {condition.message}")
+            return _truncate_to_line(f"{condition.reason}: {condition.message}")
     return ""
 
 
-def _stuck(pod: Pod) -> Stuck | None:
+def _creation_failure(pod: Pod) -> StuckContainer | None:
     """The first container that the node cannot create; nothing says since when, so since the node took the pod."""
     since = pod.status.start_time or pod.metadata.creation_timestamp
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
-        if since is not None and waiting is not None and waiting.reason in _CREATION_FAILURES:
-            return Stuck(container=status.name, reason=waiting.reason, since=since)
+        if since is not None and waiting is not None and waiting.reason in _CREATION_FAILURE_REASONS:
+            return StuckContainer(container=status.name, reason=waiting.reason, since=since)
     return None
 
 
-def _disruption(pod: Pod) -> str:
+def _disruption_message(pod: Pod) -> str:
     """How the cluster ended a pod for reasons of its own; empty if it did not."""
-    said = _TAKEN_AWAY.get(pod.status.reason, "")
-    if not said and any(
-        each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions
-    ):
+    said = _DISRUPTION_MESSAGES.get(pod.status.reason, "")
+    if not said and any(each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions):
         said = "was taken away by the cluster"
-    return _short(f"{said}: {pod.status.message}" if said and pod.status.message else said)
+    return _truncate_to_line(f"{said}: {pod.status.message}" if said and pod.status.message else said)
 
 
-def _short(text: str) -> str:
+def _truncate_to_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
+    return line if len(line) <= MAX_MESSAGE_LENGTH else f"{line[: MAX_MESSAGE_LENGTH - 1]}…"
 
 
-def _last_line(text: str) -> str:
+def _last_text_line(text: str) -> str:
     """The last line that says something: of a stack trace, the error itself."""
     lines = [line for line in text.splitlines() if any(map(str.isalnum, line))]
     return lines[-1] if lines else text
 
 
-def _tail(text: str) -> str:
+def _last_lines(text: str) -> str:
     """The last lines, whole ones as far as possible; what cannot be shown is left out."""
     kept = "".join(letter for letter in text.strip() if letter.isprintable() or letter in "\n\t")
-    if len(kept) <= MOST_WORDS:
+    if len(kept) <= MAX_LOG_TAIL_LENGTH:
         return kept
-    cut = kept[-MOST_WORDS:]
+    cut = kept[-MAX_LOG_TAIL_LENGTH:]
     return cut.partition("\n")[2] or cut
 
 
-def _number(text: str | None) -> int:
+def _parse_label_number(text: str | None) -> int:
     """The number in a label; -1 if it is none, or one that nobody counts up to: anybody may write labels."""
-    return int(text) if text and _COUNTED.fullmatch(text) else -1
+    return int(text) if text and _LABEL_NUMBER_PATTERN.fullmatch(text) else -1

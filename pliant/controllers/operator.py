@@ -8,35 +8,35 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from pliant.controllers.apply import Applier
-from pliant.controllers.autoscale.controller import Autoscaler
-from pliant.controllers.autoscale.options import Options
-from pliant.controllers.job import Cluster, JobReconciler, resource_of
-from pliant.controllers.masters import OWNER, MastersWatch
-from pliant.controllers.nodes import NODE, NodeWatch, ills_of, nodes_of
-from pliant.controllers.orphans import JOB_NAME, job_names
-from pliant.controllers.reports import ReportDesk
-from pliant.controllers.served import wait_served
+from pliant.controllers.apply import ActionApplier
+from pliant.controllers.autoscale.controller import AutoscaleController
+from pliant.controllers.autoscale.options import AutoscaleOptions
+from pliant.controllers.crds import wait_until_served
+from pliant.controllers.job import JobReconciler, ReconcilerDependencies, resource_of
+from pliant.controllers.masters import OWNER_INDEX, MasterWatch
+from pliant.controllers.node_faults import NODE_INDEX, NodeFaultDetector, node_index_keys, node_problems
+from pliant.controllers.orphan_pods import JOB_NAME_INDEX, owner_index_keys
+from pliant.controllers.progress_reports import ProgressReceiver
 from pliant.errors import ApiError, Forbidden, InvalidSpec
-from pliant.frontends.base import Frontend
+from pliant.frontends.frontend import Frontend
+from pliant.kube.cache.informer import Informer
+from pliant.kube.cache.multi_namespace import AnyInformer, create_informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
-from pliant.kube.joined import AnyInformer, informer_of
 from pliant.kube.objects import Node, Pod, Service
-from pliant.kube.pacing import Pace
 from pliant.kube.resources import NODES, PODS, SERVICES
+from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 from pliant.model.job import Job, JobKey
-from pliant.model.labels import MANAGED_BY, MANAGER
-from pliant.model.rules import Rules
-from pliant.plugins.known import kinds
+from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
+from pliant.model.operator_config import OperatorConfig
+from pliant.plugins.registry import registered_kinds
 from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 
-MANAGED = f"{MANAGED_BY}={MANAGER}"
+MANAGED_SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY_VALUE}"
 """Only what we made ourselves is cached: other people's pods cost nothing."""
 
-TURNED_OFF = "the operator was started with --autoscale off"
-ONE_OF_SOME = "the operator works in some namespaces only, and others use the same nodes"
+AUTOSCALE_OFF_REASON = "the operator was started with --autoscale off"
+NAMESPACED_OPERATOR_REASON = "the operator works in some namespaces only, and others use the same nodes"
 
 log = logging.getLogger(__name__)
 
@@ -52,25 +52,31 @@ class Operator:
         namespaces: Sequence[str] = (),
         frontends: Iterable[Frontend] | None = None,
         workers: int = 16,
-        rules: Rules | None = None,
-        reports: ReportDesk | None = None,
-        autoscale: Options | None = None,
+        config: OperatorConfig | None = None,
+        progress_receiver: ProgressReceiver | None = None,
+        autoscale_options: AutoscaleOptions | None = None,
     ) -> None:
-        self.pace = client.pace or Pace()
-        client = client.paced(self.pace)
-        watched: dict[str, Any] = {"namespaces": namespaces, "labels": MANAGED, "on_change": self._member}
-        self._pods = informer_of(client, PODS, Pod, indexes=POD_INDEXES, **watched)
-        self._services = informer_of(client, SERVICES, Service, indexes={OWNER: _owners}, **watched)
-        self._nodes = Informer(client, NODES, Node, on_change=self._node_changed)
-        self._node_watch = NodeWatch(self._nodes.store, clock)
+        self.write_limiter = client.write_limiter or AdaptiveWriteLimiter()
+        client = client.with_write_limiter(self.write_limiter)
+        watched: dict[str, Any] = {
+            "namespaces": namespaces,
+            "labels": MANAGED_SELECTOR,
+            "on_change": self._on_owned_object_changed,
+        }
+        self._pods = create_informer(client, PODS, Pod, indexes=POD_INDEXES, **watched)
+        self._services = create_informer(client, SERVICES, Service, indexes={OWNER_INDEX: _controller_uids}, **watched)
+        self._nodes = Informer(client, NODES, Node, on_change=self._on_node_changed)
+        self._node_faults = NodeFaultDetector(self._nodes.store, clock)
         self._client = client
-        applier = Applier(client, clock, self._pods.store, self._services.store)
+        applier = ActionApplier(client, clock, self._pods.store, self._services.store)
         self._events = applier.events
         stores = (self._pods.store, self._services.store)
-        cluster = Cluster(*stores, applier, self._node_watch, rules or Rules(), reports)
-        self._kinds: dict[tuple[str, str], _Kind] = {}
-        for frontend in kinds().values() if frontends is None else frontends:
-            kind = _Kind(frontend, client, clock, cluster, namespaces, workers)
+        cluster = ReconcilerDependencies(
+            *stores, applier, self._node_faults, config or OperatorConfig(), progress_receiver
+        )
+        self._kinds: dict[tuple[str, str], _JobKindController] = {}
+        for frontend in registered_kinds().values() if frontends is None else frontends:
+            kind = _JobKindController(frontend, client, clock, cluster, namespaces, workers)
             self._kinds[kind.resource.api_version, kind.resource.kind] = kind
         self.controllers: dict[str, Controller[Any]] = {
             kind.controller.name: kind.controller for kind in self._kinds.values()
@@ -81,21 +87,23 @@ class Operator:
             **{kind.resource.full_name: kind.jobs for kind in self._kinds.values()},
         }
         """Those of kinds that turn out not to be installed are taken out until they are."""
-        self.autoscaler: Autoscaler | None = None
+        self.autoscaler: AutoscaleController | None = None
         """Sets sizes, if it was asked for."""
-        if autoscale is not None:
-            self.autoscaler = cluster.wishes.listener = Autoscaler(
+        if autoscale_options is not None:
+            self.autoscaler = cluster.recommendations.job_observer = AutoscaleController(
                 client,
                 clock,
                 self._nodes,
-                cluster.wishes,
-                autoscale,
-                jobs=self._every_job,
-                on_wish=self._wished,
-                hindrance=(ONE_OF_SOME if namespaces else "") if autoscale.policy else TURNED_OFF,
+                cluster.recommendations,
+                autoscale_options,
+                list_jobs=self._list_jobs,
+                on_recommendation=self._enqueue_job,
+                disabled_reason=(NAMESPACED_OPERATOR_REASON if namespaces else "")
+                if autoscale_options.policy
+                else AUTOSCALE_OFF_REASON,
             )
             self.controllers[self.autoscaler.controller.name] = self.autoscaler.controller
-        self._members_known = asyncio.Event()
+        self._objects_synced = asyncio.Event()
         self._ready = asyncio.Event()
 
     @property
@@ -105,17 +113,17 @@ class Operator:
 
     async def run(self) -> None:
         """Keep every job on its way."""
-        async with self._events.running(), asyncio.TaskGroup() as tasks:
+        async with self._events.run_in_background(), asyncio.TaskGroup() as tasks:
             every = list(self._kinds.values())
             for kind in every:
-                tasks.create_task(self._work_on(kind, tasks))
+                tasks.create_task(self._run_kind(kind, tasks))
             for informer in (self._pods, self._services):
                 tasks.create_task(informer.run())
-            nodes = tasks.create_task(self._follow_nodes(tasks))
+            nodes = tasks.create_task(self._start_node_informer(tasks))
             await asyncio.gather(nodes, self._pods.wait_synced(), self._services.wait_synced())
             # Deciding on half a picture would create what is there already.
-            self._members_known.set()
-            await asyncio.gather(*(kind.known.wait() for kind in every))
+            self._objects_synced.set()
+            await asyncio.gather(*(kind.synced.wait() for kind in every))
             if self.autoscaler is not None:
                 tasks.create_task(self.autoscaler.run())
             self._ready.set()
@@ -124,26 +132,26 @@ class Operator:
         """Return once the cluster is known and jobs are being worked on."""
         await self._ready.wait()
 
-    async def _work_on(self, kind: _Kind, tasks: asyncio.TaskGroup) -> None:
+    async def _run_kind(self, kind: _JobKindController, tasks: asyncio.TaskGroup) -> None:
         """Look after the jobs of a kind as soon as the cluster knows it."""
 
         def absent() -> None:
             self.informers.pop(kind.resource.full_name, None)
-            kind.known.set()
+            kind.synced.set()
 
-        await wait_served(self._client, kind.resource, absent)
+        await wait_until_served(self._client, kind.resource, absent)
         self.informers[kind.resource.full_name] = kind.jobs
         tasks.create_task(kind.jobs.run())
         if kind.masters is not None:
-            await kind.masters.follow(tasks, self.informers)
-        await asyncio.gather(kind.jobs.wait_synced(), self._members_known.wait())
+            await kind.masters.start(tasks, self.informers)
+        await asyncio.gather(kind.jobs.wait_synced(), self._objects_synced.wait())
         tasks.create_task(kind.controller.run())
-        kind.known.set()
+        kind.synced.set()
 
-    async def _follow_nodes(self, tasks: asyncio.TaskGroup) -> None:
+    async def _start_node_informer(self, tasks: asyncio.TaskGroup) -> None:
         """Know the nodes; to know them is a help, not a need, and not everybody may."""
         try:
-            await self._client.raw(f"{NODES.path(None)}?limit=1")
+            await self._client.get_raw(f"{NODES.path(None)}?limit=1")
         except Forbidden as problem:
             log.warning("nodes may not be seen, so their faults go unnoticed", extra={"because": str(problem)})
             return
@@ -151,21 +159,21 @@ class Operator:
             log.debug("nodes not seen at once", extra={"because": str(problem)})
         tasks.create_task(self._nodes.run())
         await self._nodes.wait_synced()
-        self._node_watch.is_known = True
+        self._node_faults.is_enabled = True
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+    def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
         """A node fell ill or recovered: the jobs with pods on it must be looked at."""
         if self.autoscaler is not None:
-            self.autoscaler.node_changed(old, new)
-        if old is None or new is None or list(ills_of(old)) != list(ills_of(new)):
+            self.autoscaler.on_node_changed(old, new)
+        if old is None or new is None or list(node_problems(old)) != list(node_problems(new)):
             names = {node.metadata.name for node in (old, new) if node is not None}
-            for pod in (pod for name in names for pod in self._pods.store.by_index(NODE, name)):
-                self._member(None, pod)
+            for pod in (pod for name in names for pod in self._pods.store.by_index(NODE_INDEX, name)):
+                self._on_owned_object_changed(None, pod)
             for kind in self._kinds.values():
                 if kind.masters is not None:
-                    kind.masters.node_changed(names)
+                    kind.masters.on_nodes_changed(names)
 
-    def _every_job(self) -> Iterator[Job]:
+    def _list_jobs(self) -> Iterator[Job]:
         """Every job that can be understood and is ours."""
         for kind in self._kinds.values():
             for known in kind.jobs.store.all():
@@ -173,14 +181,14 @@ class Operator:
                 raw = kind.jobs.store.get(known["metadata"]["namespace"], known["metadata"]["name"])
                 with suppress(InvalidSpec):
                     job = kind.frontend.parse(raw) if raw is not None else None
-                    if job is not None and job.managed_by in ("", MANAGER):
+                    if job is not None and job.managed_by in ("", MANAGED_BY_VALUE):
                         yield job
 
-    def _wished(self, job: Job) -> None:
+    def _enqueue_job(self, job: Job) -> None:
         """The autoscaler wants something of a job: it must be looked at."""
         self._kinds[job.owner.api_version, job.owner.kind].controller.queue.add(job.key)
 
-    def _member(self, old: Pod | Service | None, new: Pod | Service | None) -> None:
+    def _on_owned_object_changed(self, old: Pod | Service | None, new: Pod | Service | None) -> None:
         """A pod or a service changed: its job must be looked at."""
         for member in (old, new):
             for ref in member.metadata.owner_references if member is not None else ():
@@ -189,7 +197,7 @@ class Operator:
                     kind.controller.queue.add(JobKey(member.metadata.namespace, ref.name))
 
 
-class _Kind:
+class _JobKindController:
     """One kind of job: what is known of its objects and the loop that works on them."""
 
     def __init__(
@@ -197,38 +205,38 @@ class _Kind:
         frontend: Frontend,
         client: KubeClient,
         clock: Clock,
-        cluster: Cluster,
+        dependencies: ReconcilerDependencies,
         namespaces: Sequence[str],
         workers: int,
     ) -> None:
         self.frontend = frontend
         self.resource = resource_of(frontend)
-        self.known = asyncio.Event()
+        self.synced = asyncio.Event()
         """Set once its jobs are known, or known not to be: the cluster has no such kind."""
-        self.jobs: AnyInformer[dict[str, Any]] = informer_of(
-            client, self.resource, dict, namespaces=namespaces, on_change=self._changed
+        self.jobs: AnyInformer[dict[str, Any]] = create_informer(
+            client, self.resource, dict, namespaces=namespaces, on_change=self._on_job_changed
         )
-        self.masters: MastersWatch | None = None
+        self.masters: MasterWatch | None = None
         """What masters of its jobs write and make, if they have some."""
-        if frontend.plans is not None:
-            self.masters = MastersWatch(frontend, frontend.plans, client, clock, namespaces, self._wake)
-            cluster.applier.serve_masters(self.resource, self.masters.desk, self.masters.pods.store)
-        known = self.masters.known if self.masters else None
-        reconciler = JobReconciler(frontend, client, clock, self.jobs.store, cluster, known)
-        self.controller: Controller[JobKey] = Controller(
-            self.resource.full_name, reconciler.reconcile, workers=workers
-        )
+        if frontend.plan_frontend is not None:
+            self.masters = MasterWatch(frontend, frontend.plan_frontend, client, clock, namespaces, self._enqueue)
+            dependencies.applier.register_masters(
+                self.resource, self.masters.plan_store, self.masters.pod_informer.store
+            )
+        known = self.masters.objects if self.masters else None
+        reconciler = JobReconciler(frontend, client, clock, self.jobs.store, dependencies, known)
+        self.controller: Controller[JobKey] = Controller(self.resource.full_name, reconciler.reconcile, workers=workers)
 
-    def _wake(self, key: JobKey) -> None:
+    def _enqueue(self, key: JobKey) -> None:
         self.controller.queue.add(key)
 
-    def _changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+    def _on_job_changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
         meta = (new or old or {})["metadata"]
-        self._wake(JobKey(meta["namespace"], meta["name"]))
+        self._enqueue(JobKey(meta["namespace"], meta["name"]))
 
 
-def _owners(member: Pod | Service) -> Iterable[str]:
-    return (ref.uid for ref in member.metadata.owner_references if ref.controller)
+def _controller_uids(owned: Pod | Service) -> Iterable[str]:
+    return (ref.uid for ref in owned.metadata.owner_references if ref.controller)
 
 
-POD_INDEXES = {OWNER: _owners, NODE: nodes_of, JOB_NAME: job_names}
+POD_INDEXES = {OWNER_INDEX: _controller_uids, NODE_INDEX: node_index_keys, JOB_NAME_INDEX: owner_index_keys}

@@ -13,57 +13,74 @@ from pathlib import Path
 from socket import socket
 from typing import Any, Protocol, TypeVar
 
-from pliant.embedded.agentkeeper import AgentKeeper, Around
-from pliant.embedded.apiservice import ApiService
-from pliant.embedded.budgetkeeper import BudgetKeeper, BudgetView
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.claims import Claims, ClaimView
-from pliant.embedded.evictions import Evictions
-from pliant.embedded.gangs import DIALECTS, groups_of
-from pliant.embedded.gpuhealth import GpuHealth
-from pliant.embedded.gpuprobe import found_gpus
-from pliant.embedded.gpus import GpuDesk, shared_out
-from pliant.embedded.heartbeats import Heartbeats
-from pliant.embedded.machines import capacity, register
-from pliant.embedded.modes import HOSTS, Mode, Site, Wish, mode_started
-from pliant.embedded.names import Names
-from pliant.embedded.network.routes import Egress
-from pliant.embedded.node.confignews import ConfigView
-from pliant.embedded.node.credentials import Credentials
-from pliant.embedded.node.environment import CONFIG_MAP, SECRET
-from pliant.embedded.node.furnishing import Furnishing
-from pliant.embedded.node.inotify import FileWatch
-from pliant.embedded.node.inputs import Inputs
-from pliant.embedded.node.kubelet import Kubelet
-from pliant.embedded.node.link import Launch, Mount
-from pliant.embedded.node.locality import Locality
-from pliant.embedded.node.podevents import PodEvents
-from pliant.embedded.node.podlogs import PodLogs
-from pliant.embedded.node.podscope import NodeServices
-from pliant.embedded.node.sessions import NodeSessions
-from pliant.embedded.node.usage import NodeUsage
-from pliant.embedded.nodemarks import NodeMarks
-from pliant.embedded.orphans import Orphans
-from pliant.embedded.scheduler import NAME as SCHEDULER
-from pliant.embedded.scheduler import Scheduler
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.certs import ServerIdentity, server_identity
-from pliant.embedded.server.direct import DirectTransport
-from pliant.embedded.server.http import HttpFront, loopback_socket
-from pliant.embedded.server.kubeconfig import write_kubeconfig
-from pliant.embedded.slices import Slices
+from pliant.embedded.agent_supervisor import AgentSupervisor, CurrentPodNetwork
+from pliant.embedded.apiserver.auth.cluster_credentials import (
+    ServingCertificate,
+    ensure_serving_certificate,
+    write_kubeconfig,
+)
+from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopback_socket
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.controllers.disruption_budgets import DisruptionBudgetView, DisruptionController
+from pliant.embedded.controllers.endpoint_slices import EndpointSliceController
+from pliant.embedded.controllers.gpu_health import GpuHealthController
+from pliant.embedded.controllers.gpu_probe import discover_gpus
+from pliant.embedded.controllers.kubernetes_service import KubernetesServiceController
+from pliant.embedded.controllers.node_lifecycle import NodeLifecycleController
+from pliant.embedded.controllers.node_registration import node_capacity, register_nodes
+from pliant.embedded.controllers.node_taints import TaintController
+from pliant.embedded.controllers.pod_gc import PodGarbageCollector
+from pliant.embedded.controllers.taint_eviction import TaintEvictionController
+from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
+from pliant.embedded.kubelet.environment.config_objects import ConfigView
+from pliant.embedded.kubelet.environment.pod_network import PodNetwork
+from pliant.embedded.kubelet.environment.variables import CONFIG_MAP, SECRET
+from pliant.embedded.kubelet.kubelet import Kubelet
+from pliant.embedded.kubelet.logs.inotify import FileWatcher
+from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.pods.context import KubeletDependencies
+from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
+from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, Mount
+from pliant.embedded.kubelet.runtime.resources import ContainerUsageMeter
+from pliant.embedded.kubelet.runtime.sessions import ContainerSessions
+from pliant.embedded.kubelet.runtime.stdin import StdinRegistry
+from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
+from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
+from pliant.embedded.network.egress_connector import EgressPolicy
+from pliant.embedded.network.modes import (
+    API_SERVER_ADDRESSES,
+    NetworkContext,
+    NetworkMode,
+    NetworkModeChoice,
+    start_network_mode,
+)
+from pliant.embedded.network.service_index import ServiceIndex
+from pliant.embedded.object_views import PodView, ServiceView
+from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.scheduler.gpu_allocation import GpuAllocator, assign_gpus_to_nodes
+from pliant.embedded.scheduler.pod_groups import POD_GROUP_RESOURCES, pod_group_informer
+from pliant.embedded.scheduler.scheduler import SCHEDULER_NAME as SCHEDULER
+from pliant.embedded.scheduler.scheduler import Scheduler
 from pliant.embedded.storage.store import Store
-from pliant.embedded.views import PodView, ServiceView
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.objects import Node
-from pliant.kube.resources import CLAIMS, CONFIG_MAPS, DISRUPTION_BUDGETS, NODES, PODS, SECRETS, SERVICES
-from pliant.kube.transport import Transport
+from pliant.kube.resources import (
+    CONFIG_MAPS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+    SERVICES,
+)
+from pliant.kube.transport.base import Transport
 from pliant.runtime.clock import Clock, SystemClock
 
-API_PORT = 6443
+API_SERVER_PORT = 6443
 """Where pods reach the API server, at the gateway's address."""
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+_INHERITED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 T = TypeVar("T")
 
@@ -72,11 +89,11 @@ T = TypeVar("T")
 class ClusterConfig:
     """What cluster to start, and where."""
 
-    data: Path
+    data_dir: Path
     """Everything the cluster writes is in here."""
     workspace: Path
     """Where containers start by default, and what hostPath volumes may show."""
-    nodes: int = 1
+    node_count: int = 1
     node_cpu: int | None = None
     node_memory: str | None = None
     node_gpu: int | None = None
@@ -87,184 +104,206 @@ class ClusterConfig:
     """What else hostPath volumes may show."""
     mounts: tuple[Mount, ...] = ()
     """What every container sees."""
-    egress: Egress = field(default_factory=Egress)
+    egress: EgressPolicy = field(default_factory=EgressPolicy)
     """What pods may reach beyond the cluster."""
-    network: Wish = ""
+    network_mode: NetworkModeChoice = ""
 
 
-class Worker(Protocol):
+class BackgroundTask(Protocol):
     """Works until cancelled."""
 
     async def run(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class NetworkServices:
     """Who names pods and services, and who keeps what they need around them."""
 
-    names: Names
-    keeper: AgentKeeper
-    api: ApiService
+    service_index: ServiceIndex
+    agent_supervisor: AgentSupervisor
+    kubernetes_service: KubernetesServiceController
 
 
 class EmbeddedCluster:
     """A cluster that is up for as long as its context lasts."""
 
-    def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: Mode) -> None:
+    def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: NetworkMode) -> None:
         self.transport = transport
         self.kubeconfig = kubeconfig
         self.url = url
         self.mode = mode
 
-    async def listener(self, port: int) -> tuple[str, socket]:
+    async def open_listener(self, port: int) -> tuple[str, socket]:
         """A socket that listens for pods, and the address by which they reach it."""
         agent = self.mode.agent
         return agent.address, await agent.open_socket("stream", agent.address, port)
 
     @classmethod
     @asynccontextmanager
-    async def started(cls, config: ClusterConfig, *, clock: Clock | None = None) -> AsyncIterator[EmbeddedCluster]:
+    async def start(cls, config: ClusterConfig, *, clock: Clock | None = None) -> AsyncIterator[EmbeddedCluster]:
         """A cluster that is ready; at the end nothing of it runs, and its files stay in the data folder."""
         clock = clock or SystemClock()
-        config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
             # The agent starts while the certificates are made and the GPUs are counted.
-            launch = Launch(data=config.data, port=API_PORT)
+            launch = AgentOptions(data_dir=config.data_dir, api_port=API_SERVER_PORT)
             mode, identity, gpus = await asyncio.gather(
-                stack.enter_async_context(mode_started(launch, config.network)),
-                asyncio.to_thread(server_identity, config.data, clock.now(), addresses=HOSTS),
-                _gpus(config),
+                stack.enter_async_context(start_network_mode(launch, config.network_mode)),
+                asyncio.to_thread(
+                    ensure_serving_certificate, config.data_dir, clock.now(), extra_names=API_SERVER_ADDRESSES
+                ),
+                _create_gpu_allocator(config),
             )
             agent = mode.agent
-            logs = PodLogs(config.data / "pods", stack.enter_context(closing(FileWatch())))
-            store = await stack.enter_async_context(_store(config))
-            api = await stack.enter_async_context(ApiServer.started(store, Catalog.standard(), clock, logs=logs))
-            inputs = Inputs()
-            api.sessions = NodeSessions(agent, logs, inputs)
-            api.usage = NodeUsage(agent)
-            front, url = await stack.enter_async_context(_doors(config, api, identity))
-            transport = DirectTransport(api)
-            names = Names()
-            site = Site(data=config.data, url=url, names=names, egress=config.egress)
-            keeper = await stack.enter_async_context(AgentKeeper.serving(mode, front, site))
-            credentials = stack.enter_context(closing(Credentials(api.tokens, identity.authority)))
+            logs = PodLogStore(config.data_dir / "pods", stack.enter_context(closing(FileWatcher())))
+            store = await stack.enter_async_context(_open_store(config))
+            api = await stack.enter_async_context(
+                ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, log_source=logs)
+            )
+            inputs = StdinRegistry()
+            api.session_source = ContainerSessions(agent, logs, inputs)
+            api.usage_source = ContainerUsageMeter(agent)
+            front, url = await stack.enter_async_context(_serve_http(config, api, identity))
+            transport = InProcessTransport(api)
+            names = ServiceIndex()
+            site = NetworkContext(data_dir=config.data_dir, api_url=url, service_index=names, egress=config.egress)
+            keeper = await stack.enter_async_context(AgentSupervisor.start(mode, front, site))
+            credentials = stack.enter_context(closing(PodCredentials(api.tokens, identity.ca_certificate)))
             client = KubeClient(transport)
-            services = NodeServices(
+            services = KubeletDependencies(
                 client=client,
                 clock=clock,
                 agent=agent,
-                furnishing=_furnishing(config, Around(keeper), mode.api(url), credentials),
+                filesystem=_create_pod_filesystem(
+                    config, CurrentPodNetwork(keeper), mode.api_address(url), credentials
+                ),
                 logs=logs,
-                inputs=inputs,
-                events=PodEvents(client, clock, "kubelet"),
+                stdin=inputs,
+                events=PodEventRecorder(client, clock, "kubelet"),
                 gpus=gpus,
-                surveyed=asyncio.Event(),
+                services_synced=asyncio.Event(),
             )
-            place = (agent.address, API_PORT) if agent.listener is not None else mode.api(url)
-            network = Network(names=names, keeper=keeper, api=ApiService(client, place))
-            await stack.enter_async_context(_control_plane(config, services, network))
-            yield cls(transport, config.data / "kubeconfig", url, mode)
+            place = (agent.address, API_SERVER_PORT) if agent.listener is not None else mode.api_address(url)
+            network = NetworkServices(
+                service_index=names,
+                agent_supervisor=keeper,
+                kubernetes_service=KubernetesServiceController(client, place),
+            )
+            await stack.enter_async_context(_run_control_plane(config, services, network))
+            yield cls(transport, config.data_dir / "kubeconfig", url, mode)
 
 
 @asynccontextmanager
-async def _control_plane(config: ClusterConfig, services: NodeServices, network: Network) -> AsyncIterator[None]:
+async def _run_control_plane(
+    config: ClusterConfig, services: KubeletDependencies, network: NetworkServices
+) -> AsyncIterator[None]:
     """Nodes that are registered and pods that are placed, run and named."""
-    client, clock, names, keeper = services.client, services.clock, network.names, network.keeper
+    client, clock, names, keeper = services.client, services.clock, network.service_index, network.agent_supervisor
     nodes = {
-        name: capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
-        for name, gpus in services.gpus.of_nodes.items()
+        name: node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
+        for name, gpus in services.gpus.gpus_by_node.items()
     }
-    await register(client, nodes, services.agent.address, clock.now())
-    scheduler = Scheduler(client, clock, PodEvents(client, clock, SCHEDULER))
-    kubelet, marks, evictions = Kubelet(services, nodes), NodeMarks(client, clock), Evictions(client, clock)
-    orphans, slices, budgets = Orphans(client, clock), Slices(client, names), BudgetKeeper(client, clock)
-    claims = Claims(client, clock, services.furnishing)
+    await register_nodes(client, nodes, services.agent.address, clock.now())
+    scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, SCHEDULER))
+    kubelet, marks, evictions = (
+        Kubelet(services, nodes),
+        TaintController(client, clock),
+        TaintEvictionController(client, clock),
+    )
+    orphans, slices, budgets = (
+        PodGarbageCollector(client, clock),
+        EndpointSliceController(client, names),
+        DisruptionController(client, clock),
+    )
+    claims = VolumeClaimController(client, clock, services.filesystem)
     hearing = (names, slices, kubelet, scheduler, evictions, orphans, budgets, claims)
-    health = GpuHealth(client, clock, services.gpus)
-    pods = Informer(client, PODS, PodView, on_change=_all(*(each.pod_changed for each in hearing)))
-    beats = Heartbeats(services, kubelet, nodes, pods.store.all)
-    services.agent.on_lost, keeper.on_back = beats.agent_lost, beats.agent_is_back
-    serving = (names, slices, network.api)
+    health = GpuHealthController(client, clock, services.gpus)
+    pods = Informer(client, PODS, PodView, on_change=_notify_all(*(each.on_pod_change for each in hearing)))
+    beats = NodeLifecycleController(services, kubelet, nodes, pods.store.all)
+    services.agent.on_lost, keeper.on_restarted = beats.on_agent_lost, beats.on_agent_restarted
+    serving = (names, slices, network.kubernetes_service)
     watching = (scheduler, marks, evictions, orphans, health, beats)
     others: tuple[Informer[Any], ...] = (
-        Informer(client, SERVICES, ServiceView, on_change=_all(*(each.service_changed for each in serving))),
-        Informer(client, CLAIMS, ClaimView, on_change=claims.claim_changed),
-        Informer(client, DISRUPTION_BUDGETS, BudgetView, on_change=budgets.budget_changed),
-        Informer(client, CONFIG_MAPS, ConfigView, on_change=services.news.listener(CONFIG_MAP)),
-        Informer(client, SECRETS, ConfigView, on_change=services.news.listener(SECRET)),
-        Informer(client, NODES, Node, on_change=_all(*(each.node_changed for each in watching))),
-        *(groups_of(each, client, scheduler.gangs) for each in DIALECTS),
+        Informer(client, SERVICES, ServiceView, on_change=_notify_all(*(each.on_service_change for each in serving))),
+        Informer(client, PERSISTENT_VOLUME_CLAIMS, VolumeClaimView, on_change=claims.on_claim_change),
+        Informer(client, POD_DISRUPTION_BUDGETS, DisruptionBudgetView, on_change=budgets.on_budget_change),
+        Informer(client, CONFIG_MAPS, ConfigView, on_change=services.config_watch.change_handler(CONFIG_MAP)),
+        Informer(client, SECRETS, ConfigView, on_change=services.config_watch.change_handler(SECRET)),
+        Informer(client, NODES, Node, on_change=_notify_all(*(each.on_node_change for each in watching))),
+        *(pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
-    workers: tuple[Worker, ...] = (
+    workers: tuple[BackgroundTask, ...] = (
         kubelet,
         keeper,
         slices,
         budgets,
-        network.api,
+        network.kubernetes_service,
         claims,
-        scheduler.gangs,
+        scheduler.pod_groups,
         *watching,
         pods,
         *others,
     )
-    async with _background(each.run() for each in workers):
+    async with _run_in_background(each.run() for each in workers):
         for informer in (pods, *others):
             await informer.wait_synced()
-        services.surveyed.set()
-        services.furnishing.forget_all_but({pod.metadata.uid for pod in pods.store.all()})
+        services.services_synced.set()
+        services.filesystem.remove_unknown_pods({pod.metadata.uid for pod in pods.store.all()})
         yield
 
 
-def _furnishing(
-    config: ClusterConfig, locality: Locality, api: tuple[str, int], credentials: Credentials
-) -> Furnishing:
-    return Furnishing(
-        data=config.data,
-        workspace=config.workspace.resolve(),
-        host_paths=config.host_paths,
-        shown=config.mounts,
-        base=_base_variables(os.environ, *api),
-        locality=locality,
+def _create_pod_filesystem(
+    config: ClusterConfig, pod_network: PodNetwork, api_address: tuple[str, int], credentials: PodCredentials
+) -> PodFilesystem:
+    return PodFilesystem(
+        data_dir=config.data_dir,
+        default_working_dir=config.workspace.resolve(),
+        allowed_host_paths=config.host_paths,
+        default_mounts=config.mounts,
+        base_env=_base_environment(os.environ, *api_address),
+        pod_network=pod_network,
         credentials=credentials,
     )
 
 
-async def _gpus(config: ClusterConfig) -> GpuDesk:
+async def _create_gpu_allocator(config: ClusterConfig) -> GpuAllocator:
     """The nodes and the GPUs of each; those of the machine are looked for only where they may be wanted."""
-    nodes = [f"node-{number}" for number in range(config.nodes)]
-    real = [] if config.node_gpu == 0 else await found_gpus()
-    return GpuDesk(shared_out(real, nodes, config.node_gpu))
+    nodes = [f"node-{number}" for number in range(config.node_count)]
+    real = [] if config.node_gpu == 0 else await discover_gpus()
+    return GpuAllocator(assign_gpus_to_nodes(real, nodes, config.node_gpu))
 
 
 @asynccontextmanager
-async def _store(config: ClusterConfig) -> AsyncIterator[Store]:
+async def _open_store(config: ClusterConfig) -> AsyncIterator[Store]:
     if not config.durable:
         yield Store.in_memory()
         return
-    async with Store.opened(config.data / "cluster.db") as store:
+    async with Store.open(config.data_dir / "cluster.db") as store:
         yield store
 
 
 @asynccontextmanager
-async def _doors(
-    config: ClusterConfig, api: ApiServer, identity: ServerIdentity
-) -> AsyncIterator[tuple[HttpFront, str]]:
+async def _serve_http(
+    config: ClusterConfig, api: ApiServer, identity: ServingCertificate
+) -> AsyncIterator[tuple[HttpsServer, str]]:
     """A front that listens for this machine, and its address; the key to it is in the data folder."""
     token = secrets.token_urlsafe(32)
-    async with HttpFront.serving(api, token=token, context=identity.context(), hosts=HOSTS) as front:
-        listener = loopback_socket(config.port)
+    async with HttpsServer.start(
+        api, admin_token=token, ssl_context=identity.create_ssl_context(), allowed_hosts=API_SERVER_ADDRESSES
+    ) as front:
+        listener = bind_loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         await front.listen(listener)
-        write_kubeconfig(config.data / "kubeconfig", url=url, authority=identity.authority, token=token)
+        write_kubeconfig(config.data_dir / "kubeconfig", url=url, ca_certificate=identity.ca_certificate, token=token)
         yield front, url
 
 
 @asynccontextmanager
-async def _background(jobs: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+async def _run_in_background(tasks_to_run: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
     """Do jobs while the block runs; one that fails ends the block."""
     try:
         async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(job) for job in jobs]
+            started = [tasks.create_task(job) for job in tasks_to_run]
             try:
                 yield
             finally:
@@ -277,7 +316,7 @@ async def _background(jobs: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterato
         raise group.exceptions[0] from None
 
 
-def _all(*listeners: Callable[[T | None, T | None], None]) -> Callable[[T | None, T | None], None]:
+def _notify_all(*listeners: Callable[[T | None, T | None], None]) -> Callable[[T | None, T | None], None]:
     def tell(old: T | None, new: T | None) -> None:
         for listener in listeners:
             listener(old, new)
@@ -285,9 +324,9 @@ def _all(*listeners: Callable[[T | None, T | None], None]) -> Callable[[T | None
     return tell
 
 
-def _base_variables(environment: Mapping[str, str], api: str, port: int) -> dict[str, str]:
+def _base_environment(environment: Mapping[str, str], api_host: str, api_port: int) -> dict[str, str]:
     """What every container finds in its environment, taken from the one who started the cluster."""
-    inherited = {name: environment[name] for name in _INHERITED if name in environment}
+    inherited = {name: environment[name] for name in _INHERITED_VARIABLES if name in environment}
     # Last, so that there is always a `python` but never another one than the user means.
     path = [
         *filter(None, inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")),
@@ -297,7 +336,7 @@ def _base_variables(environment: Mapping[str, str], api: str, port: int) -> dict
         **inherited,
         "PATH": ":".join(dict.fromkeys(path)),
         "PYTHONUNBUFFERED": "1",
-        "KUBERNETES_SERVICE_HOST": api,
-        "KUBERNETES_SERVICE_PORT": str(port),
-        "KUBERNETES_SERVICE_PORT_HTTPS": str(port),
+        "KUBERNETES_SERVICE_HOST": api_host,
+        "KUBERNETES_SERVICE_PORT": str(api_port),
+        "KUBERNETES_SERVICE_PORT_HTTPS": str(api_port),
     }

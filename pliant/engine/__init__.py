@@ -1,1 +1,1 @@
-"""What to do: pure functions from what is wanted and what is seen to what to do next."""
+"""Pure functions that decide what to do next about a job from its spec, its state and what is observed."""

@@ -6,140 +6,190 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from pliant.engine.calls import creation_patience_left
-from pliant.engine.case import Case, Turn
-from pliant.engine.control import furnished
-from pliant.engine.departure import lingering, patience_left
-from pliant.engine.ending import (
-    OVER,
-    clearing,
-    completed,
-    end_delayed,
-    failed,
-    leftovers,
-    ordered,
-    outlived,
-    outliving_left,
-    timed_out,
+from pliant.engine.context import Context, Transition
+from pliant.engine.lifecycle.finish import (
+    FINISHED_POD_PHASES,
+    clean_up_job,
+    complete_idle_job,
+    complete_job,
+    end_on_request,
+    fail_job,
+    list_leftover_objects,
+    termination_message,
+    time_out_job,
+    time_to_idle_completion,
 )
-from pliant.engine.idleness import idle_time_left, roused
-from pliant.engine.limits import life_left, time_left
-from pliant.engine.members import with_members
-from pliant.engine.membership import staffing
-from pliant.engine.plancare import farewell, upkeep
-from pliant.engine.plans import given_up, planned, without_finished
-from pliant.engine.restarting import restarted
-from pliant.engine.rollup import at_the_end, has_changed, is_pressing, settles_in, summary
-from pliant.engine.roster import abreast, call_the_roll
-from pliant.engine.sizing import resized, sized, with_requests
-from pliant.engine.suspending import evacuation, master_kept, resumed, suspended
-from pliant.engine.timeline import accounted, noted
-from pliant.engine.warning import warned
-from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatus
+from pliant.engine.lifecycle.suspend import delete_for_suspend, resume_job, suspend_job, with_master_only
+from pliant.engine.lifecycle.time_limits import time_to_limit, ttl_left
+from pliant.engine.plans.execution import execute_plans, without_failed_members, without_finished_plans
+from pliant.engine.plans.membership import with_synced_members
+from pliant.engine.plans.plan_status import fail_open_plans, sync_plans
+from pliant.engine.pod_sync import sync_pods
+from pliant.engine.pods.deletion import list_stuck_terminating, time_to_pod_deadline
+from pliant.engine.pods.master_template import apply_master_defaults
+from pliant.engine.pods.replicas import match_pods, recover_attempts
+from pliant.engine.restart.idle_master import restart_idle_master, time_to_idle_restart
+from pliant.engine.restart.requests import time_to_creation_timeout
+from pliant.engine.restart.restarts import restart_replicas
+from pliant.engine.sizing import resize_groups, with_applied_sizes, with_size_requests
+from pliant.engine.status.rollup import (
+    emit_warnings,
+    final_counts,
+    has_status_changed,
+    must_write_now,
+    roll_up_status,
+    status_write_delay,
+)
+from pliant.engine.timeline import with_phase_time, with_timeline_entry
+from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatusUpdate
 from pliant.model.framework import Framework
 from pliant.model.job import Job
-from pliant.model.observed import Seen
-from pliant.model.state import EngineState, Phase, Verdict
+from pliant.model.observed import Observed
+from pliant.model.state import EngineState, JobOutcome, JobPhase
 
 
-def decide(job: Job, seen: Seen, framework: Framework, now: datetime) -> Decision:
+def decide(job: Job, observed: Observed, framework: Framework, now: datetime) -> Decision:
     """Say what to do next. Reads only its arguments: same input, same answer."""
     if job.is_deleting:
         return Decision()  # owner references clean up
-    job = furnished(job, seen.rules)
-    state = abreast(job, seen, with_requests(job, seen.wishes, job.state or _first_memory(now), now))
-    state = with_members(job, seen, without_finished(given_up(state, job, seen), seen))
+    job = apply_master_defaults(job, observed.config)
+    state = recover_attempts(
+        job, observed, with_size_requests(job, observed.recommendations, job.state or _initial_state(now), now)
+    )
+    state = with_synced_members(
+        job, observed, without_finished_plans(without_failed_members(state, job, observed), observed)
+    )
     if state.phase.is_final:
-        return _afterlife(job, seen, state, now)
-    if state.verdict is not None:
-        return _closing(job, seen, state, state.verdict, now)
+        return _decide_finished(job, observed, state, now)
+    if state.outcome is not None:
+        return _decide_terminating(job, observed, state, state.outcome, now)
 
-    asked, job = job, sized(job, state)
-    case = Case(job=job, asked=asked, seen=seen, state=state, roster=call_the_roll(job, seen, state, now), now=now)
-    if (turn := _turn(case)) is not None:
-        return _intent(turn, case)
-    if state.phase is Phase.SUSPENDED:
-        staffed, wait = staffing(master_kept(case), framework) if job.has_master else ((), None)
-        return _progress(case, (*evacuation(job, seen, now), *staffed), soonest(wait, patience_left(seen, now)))
-    actions, wait = staffing(case, framework)
-    return _progress(case, actions, soonest(wait, _patience(case)))
+    asked, job = job, with_applied_sizes(job, state)
+    case = Context(
+        job=job,
+        requested_job=asked,
+        observed=observed,
+        state=state,
+        replicas=match_pods(job, observed, state, now),
+        now=now,
+    )
+    if (turn := _next_transition(case)) is not None:
+        return _persist_transition(turn, case)
+    if state.phase is JobPhase.SUSPENDED:
+        staffed, wait = sync_pods(with_master_only(case), framework) if job.has_master else ((), None)
+        return _act_and_update_status(
+            case,
+            (*delete_for_suspend(job, observed, now), *staffed),
+            shortest_wait(wait, time_to_pod_deadline(observed, now)),
+        )
+    actions, wait = sync_pods(case, framework)
+    return _act_and_update_status(case, actions, shortest_wait(wait, _time_to_next_deadline(case)))
 
 
-def _turn(case: Case) -> Turn | None:
+def _next_transition(context: Context) -> Transition | None:
     """The first change of course that is due, in order of precedence."""
-    if (turn := ordered(case) or completed(case) or suspended(case) or resized(case) or resumed(case)) is not None:
+    if (
+        turn := end_on_request(context)
+        or complete_job(context)
+        or suspend_job(context)
+        or resize_groups(context)
+        or resume_job(context)
+    ) is not None:
         return turn
-    if case.state.phase is Phase.SUSPENDED and not case.job.has_master:
+    if context.state.phase is JobPhase.SUSPENDED and not context.job.has_master:
         return None  # nothing that happens to those who leave counts
-    if (turn := restarted(case) or failed(case)) is not None or case.state.phase is Phase.SUSPENDED:
+    if (
+        turn := restart_replicas(context) or fail_job(context)
+    ) is not None or context.state.phase is JobPhase.SUSPENDED:
         return turn
-    return timed_out(case) or planned(case) or outlived(case) or roused(case) or warned(case)
+    return (
+        time_out_job(context)
+        or execute_plans(context)
+        or complete_idle_job(context)
+        or restart_idle_master(context)
+        or emit_warnings(context)
+    )
 
 
-def _progress(case: Case, actions: tuple[Action, ...], wait: timedelta | None) -> Decision:
+def _act_and_update_status(context: Context, actions: tuple[Action, ...], requeue_after: timedelta | None) -> Decision:
     """Act, and tell what changed: at once if it matters, else when it has settled."""
-    before, after, plans = case.job.state, summary(case), upkeep(case)
-    actions, wait = (*actions, *plans.actions), soonest(wait, plans.wait)
-    statuses = {case.job.key: _status(after, case.seen, case.now)}
-    if not has_changed(before, after):
+    before, after, plans = context.job.state, roll_up_status(context), sync_plans(context)
+    actions, requeue_after = (*actions, *plans.actions), shortest_wait(requeue_after, plans.requeue_after)
+    statuses = {context.job.key: _status_update(after, context.observed, context.now)}
+    if not has_status_changed(before, after):
         statuses = {}
-    elif before is not None and not is_pressing(before, after) and (hold := settles_in(before, case.now)):
-        statuses, wait = {}, soonest(hold, wait)
-    return Decision(actions=actions, statuses=statuses, plans=plans.statuses, look_again=wait)
+    elif before is not None and not must_write_now(before, after) and (hold := status_write_delay(before, context.now)):
+        statuses, requeue_after = {}, shortest_wait(hold, requeue_after)
+    return Decision(actions=actions, status_updates=statuses, plan_statuses=plans.statuses, requeue_after=requeue_after)
 
 
-def _closing(job: Job, seen: Seen, state: EngineState, verdict: Verdict, now: datetime) -> Decision:
+def _decide_terminating(
+    job: Job, observed: Observed, state: EngineState, outcome: JobOutcome, now: datetime
+) -> Decision:
     """Clear away what is left; the end is announced once nothing is."""
-    if any(leftovers(job, seen, state)):
-        after = replace(state, message=end_delayed(verdict, lingering(seen, now)))
-        statuses = {job.key: _status(after, seen, now)} if after.message != state.message else {}
-        actions = clearing(job, seen, state, now)
-        plans = farewell(seen, now).statuses
-        return Decision(actions=actions, statuses=statuses, plans=plans, look_again=patience_left(seen, now))
-    counts = at_the_end(state) if all(pod.phase in OVER for pod in seen.pods) else state.counts
-    ended = replace(state, phase=verdict.phase, message=verdict.message, ended_at=now, counts=counts)
-    return Decision(statuses={job.key: _status(ended, seen, now)})
+    if any(list_leftover_objects(job, observed, state)):
+        after = replace(state, message=termination_message(outcome, list_stuck_terminating(observed, now)))
+        statuses = {job.key: _status_update(after, observed, now)} if after.message != state.message else {}
+        actions = clean_up_job(job, observed, state, now)
+        plans = fail_open_plans(observed, now).statuses
+        return Decision(
+            actions=actions,
+            status_updates=statuses,
+            plan_statuses=plans,
+            requeue_after=time_to_pod_deadline(observed, now),
+        )
+    counts = (
+        final_counts(state) if all(pod.phase in FINISHED_POD_PHASES for pod in observed.pods) else state.replica_counts
+    )
+    ended = replace(state, phase=outcome.phase, message=outcome.message, ended_at=now, replica_counts=counts)
+    return Decision(status_updates={job.key: _status_update(ended, observed, now)})
 
 
-def _afterlife(job: Job, seen: Seen, state: EngineState, now: datetime) -> Decision:
+def _decide_finished(job: Job, observed: Observed, state: EngineState, now: datetime) -> Decision:
     """A job that has ended holds nothing, and goes itself when its time has come."""
-    left = life_left(job, state, now)
+    left = ttl_left(job, state, now)
     if left is not None and left <= timedelta(0):
         return Decision(actions=(DeleteJob(),))
-    plans = farewell(seen, now)
+    plans = fail_open_plans(observed, now)
     return Decision(
-        actions=(*clearing(job, seen, state, now), *plans.actions),
-        plans=plans.statuses,
-        look_again=soonest(left, patience_left(seen, now), plans.wait),
+        actions=(*clean_up_job(job, observed, state, now), *plans.actions),
+        plan_statuses=plans.statuses,
+        requeue_after=shortest_wait(left, time_to_pod_deadline(observed, now), plans.requeue_after),
     )
 
 
-def _intent(turn: Turn, case: Case) -> Decision:
+def _persist_transition(transition: Transition, context: Context) -> Decision:
     """Remember first; the next pass acts on it."""
-    event = EmitEvent(reason=turn.reason, message=turn.message, is_warning=turn.is_warning)
-    return Decision(intent=_status(turn.state, case.seen, case.now), actions=(event,))
+    event = EmitEvent(reason=transition.reason, message=transition.message, is_warning=transition.is_warning)
+    return Decision(intent=_status_update(transition.state, context.observed, context.now), actions=(event,))
 
 
-def _patience(case: Case) -> timedelta | None:
+def _time_to_next_deadline(context: Context) -> timedelta | None:
     """How long until some limit is reached though nothing happens."""
-    return soonest(
-        patience_left(case.seen, case.now),
-        creation_patience_left(case),
-        time_left(case.job, case.state, case.now),
-        idle_time_left(case),
-        outliving_left(case),
+    return shortest_wait(
+        time_to_pod_deadline(context.observed, context.now),
+        time_to_creation_timeout(context),
+        time_to_limit(context.job, context.state, context.now),
+        time_to_idle_restart(context),
+        time_to_idle_completion(context),
     )
 
 
-def soonest(*waits: timedelta | None) -> timedelta | None:
+def shortest_wait(*waits: timedelta | None) -> timedelta | None:
     """The shortest of several waits; None if there is none."""
     return min((wait for wait in waits if wait is not None), default=None)
 
 
-def _status(state: EngineState, seen: Seen, now: datetime) -> JobStatus:
-    pods = tuple(sorted(seen.pods, key=lambda pod: pod.name))
-    return JobStatus(state=replace(accounted(state, now), written_at=now), counts=state.counts, pods=pods)
+def _status_update(state: EngineState, observed: Observed, now: datetime) -> JobStatusUpdate:
+    pods = tuple(sorted(observed.pods, key=lambda pod: pod.name))
+    return JobStatusUpdate(
+        state=replace(with_phase_time(state, now), status_written_at=now),
+        replica_counts=state.replica_counts,
+        observed_pods=pods,
+    )
 
 
-def _first_memory(now: datetime) -> EngineState:
-    return noted(EngineState(phase=Phase.PENDING, started_at=now), now, str(Phase.PENDING), "job accepted")
+def _initial_state(now: datetime) -> EngineState:
+    return with_timeline_entry(
+        EngineState(phase=JobPhase.PENDING, started_at=now), now, str(JobPhase.PENDING), "job accepted"
+    )

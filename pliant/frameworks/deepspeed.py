@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.frameworks.casting import Cast, devices
 from pliant.frameworks.pytorch import PyTorch
-from pliant.model.job import Group, Job
+from pliant.frameworks.role_assignment import RoleAssignment, count_gpus
+from pliant.model.job import Job, ReplicaGroup
 
 
 class DeepSpeed(PyTorch):
@@ -16,15 +16,19 @@ class DeepSpeed(PyTorch):
     """
 
     name = "deepspeed"
-    folder = "/job"
+    files_dir = "/job"
 
     def files(self, job: Job) -> Mapping[str, str]:
         """The hosts in the order of their ranks, as they were when the member that reads them started."""
-        cast = Cast(job, self)
-        lines = [f"{host} slots={_slots(job, group)}\n" for group in cast.groups() for host in cast.names(group)]
+        cast = RoleAssignment(job, self)
+        lines = [
+            f"{host} slots={_slots_per_host(job, group)}\n"
+            for group in cast.groups()
+            for host in cast.group_hosts(group)
+        ]
         return {"hostfile": "".join(lines)} if lines else {}
 
 
-def _slots(job: Job, group: Group) -> int:
-    told = str(job.options.get("nproc_per_node"))
-    return int(told) if told.isdigit() else max(devices(group), 1)
+def _slots_per_host(job: Job, group: ReplicaGroup) -> int:
+    told = str(job.framework_options.get("nproc_per_node"))
+    return int(told) if told.isdigit() else max(count_gpus(group), 1)

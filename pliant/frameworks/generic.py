@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from pliant.model.framework import Framework, Rank
-from pliant.model.job import Group, Job, Port
-from pliant.model.labels import member_address
+from pliant.model.job import Job, Port, ReplicaGroup
+from pliant.model.labels import replica_address
 
 
 class Generic(Framework):
@@ -15,11 +15,11 @@ class Generic(Framework):
 
     name = "generic"
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Where everybody is."""
         found: dict[str, str] = {}
         for group in job.groups:
-            found |= _directory(job, group)
+            found |= _group_environment(job, group)
         return found
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
@@ -32,8 +32,10 @@ class Generic(Framework):
             "TRAININGJOB_REPLICA_TYPE": replica,
             "TRAININGJOB_REPLICA_INDEX": str(rank.index),
             "TRAININGJOB_REPLICA_RESTARTCOUNT": str(rank.attempt),
-            "TRAININGJOB_SERVICE": member_address(job, rank.group.name, rank.index),
-            "TRAININGJOB_PORTS": _numbers(tuple(port for port in rank.group.ports if port.container == container)),
+            "TRAININGJOB_SERVICE": replica_address(job, rank.group.name, rank.index),
+            "TRAININGJOB_PORTS": _join_port_numbers(
+                tuple(port for port in rank.group.ports if port.container == container)
+            ),
         }
 
 
@@ -43,19 +45,19 @@ def variable_prefix(group: str) -> str:
     return f"_{name}" if name[:1].isdigit() else name
 
 
-def _directory(job: Job, group: Group) -> dict[str, str]:
-    instances = [member_address(job, group.name, index) for index in range(group.size)]
+def _group_environment(job: Job, group: ReplicaGroup) -> dict[str, str]:
+    instances = [replica_address(job, group.name, index) for index in range(group.size)]
     hosts = [f"{instance}:{port.number}" for instance in instances for port in group.ports]
     prefix = variable_prefix(group.name)
     return {
         f"{prefix}_INSTANCES": ",".join(instances),
         f"{prefix}_INSTANCES_NUM": str(len(instances)),
-        f"{prefix}_PORTS": _numbers(group.ports),
+        f"{prefix}_PORTS": _join_port_numbers(group.ports),
         f"{prefix}_PORTS_NUM": str(len(group.ports)),
         f"{prefix}_HOSTS": ",".join(hosts),
         f"{prefix}_HOSTS_NUM": str(len(hosts)),
     }
 
 
-def _numbers(ports: tuple[Port, ...]) -> str:
+def _join_port_numbers(ports: tuple[Port, ...]) -> str:
     return ",".join(str(port.number) for port in ports)

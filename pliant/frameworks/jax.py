@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.frameworks.casting import Cast
+from pliant.frameworks.role_assignment import RoleAssignment
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import Job, Port
 
@@ -16,13 +16,13 @@ class Jax(Framework):
     port = Port("jaxjob-port", 6666)
     roles = (Role(name="master", aliases=("chief", "coordinator", "launcher")), Role(name="worker"))
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Where the coordinator is, and how many processes there are."""
-        cast = Cast(job, self)
-        first = cast.first()
+        cast = RoleAssignment(job, self)
+        first = cast.rank0_group()
         if first is None:
             return {}
-        host, port, number = cast.host(first), str(cast.port(first)), str(cast.size())
+        host, port, number = cast.host(first), str(cast.group_port(first)), str(cast.count_replicas())
         return {
             "COORDINATOR_ADDRESS": host,
             "COORDINATOR_PORT": port,
@@ -34,5 +34,5 @@ class Jax(Framework):
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         """Which process one is."""
-        number = str(Cast(job, self).number(rank))
+        number = str(RoleAssignment(job, self).global_rank(rank))
         return {"PROCESS_ID": number, "JAX_PROCESS_ID": number}

@@ -6,7 +6,7 @@ it knows the job's key without telling it. What an agent runs for a launcher tha
 
 from __future__ import annotations
 
-RSH = '''#!/usr/bin/env python3
+RSH_SCRIPT = '''#!/usr/bin/env python3
 """Run a command on a worker: rsh [OPTIONS] HOST COMMAND… (options of ssh are accepted and mean nothing)."""
 import hashlib, hmac, json, os, shutil, socket, struct, sys, time
 
@@ -63,14 +63,14 @@ def main():
 sys.exit(main())
 '''
 
-WORKER = """#!/bin/sh
+WORKER_SCRIPT = """#!/bin/sh
 # What a worker runs: it serves the launcher. Without a Python it only waits, for those who come by kubectl.
 command -v python3 >/dev/null && exec python3 "$(dirname "$0")/agent.py"
 trap 'exit 0' TERM
 while :; do sleep 3600 & wait $!; done
 """
 
-AGENT = '''#!/usr/bin/env python3
+AGENT_SCRIPT = '''#!/usr/bin/env python3
 """Run what the launcher asks for, until the pod ends; a launcher that leaves takes along what it started."""
 import hashlib, hmac, json, os, secrets, selectors, signal, socketserver, struct, subprocess
 
@@ -133,7 +133,7 @@ with Server(("", AGENT["port"]), Session) as server:
     server.serve_forever()
 '''
 
-DISCOVER_HOSTS = """#!/bin/sh
+DISCOVER_HOSTS_SCRIPT = """#!/bin/sh
 # The workers that are there now, one `host:slots` in a line; waits a while for the first of them.
 tries=0
 while [ "$tries" -lt 60 ]; do

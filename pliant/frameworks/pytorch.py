@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.frameworks.casting import Cast, generation_id
+from pliant.frameworks.role_assignment import RoleAssignment, generation_id
 from pliant.model.framework import Framework, Rank, Role
-from pliant.model.job import EndPolicy, Group, Job, Port
+from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
 
-MASTER, WORKER = "master", "worker"
+MASTER_ROLE, WORKER_ROLE = "master", "worker"
 
 
 class PyTorch(Framework):
@@ -21,35 +21,39 @@ class PyTorch(Framework):
     name = "pytorch"
     port = Port("pytorchjob-port", 23456)
     roles = (
-        Role(name=MASTER, aliases=("chief", "launcher"), completes=EndPolicy.RANK0),
-        Role(name=WORKER, may_resize=True),
+        Role(name=MASTER_ROLE, aliases=("chief", "launcher"), complete_policy=EndPolicy.RANK0),
+        Role(name=WORKER_ROLE, may_resize=True),
     )
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Where rank 0 is, and how many there are."""
-        cast = Cast(job, self)
-        first = cast.first()
+        cast = RoleAssignment(job, self)
+        first = cast.rank0_group()
         if first is None:
             return {}
         common = {
             "PYTHONUNBUFFERED": "1",
-            "PET_NPROC_PER_NODE": str(job.options.get("nproc_per_node") or "auto"),
+            "PET_NPROC_PER_NODE": str(job.framework_options.get("nproc_per_node") or "auto"),
         }
-        elastic = next((group for group in cast.groups(WORKER) if group.is_elastic), None)
-        return {**common, **(_elastic(cast, elastic) if elastic else _fixed(cast, first))}
+        elastic = next((group for group in cast.groups(WORKER_ROLE) if group.is_elastic), None)
+        return {**common, **(_elastic_environment(cast, elastic) if elastic else _static_environment(cast, first))}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         """Which rank one is; in a world that changes ranks are given out at each rendezvous."""
-        cast = Cast(job, self)
-        if any(group.is_elastic for group in cast.groups(WORKER)):
+        cast = RoleAssignment(job, self)
+        if any(group.is_elastic for group in cast.groups(WORKER_ROLE)):
             return {}
-        number = str(cast.number(rank))
+        number = str(cast.global_rank(rank))
         return {"RANK": number, "PET_NODE_RANK": number}
 
 
-def _fixed(cast: Cast, first: Group) -> dict[str, str]:
-    host, port, nodes = cast.host(first), str(cast.port(first)), cast.size()
-    processes = str(cast.job.options.get("nproc_per_node"))
+def _static_environment(assignment: RoleAssignment, rank0_group: ReplicaGroup) -> dict[str, str]:
+    host, port, nodes = (
+        assignment.host(rank0_group),
+        str(assignment.group_port(rank0_group)),
+        assignment.count_replicas(),
+    )
+    processes = str(assignment.job.framework_options.get("nproc_per_node"))
     each = int(processes) if processes.isdigit() else 1
     return {
         "MASTER_ADDR": host,
@@ -61,19 +65,19 @@ def _fixed(cast: Cast, first: Group) -> dict[str, str]:
     }
 
 
-def _elastic(cast: Cast, workers: Group) -> dict[str, str]:
+def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> dict[str, str]:
     """What torchrun needs to meet its peers; numbers that would go stale are left out."""
-    told = cast.job.options
-    fixed = cast.size() - workers.size
-    least, most = max(workers.least, 1) + fixed, (workers.most or max(workers.size, workers.least)) + fixed
-    host = told.get("rdzv_host") or cast.host(workers)
-    port = told.get("rdzv_port") or cast.port(workers)
+    told = assignment.job.framework_options
+    fixed = assignment.count_replicas() - workers.size
+    least, most = max(workers.min_size, 1) + fixed, (workers.max_size or max(workers.size, workers.min_size)) + fixed
+    host = told.get("rdzv_host") or assignment.host(workers)
+    port = told.get("rdzv_port") or assignment.group_port(workers)
     found = {
         "PET_NNODES": f"{least}:{most}",
         "PET_RDZV_BACKEND": str(told.get("rdzv_backend") or "c10d"),
         "PET_RDZV_ENDPOINT": f"{host}:{port}",
         # A second attempt under the old id would meet a rendezvous that is closed.
-        "PET_RDZV_ID": str(told.get("rdzv_id") or generation_id(cast.job, workers)),
+        "PET_RDZV_ID": str(told.get("rdzv_id") or generation_id(assignment.job, workers)),
     }
     if told.get("rdzv_conf"):
         found["PET_RDZV_CONF"] = ",".join(f"{key}={value}" for key, value in told["rdzv_conf"].items())

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from pliant.errors import InvalidSpec
-from pliant.frameworks.casting import Cast, Directory
+from pliant.frameworks.role_assignment import AddressTable, RoleAssignment
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port
 
-CHIEF, MASTER, PS, EVALUATOR, WORKER = "chief", "master", "ps", "evaluator", "worker"
-LONGEST = 120 * 1024
+CHIEF_ROLE, MASTER_ROLE, PS_ROLE, EVALUATOR_ROLE, WORKER_ROLE = "chief", "master", "ps", "evaluator", "worker"
+MAX_CLUSTER_BYTES = 120 * 1024
 """Bytes of the list of all addresses: Linux starts no program with a variable of 128 KiB."""
 
-Cluster = dict[str, list[str] | dict[str, str]]
+ClusterSpec = dict[str, list[str] | dict[str, str]]
 """Addresses by role, in the order of their numbers, or each with its number."""
 
 
@@ -29,73 +29,82 @@ class TensorFlow(Framework):
     aliases = ("tf",)
     port = Port("tfjob-port", 2222)
     roles = (
-        Role(name=CHIEF, completes=EndPolicy.RANK0),
-        Role(name=MASTER, completes=EndPolicy.RANK0),
-        Role(name=PS, aliases=("pserver", "server"), completes=EndPolicy.NONE),
-        Role(name=EVALUATOR, completes=EndPolicy.NONE),
-        Role(name=WORKER, may_resize=True),
+        Role(name=CHIEF_ROLE, complete_policy=EndPolicy.RANK0),
+        Role(name=MASTER_ROLE, complete_policy=EndPolicy.RANK0),
+        Role(name=PS_ROLE, aliases=("pserver", "server"), complete_policy=EndPolicy.NONE),
+        Role(name=EVALUATOR_ROLE, complete_policy=EndPolicy.NONE),
+        Role(name=WORKER_ROLE, may_resize=True),
     )
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Nothing: TF_CONFIG is another for every member; raises InvalidSpec if nobody could bear it."""
-        cast = Cast(job, self)
-        if not _is_dynamic(job) and (size := len(_whole(cast))) > LONGEST:
-            problem = (
-                f"the addresses of {cast.size()} members fill {size:,} bytes of TF_CONFIG, at most {LONGEST:,} fit"
-            )
+        cast = RoleAssignment(job, self)
+        if not _has_dynamic_workers(job) and (size := len(_encode_full_cluster(cast))) > MAX_CLUSTER_BYTES:
+            used = f"the addresses of {cast.count_replicas()} members fill {size:,} bytes of TF_CONFIG"
+            problem = f"{used}, at most {MAX_CLUSTER_BYTES:,} fit"
             raise InvalidSpec("spec", f"{problem}: use fewer members or a shorter name")
         return {}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         """Where the others are, and which task is one's own."""
-        cast = Cast(job, self)
-        role = cast.role(rank.group)
-        number = cast.number(rank, role)
-        if _is_dynamic(job):
-            cluster = _json(_sparse(cast, role, number))
-        elif cast.size() > 1:
-            cluster = _whole(cast)
+        cast = RoleAssignment(job, self)
+        role = cast.role_name(rank.group)
+        number = cast.global_rank(rank, role)
+        if _has_dynamic_workers(job):
+            cluster = _to_json(_sparse_cluster(cast, role, number))
+        elif cast.count_replicas() > 1:
+            cluster = _encode_full_cluster(cast)
         else:
             return {}
-        task = _json({"type": role, "index": number})
+        task = _to_json({"type": role, "index": number})
         return {"TF_CONFIG": f'{{"cluster":{cluster},"task":{task},"environment":"cloud"}}'}
 
 
-def _is_dynamic(job: Job) -> bool:
-    return bool(job.options.get("dynamic_workers"))
+def _has_dynamic_workers(job: Job) -> bool:
+    return bool(job.framework_options.get("dynamic_workers"))
 
 
-def _whole(cast: Cast) -> str:
+def _encode_full_cluster(assignment: RoleAssignment) -> str:
     """Everybody but evaluators, who watch the others and take no part."""
-    return _written(cast.directory(CHIEF, MASTER, PS, WORKER), _domain(cast))
+    return _encode_cluster(
+        assignment.address_table(CHIEF_ROLE, MASTER_ROLE, PS_ROLE, WORKER_ROLE), _service_domain(assignment)
+    )
 
 
 @lru_cache(maxsize=64)
-def _written(directory: Directory, domain: str) -> str:
+def _encode_cluster(address_table: AddressTable, domain: str) -> str:
     """Remembered, as every member is told of every other: that is the square of their number."""
     cluster: dict[str, list[str]] = {}
-    for role, names, port in directory:
+    for role, names, port in address_table:
         if names:
             cluster.setdefault(role, []).extend(f"{name}{domain}:{port}" for name in names)
-    return _json(cluster)
+    return _to_json(cluster)
 
 
-def _sparse(cast: Cast, role: str, number: int) -> Cluster:
+def _sparse_cluster(assignment: RoleAssignment, role: str, task_index: int) -> ClusterSpec:
     """Those a member talks to: servers only to themselves, all others to the servers and to who leads."""
-    own = {str(number): _addresses(cast, role)[number]} if number < cast.size(role) else {}
-    if role == PS:
-        return {PS: own}
-    lasting: Cluster = {each: [*_addresses(cast, each)] for each in (CHIEF, MASTER, PS) if cast.size(each)}
-    return {**lasting, WORKER: own} if role == WORKER else lasting
+    own = (
+        {str(task_index): _role_endpoints(assignment, role)[task_index]}
+        if task_index < assignment.count_replicas(role)
+        else {}
+    )
+    if role == PS_ROLE:
+        return {PS_ROLE: own}
+    lasting: ClusterSpec = {
+        each: [*_role_endpoints(assignment, each)]
+        for each in (CHIEF_ROLE, MASTER_ROLE, PS_ROLE)
+        if assignment.count_replicas(each)
+    }
+    return {**lasting, WORKER_ROLE: own} if role == WORKER_ROLE else lasting
 
 
-def _addresses(cast: Cast, role: str) -> list[str]:
-    return cast.endpoints(role, suffix=_domain(cast))
+def _role_endpoints(assignment: RoleAssignment, role: str) -> list[str]:
+    return assignment.endpoints(role, suffix=_service_domain(assignment))
 
 
-def _domain(cast: Cast) -> str:
-    return f".{cast.job.key.namespace}.svc"
+def _service_domain(assignment: RoleAssignment) -> str:
+    return f".{assignment.job.key.namespace}.svc"
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.frameworks.casting import Cast
+from pliant.frameworks.role_assignment import RoleAssignment
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port
 
-MASTER, WORKER = "master", "worker"
+MASTER_ROLE, WORKER_ROLE = "master", "worker"
 
 
 class XGBoost(Framework):
@@ -18,17 +18,17 @@ class XGBoost(Framework):
     aliases = ("lightgbm",)
     port = Port("xgboostjob-port", 9999)
     roles = (
-        Role(name=MASTER, aliases=("chief", "launcher"), completes=EndPolicy.RANK0),
-        Role(name=WORKER),
+        Role(name=MASTER_ROLE, aliases=("chief", "launcher"), complete_policy=EndPolicy.RANK0),
+        Role(name=WORKER_ROLE),
     )
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Where rank 0 is, and how many there are."""
-        cast = Cast(job, self)
-        first = cast.first()
+        cast = RoleAssignment(job, self)
+        first = cast.rank0_group()
         if first is None:
             return {}
-        host, port, number = cast.host(first), str(cast.port(first)), str(cast.size())
+        host, port, number = cast.host(first), str(cast.group_port(first)), str(cast.count_replicas())
         found = {
             "MASTER_ADDR": host,
             "MASTER_PORT": port,
@@ -38,13 +38,13 @@ class XGBoost(Framework):
             "DMLC_NUM_WORKER": number,
             "PYTHONUNBUFFERED": "1",
         }
-        workers = cast.group(WORKER)
-        if workers is not None and cast.size() > 1:
-            found["WORKER_ADDRS"] = ",".join(cast.hosts(WORKER))
-            found["WORKER_PORT"] = str(cast.port(workers))
+        workers = cast.first_group(WORKER_ROLE)
+        if workers is not None and cast.count_replicas() > 1:
+            found["WORKER_ADDRS"] = ",".join(cast.hosts(WORKER_ROLE))
+            found["WORKER_PORT"] = str(cast.group_port(workers))
         return found
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         """Which rank one is."""
-        number = str(Cast(job, self).number(rank))
+        number = str(RoleAssignment(job, self).global_rank(rank))
         return {"RANK": number, "DMLC_TASK_ID": number}

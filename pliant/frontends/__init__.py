@@ -2,40 +2,40 @@
 
 from __future__ import annotations
 
-from pliant.frontends.aitrainingjob import AITrainingJob
-from pliant.frontends.base import Frontend
-from pliant.frontends.elasticjob.job import ElasticJob
-from pliant.frontends.kubeflow.jax import JAXJob
-from pliant.frontends.kubeflow.mpi import MPIJob
-from pliant.frontends.kubeflow.mxnet import MXJob
-from pliant.frontends.kubeflow.paddle import PaddleJob
-from pliant.frontends.kubeflow.pytorch import PyTorchJob
-from pliant.frontends.kubeflow.tensorflow import TFJob
-from pliant.frontends.kubeflow.xgboost import XGBoostJob
-from pliant.frontends.mpba import MXJob as ListedMXJob
-from pliant.frontends.mpba import TFJob as ListedTFJob
-from pliant.frontends.paddle.job import PaddleJob as OldPaddleJob
-from pliant.frontends.paddle.job import TrainingJob
-from pliant.frontends.paddle_batch.job import PaddleJob as BatchPaddleJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.frontends.dl.mpba import MpbaMXJob as ListedMXJob
+from pliant.frontends.dl.mpba import MpbaTFJob as ListedTFJob
+from pliant.frontends.elasticjob.job import ElasticJobFrontend
+from pliant.frontends.frontend import Frontend
+from pliant.frontends.kubeflow.jax import JAXJobFrontend
+from pliant.frontends.kubeflow.mpi import MPIJobFrontend
+from pliant.frontends.kubeflow.mxnet import MXJobFrontend
+from pliant.frontends.kubeflow.paddle import KubeflowPaddleJobFrontend
+from pliant.frontends.kubeflow.pytorch import PyTorchJobFrontend
+from pliant.frontends.kubeflow.tensorflow import TFJobFrontend
+from pliant.frontends.kubeflow.xgboost import XGBoostJobFrontend
+from pliant.frontends.paddle.job import PaddleJobFrontend as OldPaddleJob
+from pliant.frontends.paddle.job import TrainingJobFrontend
+from pliant.frontends.paddle_batch.job import BatchPaddleJobFrontend as BatchPaddleJob
 
-_KNOWN: tuple[Frontend, ...] = (
-    AITrainingJob(),
+_BUILTIN_FRONTENDS: tuple[Frontend, ...] = (
+    AITrainingJobFrontend(),
     OldPaddleJob(),
-    TrainingJob(),
-    PyTorchJob(),
-    TFJob(),
-    MXJob(),
-    XGBoostJob(),
-    PaddleJob(),
-    JAXJob(),
-    MPIJob(),
+    TrainingJobFrontend(),
+    PyTorchJobFrontend(),
+    TFJobFrontend(),
+    MXJobFrontend(),
+    XGBoostJobFrontend(),
+    KubeflowPaddleJobFrontend(),
+    JAXJobFrontend(),
+    MPIJobFrontend(),
     ListedMXJob(),
     ListedTFJob(),
     BatchPaddleJob(),
-    ElasticJob(),
+    ElasticJobFrontend(),
 )
 
-FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _KNOWN}
+FRONTENDS: dict[tuple[str, str], Frontend] = {(each.group, each.kind): each for each in _BUILTIN_FRONTENDS}
 """Every kind that is understood, by API group and kind: several groups have a kind of the same name."""
 
 __all__ = ["FRONTENDS", "Frontend"]

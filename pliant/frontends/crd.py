@@ -8,33 +8,33 @@ from typing import Any
 
 from msgspec import Meta, inspect
 
-from pliant.schemas import definition
+from pliant.schemas import load_definition
 
-TEMPLATE = Meta(extra={"definition": "PodTemplateSpec"}, extra_json_schema={"required": ["spec"]})
+POD_TEMPLATE = Meta(extra={"definition": "PodTemplateSpec"}, extra_json_schema={"required": ["spec"]})
 """Marks a field that holds a pod template as Kubernetes defines it."""
 
-ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
+PRESERVE_UNKNOWN_FIELDS = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class PrinterColumn:
     """One column of `kubectl get`; a priority above 0 shows it with `-o wide` only."""
 
     name: str
     type: str
-    path: str
+    json_path: str
     description: str = ""
     format: str = ""
     priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScalePaths:
+class CrdScalePaths:
     """Where `kubectl scale` writes the wanted size and finds the present one."""
 
-    spec: str
-    status: str
-    selector: str
+    spec_path: str
+    status_path: str
+    selector_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,45 +43,47 @@ class CustomKind:
 
     group: str
     version: str
-    versions: tuple[str, ...] = ()
+    other_versions: tuple[str, ...] = ()
     """Other versions it is served under, with the same fields."""
     kind: str
     plural: str
     description: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ("pliant",)
-    spec: Any
-    status: Any
+    spec_type: Any
+    status_type: Any
     """Struct types, or such types with annotations."""
-    columns: tuple[Column, ...] = ()
-    scale: ScalePaths | None = None
+    printer_columns: tuple[PrinterColumn, ...] = ()
+    scale_paths: CrdScalePaths | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """What must hold between fields, in the API server's expression language; else `field` is to blame."""
 
-    holds: str
-    field: str = ""
+    expression: str
+    field_path: str = ""
 
 
-def told(text: str, *, rules: Mapping[str, str | Rule] | None = None, **facts: Any) -> Meta:
+def field_doc(
+    description: str, *, rules: Mapping[str, str | ValidationRule] | None = None, **schema_properties: Any
+) -> Meta:
     """What `kubectl explain` says about a field, and what the API server checks beyond its type.
 
     Rules come under the sentence shown when they are broken.
     """
     if rules:
-        facts["x-kubernetes-validations"] = [_validation(said, rule) for said, rule in rules.items()]
-    return Meta(description=" ".join(text.split()), extra_json_schema=facts or None)
+        schema_properties["x-kubernetes-validations"] = [_validation_entry(said, rule) for said, rule in rules.items()]
+    return Meta(description=" ".join(description.split()), extra_json_schema=schema_properties or None)
 
 
-def _validation(said: str, rule: str | Rule) -> dict[str, Any]:
+def _validation_entry(message: str, rule: str | ValidationRule) -> dict[str, Any]:
     if isinstance(rule, str):
-        return {"rule": rule, "message": said}
-    return {"rule": rule.holds, "message": said, **_given(fieldPath=rule.field or None)}
+        return {"rule": rule, "message": message}
+    return {"rule": rule.expression, "message": message, **_without_none(fieldPath=rule.field_path or None)}
 
 
-def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
+def build_crd(kind: CustomKind) -> dict[str, Any]:
     """The CRD of a kind, with a full structural schema, columns and subresources."""
     names = {
         "kind": kind.kind,
@@ -99,28 +101,28 @@ def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
             "group": kind.group,
             "names": {key: value for key, value in names.items() if value},
             "scope": "Namespaced",
-            "versions": [_version(kind, name) for name in (kind.version, *kind.versions)],
+            "versions": [_version_entry(kind, name) for name in (kind.version, *kind.other_versions)],
         },
     }
 
 
-def _version(kind: CustomKind, name: str) -> dict[str, Any]:
+def _version_entry(kind: CustomKind, version: str) -> dict[str, Any]:
     schema = _root_schema(kind)
-    if name != kind.version:
-        _open_templates(schema)
+    if version != kind.version:
+        _drop_template_schemas(schema)
     return {
-        "name": name,
+        "name": version,
         "served": True,
-        "storage": name == kind.version,
-        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+        "storage": version == kind.version,
+        "additionalPrinterColumns": [_printer_column_entry(column) for column in kind.printer_columns],
         "schema": {"openAPIV3Schema": schema},
-        "subresources": _subresources(kind.scale),
+        "subresources": _subresources(kind.scale_paths),
     }
 
 
-def structural(model: Any) -> dict[str, Any]:
+def structural_schema(struct_type: Any) -> dict[str, Any]:
     """The OpenAPI schema of a type, in the form CRDs demand."""
-    return _schema(inspect.type_info(model))
+    return _schema_of_type(inspect.type_info(struct_type))
 
 
 def _root_schema(kind: CustomKind) -> dict[str, Any]:
@@ -132,45 +134,53 @@ def _root_schema(kind: CustomKind) -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural(kind.spec),
-            "status": structural(kind.status),
+            "spec": structural_schema(kind.spec_type),
+            "status": structural_schema(kind.status_type),
         },
     }
 
 
-def _schema(shape: inspect.Type) -> dict[str, Any]:
-    match shape:
+def _schema_of_type(type_info: inspect.Type) -> dict[str, Any]:
+    match type_info:
         case inspect.Metadata(type=inner, extra_json_schema=stated, extra=extra):
             held = (extra or {}).get("definition")
             # First what is said about a field, for people; and what a model states beats what its type implies.
-            return {**(stated or {}), **(_template(held) if held else _schema(inner)), **(stated or {})}
+            return {
+                **(stated or {}),
+                **(_pod_template_schema(held) if held else _schema_of_type(inner)),
+                **(stated or {}),
+            }
         case inspect.UnionType(types=members):
             [only] = [member for member in members if not isinstance(member, inspect.NoneType)]
-            return _optional(_schema(only))
+            return _nullable_schema(_schema_of_type(only))
         case inspect.StructType(cls=cls, fields=fields):
             return {"description": " ".join((cls.__doc__ or "").split()), **_struct_schema(fields)}
         case inspect.DictType(value_type=value):
-            entries = ANYTHING if isinstance(value, inspect.AnyType) else {"additionalProperties": _schema(value)}
+            entries = (
+                PRESERVE_UNKNOWN_FIELDS
+                if isinstance(value, inspect.AnyType)
+                else {"additionalProperties": _schema_of_type(value)}
+            )
             return {"type": "object", **entries}
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            return {"type": "array", "items": _schema(item)}
+            return {"type": "array", "items": _schema_of_type(item)}
         case inspect.EnumType(cls=cls):
             return {"type": "string", "enum": [member.value for member in cls]}
         case inspect.IntType(ge=least, le=most):
-            return {"type": "integer", **_given(minimum=least, maximum=most)}
+            return {"type": "integer", **_without_none(minimum=least, maximum=most)}
         case inspect.StrType(pattern=pattern):
-            return {"type": "string", **_given(pattern=pattern)}
+            return {"type": "string", **_without_none(pattern=pattern)}
         case inspect.BoolType():
             return {"type": "boolean"}
         case inspect.DateTimeType():
             return {"type": "string", "format": "date-time"}
         case inspect.AnyType():
-            return dict(ANYTHING)
+            return dict(PRESERVE_UNKNOWN_FIELDS)
         case _:
-            raise TypeError(f"no CRD schema for {shape}")
+            raise TypeError(f"no CRD schema for {type_info}")
 
 
-def _optional(schema: dict[str, Any]) -> dict[str, Any]:
+def _nullable_schema(schema: dict[str, Any]) -> dict[str, Any]:
     if "enum" not in schema:
         return {**schema, "nullable": True}
     # Programs in Go write what is absent as an empty string. A null says the same, and the API server drops it.
@@ -180,13 +190,13 @@ def _optional(schema: dict[str, Any]) -> dict[str, Any]:
 def _struct_schema(fields: tuple[inspect.Field, ...]) -> dict[str, Any]:
     """No defaults: what a user leaves out stays out of the stored object, and our later defaults reach it."""
     required = [field.encode_name for field in fields if field.required]
-    properties = {field.encode_name: _schema(field.type) for field in fields}
+    properties = {field.encode_name: _schema_of_type(field.type) for field in fields}
     return {"type": "object", **({"required": required} if required else {}), "properties": properties}
 
 
-def _template(name: str) -> dict[str, Any]:
+def _pod_template_schema(definition_name: str) -> dict[str, Any]:
     """A template as it stands inside our kinds: its metadata is only what it can hand on."""
-    schema = definition(name)
+    schema = load_definition(definition_name)
     metadata = schema["properties"]["metadata"]["properties"]
     kept = ("annotations", "creationTimestamp", "finalizers", "generateName", "labels", "name", "namespace")
     schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in kept}
@@ -194,16 +204,16 @@ def _template(name: str) -> dict[str, Any]:
     return schema
 
 
-def _open_templates(schema: dict[str, Any]) -> None:
+def _drop_template_schemas(schema: dict[str, Any]) -> None:
     """Leave templates to the version that is stored: two copies would not fit into what kubectl remembers."""
     for name, field in schema.get("properties", {}).items():
         if name == "template":
-            described = {"type": "object", "description": field.get("description", ""), **ANYTHING}
+            described = {"type": "object", "description": field.get("description", ""), **PRESERVE_UNKNOWN_FIELDS}
             schema["properties"][name] = described
         else:
-            _open_templates(field)
+            _drop_template_schemas(field)
     if "additionalProperties" in schema:
-        _open_templates(schema["additionalProperties"])
+        _drop_template_schemas(schema["additionalProperties"])
 
 
 def _drop_defaults(schema: dict[str, Any]) -> None:
@@ -212,35 +222,31 @@ def _drop_defaults(schema: dict[str, Any]) -> None:
     A list keyed by what may now be absent is no map any more.
     """
     schema.pop("default", None)
-    for nested in (
-        schema.get("items"),
-        schema.get("additionalProperties"),
-        *schema.get("properties", {}).values(),
-    ):
+    for nested in (schema.get("items"), schema.get("additionalProperties"), *schema.get("properties", {}).values()):
         if nested is not None:
             _drop_defaults(nested)
     if not set(schema.get("x-kubernetes-list-map-keys", ())) <= set(schema.get("items", {}).get("required", ())):
         del schema["x-kubernetes-list-type"], schema["x-kubernetes-list-map-keys"]
 
 
-def _column(column: Column) -> dict[str, Any]:
-    extras = _given(
+def _printer_column_entry(column: PrinterColumn) -> dict[str, Any]:
+    extras = _without_none(
         description=column.description or None, format=column.format or None, priority=column.priority or None
     )
-    return {"name": column.name, "type": column.type, "jsonPath": column.path, **extras}
+    return {"name": column.name, "type": column.type, "jsonPath": column.json_path, **extras}
 
 
-def _subresources(scale: ScalePaths | None) -> dict[str, Any]:
+def _subresources(scale: CrdScalePaths | None) -> dict[str, Any]:
     status: dict[str, Any] = {"status": {}}
     if scale is None:
         return status
     paths = {
-        "specReplicasPath": scale.spec,
-        "statusReplicasPath": scale.status,
-        "labelSelectorPath": scale.selector,
+        "specReplicasPath": scale.spec_path,
+        "statusReplicasPath": scale.status_path,
+        "labelSelectorPath": scale.selector_path,
     }
     return {**status, "scale": paths}
 
 
-def _given(**facts: Any) -> dict[str, Any]:
-    return {key: value for key, value in facts.items() if value is not None}
+def _without_none(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}

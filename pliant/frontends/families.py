@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-FAMILIES = {
+KIND_FAMILIES = {
     "aitrainingjob": "elasticdeeplearning.ai",
     "elasticjob": "elastic.iml.github.io",
     "paddle": "paddlepaddle.org",
@@ -12,9 +12,9 @@ FAMILIES = {
 }
 """The API group of each family. A kind belongs to the family of its group; other groups go by their own name."""
 
-_NAMES = {group: family for family, group in FAMILIES.items()}
+_FAMILY_BY_API_GROUP = {group: family for family, group in KIND_FAMILIES.items()}
 
 
-def family_of(group: str) -> str:
+def family_of(api_group: str) -> str:
     """Return the family of an API group, or the group itself if it has no short name."""
-    return _NAMES.get(group, group)
+    return _FAMILY_BY_API_GROUP.get(api_group, api_group)

@@ -9,88 +9,95 @@ from typing import Annotated
 from msgspec import Struct
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.crd import told
-from pliant.frontends.reading import not_one_of
-from pliant.model.job import Autoscaling, Group, Job, Resize
-from pliant.model.state import EngineState, GroupState, Time
+from pliant.frontends.crd import field_doc
+from pliant.frontends.spec.decoding import invalid_choice_message
+from pliant.model.job import AutoscalingSpec, Job, ReplicaGroup, ResizeMode
+from pliant.model.state import EngineState, GroupState, Timestamp
 
-AUTOSCALE = "pliant/autoscale"
-RESIZE = "pliant/resize"
-POLICIES = ("edl", "fair", "goodput")
-_WORDS = ("on", "off", "recommend", *POLICIES)
+AUTOSCALE_ANNOTATION = "pliant/autoscale"
+RESIZE_ANNOTATION = "pliant/resize"
+AUTOSCALE_POLICIES = ("edl", "fair", "goodput")
+_AUTOSCALE_VALUES = ("on", "off", "recommend", *AUTOSCALE_POLICIES)
 
 
-class GroupScaling(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class GroupScalingStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The size of one group that may change, and why it is what it is."""
 
-    group: Annotated[str, told("Which group.")]
-    size: Annotated[int, told("How many members it is to have.")] = 0
-    min: Annotated[int, told("The fewest it may have.")] = 0
-    max: Annotated[int | None, told("The most it may have.")] = None
-    by: Annotated[str, told("Who asked for this size last: spec, scale or autoscaler.")] = ""
-    reason: Annotated[str, told("Why, in the words of whoever asked.")] = ""
-    since: Annotated[Time | None, told("Since when they ask for it.")] = None
-    recommended: Annotated[int | None, told("The size that the autoscaler thinks right.")] = None
-    why: Annotated[str, told("Why it thinks so; or why the size cannot be changed.")] = ""
+    group: Annotated[str, field_doc("Which group.")]
+    size: Annotated[int, field_doc("How many members it is to have.")] = 0
+    min: Annotated[int, field_doc("The fewest it may have.")] = 0
+    max: Annotated[int | None, field_doc("The most it may have.")] = None
+    by: Annotated[str, field_doc("Who asked for this size last: spec, scale or autoscaler.")] = ""
+    reason: Annotated[str, field_doc("Why, in the words of whoever asked.")] = ""
+    since: Annotated[Timestamp | None, field_doc("Since when they ask for it.")] = None
+    recommended: Annotated[int | None, field_doc("The size that the autoscaler thinks right.")] = None
+    why: Annotated[str, field_doc("Why it thinks so; or why the size cannot be changed.")] = ""
 
 
-def autoscaling_in(annotations: Mapping[str, str]) -> Autoscaling:
+def parse_autoscaling(annotations: Mapping[str, str]) -> AutoscalingSpec:
     """What a job says about the autoscaler, `pliant/autoscale: goodput, recommend`."""
-    found = Autoscaling()
-    words = [each.strip().lower() for each in annotations.get(AUTOSCALE, "").split(",")]
-    for several in (("on", "off"), POLICIES):
+    found = AutoscalingSpec()
+    words = [each.strip().lower() for each in annotations.get(AUTOSCALE_ANNOTATION, "").split(",")]
+    for several in (("on", "off"), AUTOSCALE_POLICIES):
         if len(said := sorted({*words} & {*several})) > 1:
-            raise InvalidSpec(f"metadata.annotations.{AUTOSCALE}", f"says both {' and '.join(said)}: keep one")
+            raise InvalidSpec(
+                f"metadata.annotations.{AUTOSCALE_ANNOTATION}", f"says both {' and '.join(said)}: keep one"
+            )
     for word in words:
         match word:
             case "":
                 continue
             case "on" | "off":
-                found = replace(found, is_wanted=word == "on")
+                found = replace(found, is_enabled=word == "on")
             case "recommend":
-                found = replace(found, only_advice=True)
-            case word if word in POLICIES:
+                found = replace(found, is_advice_only=True)
+            case word if word in AUTOSCALE_POLICIES:
                 found = replace(found, policy=word)
             case _:
-                raise InvalidSpec(f"metadata.annotations.{AUTOSCALE}", not_one_of(word, list(_WORDS)))
+                raise InvalidSpec(
+                    f"metadata.annotations.{AUTOSCALE_ANNOTATION}",
+                    invalid_choice_message(word, list(_AUTOSCALE_VALUES)),
+                )
     return found
 
 
-def scaled_by(groups: tuple[Group, ...], annotations: Mapping[str, str]) -> tuple[Group, ...]:
+def with_scaling_annotations(
+    groups: tuple[ReplicaGroup, ...], annotations: Mapping[str, str]
+) -> tuple[ReplicaGroup, ...]:
     """The groups with what annotations say about changing their sizes."""
-    wanted = autoscaling_in(annotations).is_wanted
-    word = annotations.get(RESIZE, "").strip().lower()
-    if word and word not in list(Resize):
-        raise InvalidSpec(f"metadata.annotations.{RESIZE}", not_one_of(word, list(Resize)))
-    return tuple(_scaled(group, wanted, word) if group.is_elastic else group for group in groups)
+    wanted = parse_autoscaling(annotations).is_enabled
+    word = annotations.get(RESIZE_ANNOTATION, "").strip().lower()
+    if word and word not in list(ResizeMode):
+        raise InvalidSpec(f"metadata.annotations.{RESIZE_ANNOTATION}", invalid_choice_message(word, list(ResizeMode)))
+    return tuple(_with_scaling_settings(group, wanted, word) if group.is_elastic else group for group in groups)
 
 
-def _scaled(group: Group, wanted: bool | None, word: str) -> Group:
-    if wanted is not None:
-        group = replace(group, is_automatic=wanted)
-    if word:
-        hold = f"annotation {RESIZE} says so" if word == Resize.HOLD else ""
-        group = replace(group, resize=Resize(word), hold=hold)
+def _with_scaling_settings(group: ReplicaGroup, is_autoscaled: bool | None, resize_mode: str) -> ReplicaGroup:
+    if is_autoscaled is not None:
+        group = replace(group, is_autoscaled=is_autoscaled)
+    if resize_mode:
+        hold = f"annotation {RESIZE_ANNOTATION} says so" if resize_mode == ResizeMode.FIXED else ""
+        group = replace(group, resize_mode=ResizeMode(resize_mode), fixed_size_reason=hold)
     return group
 
 
-def scaling_in(job: Job, state: EngineState) -> tuple[GroupScaling, ...]:
+def scaling_status(job: Job, state: EngineState) -> tuple[GroupScalingStatus, ...]:
     """What a status tells of the sizes of a job's elastic groups."""
-    return tuple(_words(group, state.group(group.name)) for group in job.groups if group.is_elastic)
+    return tuple(_group_scaling_status(group, state.group(group.name)) for group in job.groups if group.is_elastic)
 
 
-def _words(group: Group, memory: GroupState) -> GroupScaling:
-    latest = memory.latest
-    request = memory.requests[latest] if latest else None
-    advice = memory.advice
-    return GroupScaling(
+def _group_scaling_status(group: ReplicaGroup, group_state: GroupState) -> GroupScalingStatus:
+    latest = group_state.latest_requester
+    request = group_state.size_requests[latest] if latest else None
+    advice = group_state.advice
+    return GroupScalingStatus(
         group=group.name,
-        size=group.size if memory.size is None else memory.size,
-        min=group.least,
-        max=group.most,
+        size=group.size if group_state.applied_size is None else group_state.applied_size,
+        min=group.min_size,
+        max=group.max_size,
         by=str(latest or ""),
-        reason=request.why if request else "",
+        reason=request.message if request else "",
         since=request.at.replace(microsecond=0) if request else None,
         recommended=advice.size if advice else None,
-        why=group.hold or (advice.why if advice else ""),
+        why=group.fixed_size_reason or (advice.message if advice else ""),
     )

@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from pliant.errors import Gone
-from pliant.kube.codec import Listing, WatchEvent, decode, decode_event, decode_page, encode, failure
-from pliant.kube.lines import LineBuffer, next_chunk
-from pliant.kube.pacing import Pace
+from pliant.kube.codec import (
+    LineBuffer,
+    ObjectList,
+    WatchEvent,
+    decode,
+    decode_page,
+    decode_watch_event,
+    encode,
+    error_from_response,
+    read_next_chunk,
+)
 from pliant.kube.resources import PODS, Resource
-from pliant.kube.retry import exchange
-from pliant.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, Transport
+from pliant.kube.transport.base import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, Transport
+from pliant.kube.transport.retry import send_with_retries
+from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -26,28 +35,28 @@ else:
 
 FIELD_MANAGER = "pliant"
 PAGE_SIZE = 500
-WATCH_SECONDS = 290
+WATCH_TIMEOUT_SECONDS = 290
 """How long the server is asked to keep one watch open."""
-SILENCE_SECONDS = WATCH_SECONDS + 30
+WATCH_IDLE_TIMEOUT_SECONDS = WATCH_TIMEOUT_SECONDS + 30
 """A watch that says nothing for this long is dead, for the server should have ended it."""
 
-_DICT: Any = dict
+_DICT_TYPE: Any = dict
 
 
 class KubeClient:
     """Calls an API server; answers are dicts, or structs when `into` names their type."""
 
     def __init__(
-        self, transport: Transport, chance: random.Random | None = None, pace: Pace | None = None
+        self, transport: Transport, rng: random.Random | None = None, write_limiter: AdaptiveWriteLimiter | None = None
     ) -> None:
         self._transport = transport
-        self._chance = chance or random.Random()
-        self.pace = pace
+        self._rng = rng or random.Random()
+        self.write_limiter = write_limiter
         """What writes wait for; None when they need not."""
 
-    def paced(self, pace: Pace) -> KubeClient:
+    def with_write_limiter(self, write_limiter: AdaptiveWriteLimiter) -> KubeClient:
         """The same client, with writes that keep this pace."""
-        return KubeClient(self._transport, self._chance, pace)
+        return KubeClient(self._transport, self._rng, write_limiter)
 
     async def get(
         self,
@@ -56,11 +65,11 @@ class KubeClient:
         name: str,
         *,
         subresource: str | None = None,
-        into: type[T] = _DICT,
+        decode_as: type[T] = _DICT_TYPE,
     ) -> T:
         """Read one object."""
-        reply = await self._call(Request(method="GET", path=resource.path(namespace, name, subresource)))
-        return decode(reply.body, into)
+        reply = await self._send(Request(method="GET", path=resource.path(namespace, name, subresource)))
+        return decode(reply.body, decode_as)
 
     async def list(
         self,
@@ -69,26 +78,28 @@ class KubeClient:
         *,
         labels: str = "",
         fields: str = "",
-        into: type[T] = _DICT,
-    ) -> Listing[T]:
+        decode_as: type[T] = _DICT_TYPE,
+    ) -> ObjectList[T]:
         """Read a whole collection as it stood at one version, page by page."""
-        path, query = resource.path(namespace), _selection(labels, fields)
+        path, query = resource.path(namespace), _selector_query(labels, fields)
         try:
-            return await self._pages(resource, path, {**query, "limit": str(PAGE_SIZE)}, into)
+            return await self._list_all_pages(resource, path, {**query, "limit": str(PAGE_SIZE)}, decode_as)
         except Gone:
             # The snapshot expired between two pages; in one piece it cannot.
-            return await self._pages(resource, path, query, into)
+            return await self._list_all_pages(resource, path, query, decode_as)
 
-    async def _pages(self, resource: Resource, path: str, query: dict[str, str], into: type[T]) -> Listing[T]:
-        listing: Listing[T] = Listing()
+    async def _list_all_pages(
+        self, resource: Resource, path: str, query: dict[str, str], decode_as: type[T]
+    ) -> ObjectList[T]:
+        listing: ObjectList[T] = ObjectList()
         while True:
-            reply = await self._call(Request(method="GET", path=path, query=query))
-            items, page = decode_page(reply.body, into, resource)
+            reply = await self._send(Request(method="GET", path=path, query=query))
+            items, page = decode_page(reply.body, decode_as, resource)
             listing.items.extend(items)
             listing.resource_version = page.resource_version
-            if not page.more:
+            if not page.continue_token:
                 return listing
-            query = {**query, "continue": page.more}
+            query = {**query, "continue": page.continue_token}
 
     async def create(  # noqa: PLR0913
         self,
@@ -99,12 +110,12 @@ class KubeClient:
         subresource: str | None = None,
         name: str | None = None,
         strict: bool = False,
-        into: type[T] = _DICT,
+        decode_as: type[T] = _DICT_TYPE,
     ) -> T:
         """Create an object, or post to a subresource of the one named; strict refuses unknown fields."""
         path = resource.path(namespace, name, subresource)
-        reply = await self._call(Request(method="POST", path=path, query=_writing(strict), body=encode(body)))
-        return decode(reply.body, into)
+        reply = await self._send(Request(method="POST", path=path, query=_write_query(strict), body=encode(body)))
+        return decode(reply.body, decode_as)
 
     async def replace(
         self,
@@ -114,12 +125,12 @@ class KubeClient:
         body: Mapping[str, Any],
         *,
         subresource: str | None = None,
-        into: type[T] = _DICT,
+        decode_as: type[T] = _DICT_TYPE,
     ) -> T:
         """Put an object in place of the one there, provided its version is still the one in the body."""
         path = resource.path(namespace, name, subresource)
-        reply = await self._call(Request(method="PUT", path=path, query=_writing(), body=encode(body)))
-        return decode(reply.body, into)
+        reply = await self._send(Request(method="PUT", path=path, query=_write_query(), body=encode(body)))
+        return decode(reply.body, decode_as)
 
     async def patch(  # noqa: PLR0913
         self,
@@ -131,14 +142,14 @@ class KubeClient:
         content_type: str = MERGE_PATCH,
         subresource: str | None = None,
         strict: bool = False,
-        into: type[T] = _DICT,
+        decode_as: type[T] = _DICT_TYPE,
     ) -> T:
         """Change parts of an object, in the manner that the content type names."""
         path = resource.path(namespace, name, subresource)
         request = Request(
-            method="PATCH", path=path, query=_writing(strict), body=encode(patch), content_type=content_type
+            method="PATCH", path=path, query=_write_query(strict), body=encode(patch), content_type=content_type
         )
-        return decode((await self._call(request)).body, into)
+        return decode((await self._send(request)).body, decode_as)
 
     async def apply(  # noqa: PLR0913
         self,
@@ -146,10 +157,10 @@ class KubeClient:
         namespace: str | None,
         body: Mapping[str, Any],
         *,
-        manager: str = FIELD_MANAGER,
+        field_manager: str = FIELD_MANAGER,
         force: bool = False,
         subresource: str | None = None,
-        into: type[T] = _DICT,
+        decode_as: type[T] = _DICT_TYPE,
     ) -> T:
         """Make the fields of the body so, and no others ours; force takes fields over that others own.
 
@@ -157,10 +168,10 @@ class KubeClient:
         out is removed. The object is created when it is not there.
         """
         path = resource.path(namespace, body["metadata"]["name"], subresource)
-        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        query = {"fieldManager": field_manager, "force": "true" if force else "false"}
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         request = Request(method="PATCH", path=path, query=query, body=encode(whole), content_type=APPLY_PATCH)
-        return decode((await self._call(request)).body, into)
+        return decode((await self._send(request)).body, decode_as)
 
     async def delete(  # noqa: PLR0913
         self,
@@ -169,68 +180,70 @@ class KubeClient:
         name: str,
         *,
         uid: str | None = None,
-        version: str | None = None,
-        grace: int | None = None,
+        resource_version: str | None = None,
+        grace_period_seconds: int | None = None,
         propagation: str | None = None,
     ) -> dict[str, Any]:
         """Delete an object, only if it is still this incarnation and version; the answer is it or a Status."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        required = {"uid": uid, "resourceVersion": version}
+        required = {"uid": uid, "resourceVersion": resource_version}
         if any(required.values()):
             options["preconditions"] = {field: value for field, value in required.items() if value}
-        if grace is not None:
-            options["gracePeriodSeconds"] = grace
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
         if propagation is not None:
             options["propagationPolicy"] = propagation
         request = Request(method="DELETE", path=resource.path(namespace, name), body=encode(options))
-        return decode((await self._call(request)).body, dict)
+        return decode((await self._send(request)).body, dict)
 
     async def watch(
         self,
         resource: Resource,
         namespace: str | None = None,
         *,
-        since: str | None,
+        resource_version: str | None,
         labels: str = "",
         fields: str = "",
-        into: type[T] = _DICT,
+        decode_as: type[T] = _DICT_TYPE,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """Follow changes after version `since` until the server ends the stream.
 
         Without a version the stream begins with everything that is there, as additions; a bookmark whose
-        `ends_list` is set says that this was all. Servers that cannot do that answer `Invalid` or `BadRequest`.
+        `ends_initial_list` is set says that this was all. Servers that cannot do that answer `Invalid` or `BadRequest`.
 
         Bookmarks come along as events without an object. Raises `Gone` when `since` is no longer kept, and
         `Unreachable` when the stream breaks or falls silent for longer than the server could mean it to.
         """
         query = {
-            **_selection(labels, fields),
+            **_selector_query(labels, fields),
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(WATCH_SECONDS),
+            "timeoutSeconds": str(WATCH_TIMEOUT_SECONDS),
         }
-        if since is None:
+        if resource_version is None:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         else:
-            query["resourceVersion"] = since
+            query["resourceVersion"] = resource_version
         request = Request(method="GET", path=resource.path(namespace), query=query, timeout=None)
         async with self._transport.stream(request) as reply:
             if reply.status != 200:
-                raise failure(reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks]))
+                raise error_from_response(
+                    reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks])
+                )
             buffer = LineBuffer()
-            while (chunk := await next_chunk(reply.chunks, SILENCE_SECONDS)) is not None:
+            while (chunk := await read_next_chunk(reply.chunks, WATCH_IDLE_TIMEOUT_SECONDS)) is not None:
                 for line in buffer.feed(chunk):
-                    yield decode_event(line, into)
+                    yield decode_watch_event(line, decode_as)
 
-    async def logs(  # noqa: PLR0913
+    async def stream_logs(  # noqa: PLR0913
         self,
         namespace: str,
         name: str,
         *,
         container: str | None = None,
         follow: bool = False,
-        tail: int | None = None,
-        since: int | None = None,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
         previous: bool = False,
         timestamps: bool = False,
     ) -> AsyncGenerator[bytes, None]:
@@ -238,8 +251,8 @@ class KubeClient:
         asked = {
             "container": container,
             "follow": "true" if follow else None,
-            "tailLines": None if tail is None else str(tail),
-            "sinceSeconds": None if since is None else str(since),
+            "tailLines": None if tail_lines is None else str(tail_lines),
+            "sinceSeconds": None if since_seconds is None else str(since_seconds),
             "previous": "true" if previous else None,
             "timestamps": "true" if timestamps else None,
         }
@@ -248,24 +261,26 @@ class KubeClient:
         request = Request(method="GET", path=path, query=query, accept="*/*", timeout=None)
         async with self._transport.stream(request) as reply:
             if reply.status != 200:
-                raise failure(reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks]))
+                raise error_from_response(
+                    reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks])
+                )
             async for chunk in reply.chunks:
                 yield chunk
 
-    async def raw(self, path: str, *, accept: str = JSON) -> bytes:
+    async def get_raw(self, path: str, *, accept: str = JSON) -> bytes:
         """Read any path as it comes; a query after `?` is understood."""
         path, _, query = path.partition("?")
         asked = dict(parse_qsl(query, keep_blank_values=True))
-        return (await self._call(Request(method="GET", path=path, query=asked, accept=accept))).body
+        return (await self._send(Request(method="GET", path=path, query=asked, accept=accept))).body
 
-    async def _call(self, request: Request) -> Reply:
-        return await exchange(self._transport, request, self._chance, self.pace)
+    async def _send(self, request: Request) -> Reply:
+        return await send_with_retries(self._transport, request, self._rng, self.write_limiter)
 
 
-def _selection(labels: str, fields: str) -> dict[str, str]:
+def _selector_query(labels: str, fields: str) -> dict[str, str]:
     chosen = {"labelSelector": labels, "fieldSelector": fields}
     return {option: value for option, value in chosen.items() if value}
 
 
-def _writing(strict: bool = False) -> dict[str, str]:
+def _write_query(strict: bool = False) -> dict[str, str]:
     return {"fieldManager": FIELD_MANAGER, **({"fieldValidation": "Strict"} if strict else {})}

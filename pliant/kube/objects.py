@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class _ObjectPart(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
     """Shared decoding rules."""
 
 
-class OwnerReference(_Part, frozen=True):
+class OwnerReference(_ObjectPart, frozen=True):
     """Who an object belongs to."""
 
     api_version: str = ""
@@ -25,7 +25,7 @@ class OwnerReference(_Part, frozen=True):
     controller: bool = False
 
 
-class ObjectMeta(_Part, frozen=True):
+class ObjectMeta(_ObjectPart, frozen=True):
     """What every object carries."""
 
     name: str = ""
@@ -41,7 +41,7 @@ class ObjectMeta(_Part, frozen=True):
     finalizers: tuple[str, ...] = ()
 
 
-class Condition(_Part, frozen=True):
+class Condition(_ObjectPart, frozen=True):
     """One aspect of an object's state."""
 
     type: str
@@ -51,20 +51,20 @@ class Condition(_Part, frozen=True):
     last_transition_time: datetime | None = None
 
 
-class ContainerWaiting(_Part, frozen=True):
+class ContainerWaiting(_ObjectPart, frozen=True):
     """A container that has not started."""
 
     reason: str = ""
     message: str = ""
 
 
-class ContainerRunning(_Part, frozen=True):
+class ContainerRunning(_ObjectPart, frozen=True):
     """A container at work."""
 
     started_at: datetime | None = None
 
 
-class ContainerTerminated(_Part, frozen=True):
+class ContainerTerminated(_ObjectPart, frozen=True):
     """A container that has ended."""
 
     exit_code: int = 0
@@ -75,7 +75,7 @@ class ContainerTerminated(_Part, frozen=True):
     finished_at: datetime | None = None
 
 
-class ContainerState(_Part, frozen=True):
+class ContainerState(_ObjectPart, frozen=True):
     """Exactly one of these is set, or none when nothing is known yet."""
 
     waiting: ContainerWaiting | None = None
@@ -83,7 +83,7 @@ class ContainerState(_Part, frozen=True):
     terminated: ContainerTerminated | None = None
 
 
-class ContainerStatus(_Part, frozen=True):
+class ContainerStatus(_ObjectPart, frozen=True):
     """How one container fares."""
 
     name: str
@@ -93,20 +93,20 @@ class ContainerStatus(_Part, frozen=True):
     ready: bool = False
 
 
-class ContainerResources(_Part, frozen=True):
+class ContainerResources(_ObjectPart, frozen=True):
     """What a container may use up."""
 
     limits: dict[str, int | float | str] = {}
 
 
-class Container(_Part, frozen=True):
+class Container(_ObjectPart, frozen=True):
     """A container as asked for."""
 
     name: str
     resources: ContainerResources = ContainerResources()
 
 
-class PodSpec(_Part, frozen=True):
+class PodSpec(_ObjectPart, frozen=True):
     """Where a pod runs and what in it."""
 
     node_name: str = ""
@@ -115,7 +115,7 @@ class PodSpec(_Part, frozen=True):
     init_containers: tuple[Container, ...] = ()
 
 
-class PodStatus(_Part, frozen=True):
+class PodStatus(_ObjectPart, frozen=True):
     """How a pod fares."""
 
     phase: str = "Pending"
@@ -128,7 +128,7 @@ class PodStatus(_Part, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(_Part, frozen=True):
+class Pod(_ObjectPart, frozen=True):
     """A pod."""
 
     metadata: ObjectMeta
@@ -136,7 +136,7 @@ class Pod(_Part, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class ServicePort(_Part, frozen=True):
+class ServicePort(_ObjectPart, frozen=True):
     """A port that a service offers."""
 
     port: int
@@ -145,7 +145,7 @@ class ServicePort(_Part, frozen=True):
     target_port: int | str | None = None
 
 
-class ServiceSpec(_Part, frozen=True):
+class ServiceSpec(_ObjectPart, frozen=True):
     """Which pods a service stands for."""
 
     selector: dict[str, str] = {}
@@ -153,20 +153,20 @@ class ServiceSpec(_Part, frozen=True):
     ports: tuple[ServicePort, ...] = ()
 
 
-class Service(_Part, frozen=True):
+class Service(_ObjectPart, frozen=True):
     """A service."""
 
     metadata: ObjectMeta
     spec: ServiceSpec = ServiceSpec()
 
 
-class ConfigMap(_Part, frozen=True):
+class ConfigMap(_ObjectPart, frozen=True):
     """A ConfigMap, whose content is for others to read."""
 
     metadata: ObjectMeta
 
 
-class Taint(_Part, frozen=True):
+class Taint(_ObjectPart, frozen=True):
     """A mark on a node that keeps pods away."""
 
     key: str
@@ -174,14 +174,14 @@ class Taint(_Part, frozen=True):
     value: str = ""
 
 
-class NodeSpec(_Part, frozen=True):
+class NodeSpec(_ObjectPart, frozen=True):
     """What a node accepts."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class NodeStatus(_Part, frozen=True):
+class NodeStatus(_ObjectPart, frozen=True):
     """What a node has and how it fares."""
 
     conditions: tuple[Condition, ...] = ()
@@ -189,7 +189,7 @@ class NodeStatus(_Part, frozen=True):
     allocatable: dict[str, str] = {}
 
 
-class Node(_Part, frozen=True):
+class Node(_ObjectPart, frozen=True):
     """A node."""
 
     metadata: ObjectMeta
@@ -201,7 +201,7 @@ ObjectKey = tuple[str, str]
 """Namespace and name: which object, whatever its incarnation. A plain tuple, which the collector lets go of."""
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """Which incarnation of an object, and which version of it."""
 
     key: ObjectKey
@@ -209,12 +209,12 @@ class Identity(NamedTuple):
     version: int
 
 
-def identity(obj: Any) -> Identity:
+def object_identity(obj: Any) -> ObjectIdentity:
     """Tell objects apart, decoded as structs or as dicts; versions of one resource compare as numbers."""
     if isinstance(obj, dict):
         raw = obj["metadata"]
-        return Identity(
+        return ObjectIdentity(
             (raw.get("namespace", ""), raw["name"]), raw.get("uid", ""), int(raw.get("resourceVersion") or 0)
         )
     meta: ObjectMeta = obj.metadata
-    return Identity((meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))
+    return ObjectIdentity((meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))

@@ -31,18 +31,18 @@ class Resource:
         parts = ["apis", self.group] if self.group else ["api"]
         parts.append(self.version)
         if self.namespaced and namespace is not None:
-            parts += ["namespaces", _segment(namespace)]
+            parts += ["namespaces", _quote_path_segment(namespace)]
         elif self.namespaced and name is not None:
             raise ValueError(f"{self.plural} live in namespaces: cannot name {name!r} without one")
         parts.append(self.plural)
         if name is not None:
-            parts.append(_segment(name))
+            parts.append(_quote_path_segment(name))
         if subresource is not None:
-            parts.append(_segment(subresource))
+            parts.append(_quote_path_segment(subresource))
         return "/" + "/".join(parts)
 
 
-def _segment(text: str) -> str:
+def _quote_path_segment(text: str) -> str:
     # An empty or dotted segment would silently address the collection or a parent, also for DELETE.
     if text in ("", ".", ".."):
         raise ValueError(f"{text!r} cannot name an object")
@@ -55,13 +55,11 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 EVENTS = Resource("", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
-CRDS = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 MIB = 1024**2
 
 
-class NodeKey(NamedTuple):
+class MemberKey(NamedTuple):
     """A member for as long as its pod lives; its rank outlives it. Prints as `worker-3`."""
 
     type: str
@@ -21,7 +21,7 @@ class NodeKey(NamedTuple):
         return f"{self.type}-{self.id}"
 
 
-class NodeStatus(StrEnum):
+class MemberStatus(StrEnum):
     """How far a member has come."""
 
     PENDING = "Pending"
@@ -32,7 +32,7 @@ class NodeStatus(StrEnum):
     """Its pod is gone, or leaving, though nobody of ours sent it away."""
 
 
-class Stage(StrEnum):
+class SizingStage(StrEnum):
     """How much is known of a job, and so what is asked for next."""
 
     CREATE = "create"
@@ -42,19 +42,19 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resources:
+class PodResources:
     """What one pod asks for; None where nobody has said."""
 
     cpu: float | None = None
     """Cores."""
     memory: int | None = None
     """Bytes."""
-    others: Mapping[str, str] = field(default_factory=dict)
+    extended_resources: Mapping[str, str] = field(default_factory=dict)
     """GPUs and the like, as the user wrote them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
+class Heartbeat:
     """The latest that a member has said of itself."""
 
     at: datetime
@@ -70,15 +70,15 @@ class Beat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class JobMember:
     """A member as its pod shows it."""
 
-    key: NodeKey
+    key: MemberKey
     rank: int
-    pod: str
+    pod_name: str
     """The name of its pod."""
-    status: NodeStatus
-    resources: Resources = field(default_factory=Resources)
+    status: MemberStatus
+    resources: PodResources = field(default_factory=PodResources)
     relaunches: int = 0
     """How often this rank was made anew."""
     created_at: datetime
@@ -87,35 +87,35 @@ class Node:
     exit_code: int | None = None
     reason: str = ""
     """The cluster's word for its end, `OOMKilled`, or for why it does not start."""
-    host: str = ""
+    node_name: str = ""
     """The machine it sits on."""
     address: str = ""
     """`host:port` by which others reach it."""
-    beat: Beat | None = None
+    heartbeat: Heartbeat | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoleSpec:
+class MasterRoleSpec:
     """What the ElasticJob says of one type of member; None where it leaves the choice to the master."""
 
     type: str
     replicas: int | None = None
-    least: int = 0
-    most: int | None = None
-    resources: Resources = field(default_factory=Resources)
+    min_size: int = 0
+    max_size: int | None = None
+    resources: PodResources = field(default_factory=PodResources)
     may_scale: bool = True
     """Whether its author lets the master change what he wrote (`autoScale`)."""
     restart_limit: int = 3
-    by_hand: int | None = None
+    user_requested_size: int | None = None
     """How many there are by a person's word, if that is the latest: an edit, `kubectl scale`, a plan."""
-    asked: int | None = None
+    operator_requested_size: int | None = None
     """How many there are to be by the operator's own memory, whoever asked for them."""
     restarts_always: bool = False
     """Whether its author has it start again whatever it says of its failure (`restartPolicy: Always`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobFacts:
+class MasterJobSpec:
     """What the ElasticJob says, as far as the master is concerned."""
 
     namespace: str
@@ -123,64 +123,64 @@ class JobFacts:
     uid: str
     strategy: str
     """`ParameterServerStrategy` or `AllreduceStrategy`."""
-    limits: Resources
+    resource_limits: PodResources
     """Of all members together (`resourceLimits`)."""
-    roles: Mapping[str, RoleSpec]
+    roles: Mapping[str, MasterRoleSpec]
     is_suspended: bool = False
-    is_tuned: bool = True
+    allows_tuning: bool = True
     """Whether sizes may be sought at all (`optimizeMode`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class JobSnapshot:
     """Everything the next step is decided upon."""
 
     now: datetime
-    job: JobFacts
-    nodes: tuple[Node, ...]
+    job: MasterJobSpec
+    members: tuple[JobMember, ...]
     """All members that have not been sent away, those that ended included."""
-    speeds: Mapping[int, float] = field(default_factory=dict)
+    speed_by_workers: Mapping[int, float] = field(default_factory=dict)
     """Samples per second of all workers together, by how many there were, each measured over a settled while."""
-    work_left: int | None = None
+    shards_left: int | None = None
     """Shards that nobody has taken yet; None if the job uses none."""
-    is_work_done: bool = False
+    are_shards_done: bool = False
     """Whether all shards of all data sets are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ReplicaSizing:
     """How many members of a type there are to be, and what each asks for."""
 
     replicas: int
-    resources: Resources
+    resources: PodResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewPod:
+class MemberPodRequest:
     """A member to be made: a new id at a rank."""
 
-    key: NodeKey
+    key: MemberKey
     rank: int
-    resources: Resources
+    resources: PodResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ScaleAction:
     """One change to the job: becomes one ScalePlan."""
 
     reason: str
     """In words for people: `worker-1 ran out of memory: from 1.0 to 2.0 GiB`."""
-    stage: Stage
-    replicas: Mapping[str, Wanted] = field(default_factory=dict)
-    create: tuple[NewPod, ...] = ()
-    remove: tuple[NodeKey, ...] = ()
-    migrate: tuple[NewPod, ...] = ()
+    stage: SizingStage
+    sizing_by_type: Mapping[str, ReplicaSizing] = field(default_factory=dict)
+    create_pods: tuple[MemberPodRequest, ...] = ()
+    remove_members: tuple[MemberKey, ...] = ()
+    migrate_pods: tuple[MemberPodRequest, ...] = ()
     """Replacements: the member now at that rank goes once the new one runs."""
     ps_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class JobCompletion:
     """The job is over as far as its members are concerned."""
 
     has_succeeded: bool
@@ -188,7 +188,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterServers:
+class ParameterServerSet:
     """A set of parameter servers, in cluster order."""
 
     version: int = 0

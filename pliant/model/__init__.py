@@ -1,1 +1,1 @@
-"""What things are: frozen data shared by everything that decides."""
+"""Frozen data types shared by everything that makes decisions: jobs, state, observations, actions."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from pliant.model.job import JobKey
 from pliant.model.observed import ObservedPod
-from pliant.model.plans import PlanStatus
-from pliant.model.state import EngineState, GroupCounts
+from pliant.model.scale_plans import PlanStatus
+from pliant.model.state import EngineState, ReplicaCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +38,12 @@ class CreateConfigMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrantAccess:
+class GrantMasterAccess:
     """Give the job's master an account of its own, and the rights it needs in its namespace."""
 
-    account: str
+    service_account: str
     """The service account that its pod runs under."""
-    is_ours: bool
+    should_create_account: bool
     """Whether the account is made for it, too, or is there already."""
 
 
@@ -53,10 +53,10 @@ class DeletePod:
 
     name: str
     uid: str
-    because: str
+    reason: str
     is_forced: bool = False
     """Whether to let go of it at once: its node is dead, so nobody can confirm that it has stopped."""
-    is_for_good: bool = False
+    is_permanent: bool = False
     """Whether nobody is to make another in its place: a master that would is told so first."""
 
 
@@ -69,7 +69,7 @@ class DeleteService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletePlan:
+class DeleteScalePlan:
     """Take away exactly this plan."""
 
     name: str
@@ -94,22 +94,22 @@ Action = (
     CreatePod
     | CreateService
     | CreateConfigMap
-    | GrantAccess
+    | GrantMasterAccess
     | DeletePod
     | DeleteService
-    | DeletePlan
+    | DeleteScalePlan
     | DeleteJob
     | EmitEvent
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatus:
+class JobStatusUpdate:
     """What is worth telling about a job; front ends put it into their kind's own words."""
 
     state: EngineState
-    counts: Mapping[str, GroupCounts] = field(default_factory=dict)
-    pods: tuple[ObservedPod, ...] | None = None
+    replica_counts: Mapping[str, ReplicaCounts] = field(default_factory=dict)
+    observed_pods: tuple[ObservedPod, ...] | None = None
     """The pods that were seen when this was decided; None if nobody looked."""
 
 
@@ -122,9 +122,9 @@ class Decision:
     once it is written. Without one, actions come first and the statuses after them.
     """
 
-    intent: JobStatus | None = None
+    intent: JobStatusUpdate | None = None
     actions: tuple[Action, ...] = ()
-    statuses: Mapping[JobKey, JobStatus] = field(default_factory=dict)
-    plans: Mapping[str, PlanStatus] = field(default_factory=dict)
+    status_updates: Mapping[JobKey, JobStatusUpdate] = field(default_factory=dict)
+    plan_statuses: Mapping[str, PlanStatus] = field(default_factory=dict)
     """What there is to tell about plans, by name; written before the job's own status."""
-    look_again: timedelta | None = None
+    requeue_after: timedelta | None = None

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pliant.model.job import EndPolicy, Group, Job, Port
-from pliant.model.state import Member
+from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
+from pliant.model.state import GroupMember
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
     """One place in a job: which group, which index, which attempt at it."""
 
-    group: Group
+    group: ReplicaGroup
     index: int
     attempt: int
-    member: Member | None = None
+    member: GroupMember | None = None
     """What is known of it beyond that, in groups that a master looks after: there the index is its id."""
 
 
@@ -29,7 +29,7 @@ class Role:
     """In lower case, as in the names of pods."""
     aliases: tuple[str, ...] = ()
     """Other names that people give to such a group."""
-    completes: EndPolicy = EndPolicy.ALL
+    complete_policy: EndPolicy = EndPolicy.ALL
     """Whose success is the group's, when nobody says otherwise; None for those who serve others and never end."""
     may_resize: bool = False
     """Whether members may come and go while others work."""
@@ -62,11 +62,11 @@ class Framework(Protocol):
         return None
 
     @property
-    def folder(self) -> str:
+    def files_dir(self) -> str:
         """Where members find the files; needed only if there are some."""
         return ""
 
-    def shared(self, job: Job) -> Mapping[str, str]:
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
         """The variables that every container of the job gets alike, beside those in its template."""
         return {}
 

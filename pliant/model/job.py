@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
-from pliant.model.state import EngineState, Phase, Requester
+from pliant.model.state import EngineState, JobPhase, SizeRequester
 
 
 class JobKey(NamedTuple):
@@ -50,7 +50,7 @@ class RestartScope(StrEnum):
     ALL = "All"
 
 
-class CleanPolicy(StrEnum):
+class CleanPodPolicy(StrEnum):
     """Which pods and services go away when the job ends."""
 
     ALL = "All"
@@ -59,18 +59,18 @@ class CleanPolicy(StrEnum):
     NONE = "None"
 
 
-class Resize(StrEnum):
+class ResizeMode(StrEnum):
     """How members learn that their group has another size."""
 
     JOIN = "join"
     """Newcomers come and others leave while the rest work on."""
     RESTART = "restart"
     """All members of the job start again, each told the new numbers, from what they have saved."""
-    HOLD = "hold"
+    FIXED = "hold"
     """They cannot: the size stays what it was at first."""
 
 
-class Steward(StrEnum):
+class MembershipSource(StrEnum):
     """Who says which members a group has."""
 
     ENGINE = "engine"
@@ -104,12 +104,12 @@ class Naming:
     """How a kind names what its jobs own; `{job}`, `{group}` and `{index}` stand for those of a member."""
 
     pod: str = "{job}-{group}-{index}"
-    pods: Mapping[str, str] = field(default_factory=dict)
+    pod_overrides: Mapping[str, str] = field(default_factory=dict)
     """Names of pods that are made in another way, by group in lower case."""
     service: str = "{pod}"
     subdomain: str = ""
     """The subdomain of a pod, `{pod}`: where a service has that name, the pod knows its whole name by itself."""
-    services: Mapping[str, str] = field(default_factory=dict)
+    service_overrides: Mapping[str, str] = field(default_factory=dict)
     """Names of services that are made in another way, by group in lower case."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of members beside those that every job's members have; values may hold the same words and `{pod}`.
@@ -132,44 +132,44 @@ class RestartRule:
     limit: int | None = None
     counts_disruptions: bool = False
     """Whether a member that the cluster took away costs a restart, too."""
-    final_codes: frozenset[int] = frozenset()
+    permanent_exit_codes: frozenset[int] = frozenset()
     """Exit codes by which a member says that trying again is in vain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class ReplicaGroup:
     """A set of like pods: the trainers, the parameter servers."""
 
     name: str
     size: int
     """The wanted size as far as the resource alone tells; `engine.sizing` knows which request came last."""
-    least: int = 0
-    most: int | None = None
+    min_size: int = 0
+    max_size: int | None = None
     is_elastic: bool = False
     """Whether its author gave it bounds to move between."""
-    is_automatic: bool = False
+    is_autoscaled: bool = False
     """Whether the autoscaler may set its size, between the bounds."""
-    resize: Resize = Resize.JOIN
-    hold: str = ""
+    resize_mode: ResizeMode = ResizeMode.JOIN
+    fixed_size_reason: str = ""
     """Why it cannot be resized, where it cannot."""
-    steward: Steward = Steward.ENGINE
-    is_control: bool = False
+    membership_source: MembershipSource = MembershipSource.ENGINE
+    is_master: bool = False
     """Whether it runs the job's own master: outside of ranks, and there while the job is suspended."""
-    requests: Mapping[Requester, int] = field(default_factory=dict)
+    requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)
     """The sizes asked for at present, by who asks."""
     template: Mapping[str, Any]
     """The pod template as the user wrote it; only `engine.podspec` looks inside."""
-    fingerprint: str = ""
+    template_hash: str = ""
     """Tells one template from another."""
     ports: tuple[Port, ...] = ()
-    counted: frozenset[str] = frozenset()
+    main_containers: frozenset[str] = frozenset()
     """Containers whose exit decides the pod's; empty means all of them."""
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
-    restart: RestartRule = field(default_factory=RestartRule)
+    restart_rule: RestartRule = field(default_factory=RestartRule)
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of its pods beside those that all members have."""
-    lead_labels: Mapping[str, str] = field(default_factory=dict)
+    first_pod_labels: Mapping[str, str] = field(default_factory=dict)
     """More labels of its first pod."""
 
     def __post_init__(self) -> None:
@@ -178,22 +178,22 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class EndRequest:
     """An end that somebody outside has ordered: a scheduler that preempts, a person who gives up."""
 
-    phase: Phase
+    phase: JobPhase
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Autoscaling:
+class AutoscalingSpec:
     """What a job says about the autoscaler; what it leaves open, the operator decides."""
 
-    is_wanted: bool | None = None
+    is_enabled: bool | None = None
     """False: leave it alone. True: set its size, though its kind would not ask for it."""
     policy: str = ""
     """The policy by which it is planned."""
-    only_advice: bool | None = None
+    is_advice_only: bool | None = None
     """Whether to tell what would be done, and not do it."""
 
 
@@ -203,42 +203,42 @@ class Job:
 
     key: JobKey
     owner: Owner
-    groups: tuple[Group, ...]
+    groups: tuple[ReplicaGroup, ...]
     labels: Mapping[str, str] = field(default_factory=dict)
     naming: Naming = field(default_factory=Naming)
     frameworks: tuple[str, ...] = ("generic",)
     """Whose contracts its members get, by name; the last one is what the job is written for."""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    framework_options: Mapping[str, Any] = field(default_factory=dict)
     """What the resource says to its framework alone: processes per node, a rendezvous backend."""
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
-    clean: CleanPolicy = CleanPolicy.ALL
+    clean_pod_policy: CleanPodPolicy = CleanPodPolicy.ALL
     is_fault_tolerant: bool = False
     """Whether an elastic group may lose members, its first one apart, down to its least size."""
     is_suspended: bool = False
-    autoscaling: Autoscaling = field(default_factory=Autoscaling)
+    autoscaling: AutoscalingSpec = field(default_factory=AutoscalingSpec)
     """What the job itself says about the autoscaler."""
     time_limit: timedelta | None = None
     """How long it may run, from when all its members first ran."""
-    is_limited_from_start: bool = False
+    counts_time_from_start: bool = False
     """Whether the time limit counts from the job's start instead."""
     restart_limit: int | None = None
     """Restarts of all groups together."""
     start_limit: timedelta | None = None
     """How long it may take until all its members run."""
-    time_to_live: timedelta | None = None
+    ttl_after_finished: timedelta | None = None
     """How long it is kept once it has ended."""
-    order: Order | None = None
+    end_request: EndRequest | None = None
     managed_by: str = ""
     """Who looks after it, if not us."""
     restart_exit_codes: frozenset[int] = frozenset()
-    scheduler: str | None = None
-    priority: str | None = None
+    scheduler_name: str | None = None
+    priority_class: str | None = None
     created_at: datetime
     is_deleting: bool = False
     warnings: tuple[str, ...] = ()
     """What its author should know though the job runs: told once."""
-    elastic: str = ""
+    scalable_group: str = ""
     """The group whose size one number can set, as `kubectl scale` does; empty if there is no such group."""
     state: EngineState | None = None
     """What the engine remembered; None for a job it has never seen."""
@@ -246,8 +246,8 @@ class Job:
     @property
     def has_master(self) -> bool:
         """Whether it is run by a master of its own."""
-        return any(group.is_control for group in self.groups)
+        return any(group.is_master for group in self.groups)
 
-    def group(self, name: str) -> Group | None:
+    def group(self, name: str) -> ReplicaGroup | None:
         """The group of that name, if the job has one."""
         return next((group for group in self.groups if group.name == name), None)

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from signal import Signals
 
-from pliant.model.plans import Plan
-from pliant.model.rules import Rules
-from pliant.model.state import Advice
+from pliant.model.operator_config import OperatorConfig
+from pliant.model.scale_plans import ScalePlan
+from pliant.model.state import SizeAdvice
 
 
 class PodPhase(StrEnum):
@@ -24,7 +24,7 @@ class PodPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class PodExit:
     """How a container, or a pod as a whole, came to its end."""
 
     code: int | None = None
@@ -32,7 +32,7 @@ class Exit:
     reason: str = ""
     message: str = ""
     """In one line."""
-    last_words: str = ""
+    last_log_lines: str = ""
     """The end of what it said, in as many lines as it took."""
 
     @property
@@ -48,7 +48,7 @@ class Exit:
 class NodeFault:
     """What is wrong with the node a pod sits on."""
 
-    what: str
+    description: str
     """`is not ready (NodeStatusUnknown)`, `is gone`, `has a GPU fault (GPUUnhealthy)`."""
     since: datetime
     is_dead: bool = True
@@ -56,7 +56,7 @@ class NodeFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stuck:
+class StuckContainer:
     """A container that the node cannot create, although the pod has been placed."""
 
     container: str
@@ -74,23 +74,23 @@ class ObservedPod:
     index: int
     attempt: int
     phase: PodPhase
-    is_leaving: bool = False
+    is_terminating: bool = False
     """Whether its deletion has begun; nothing it does from then on counts."""
-    due: datetime | None = None
+    deletion_deadline: datetime | None = None
     """When it should be gone, if its deletion has begun."""
     finalizers: tuple[str, ...] = ()
     """Who must agree before it goes."""
     node: str = ""
-    exit: Exit | None = None
-    trouble: str = ""
+    exit: PodExit | None = None
+    problem: str = ""
     """Why it does not start, in the cluster's own words."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    fault: NodeFault | None = None
-    stuck: Stuck | None = None
+    node_fault: NodeFault | None = None
+    stuck_container: StuckContainer | None = None
     rank: int = -1
     """Of a member whom a master looks after."""
-    is_foreign: bool = False
+    is_external: bool = False
     """Whether the job's master made it, and not we."""
     disruption: str = ""
     """How the cluster took it away through no fault of its own: `was evicted: …`."""
@@ -102,32 +102,32 @@ class ObservedService:
 
     name: str
     uid: str
-    is_leaving: bool = False
+    is_terminating: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ScaleRecommendation:
     """What the autoscaler wants of a group."""
 
-    advice: Advice
-    is_order: bool = True
+    advice: SizeAdvice
+    should_apply: bool = True
     """Whether the size is to be taken on, or only told."""
-    known_at: datetime | None = None
+    observed_at: datetime | None = None
     """Until when the job's story was known to whoever wants this: what somebody asked for since then wins."""
-    speeds: Mapping[int, float] = field(default_factory=dict)
+    throughput_by_size: Mapping[int, float] = field(default_factory=dict)
     """What is to be remembered of how fast the group was at sizes it has had; nothing if there is nothing new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Observed:
     """Everything a decision about one job may look at besides the job."""
 
     pods: tuple[ObservedPod, ...] = ()
     services: Mapping[str, ObservedService] = field(default_factory=dict)
-    refusals: Mapping[str, str] = field(default_factory=dict)
+    create_errors: Mapping[str, str] = field(default_factory=dict)
     """Names the API server would not let us create, and its words for why."""
-    rules: Rules = field(default_factory=Rules)
-    wishes: Mapping[str, Wish] = field(default_factory=dict)
+    config: OperatorConfig = field(default_factory=OperatorConfig)
+    recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
     """What the autoscaler wants, by group; without a word from it its last one stands."""
-    plans: tuple[Plan, ...] = ()
+    plans: tuple[ScalePlan, ...] = ()
     """Every plan for this job, the oldest first."""

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from pliant.frontends.base import Frontend
-from pliant.frontends.dljob import DLJob
-from pliant.frontends.dljob_replica import Replica
-from pliant.frontends.dljob_templates import ContainerProperties
-from pliant.frontends.dljob_types import Restarts
+from pliant.frontends.dl.job import DLJob
+from pliant.frontends.dl.pod_templates import ContainerProperties
+from pliant.frontends.dl.replica import DLReplica
+from pliant.frontends.dl.types import DLRestartPolicy
+from pliant.frontends.frontend import Frontend
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import Job, Naming, Port, RestartScope
 
 __all__ = [
     "ContainerProperties",
     "DLJob",
+    "DLReplica",
+    "DLRestartPolicy",
     "Framework",
     "Frontend",
     "Job",
     "Naming",
     "Port",
     "Rank",
-    "Replica",
     "RestartScope",
-    "Restarts",
     "Role",
 ]

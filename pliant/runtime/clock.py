@@ -23,9 +23,9 @@ class SystemClock:
 
 
 # Elsewhere than on Linux the monotonic clock itself goes on while the machine sleeps.
-_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_UPTIME_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def uptime() -> float:
+def uptime_seconds() -> float:
     """Seconds since the machine was started; they pass also while this process or the machine is suspended."""
-    return time.clock_gettime(_UPTIME)
+    return time.clock_gettime(_UPTIME_CLOCK)

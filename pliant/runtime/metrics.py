@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Bounds that tell a local call from one that hangs."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -19,12 +19,12 @@ class Histogram:
 
     __slots__ = ("bounds", "counts", "total")
 
-    def __init__(self, bounds: tuple[float, ...] = SECONDS) -> None:
+    def __init__(self, bounds: tuple[float, ...] = DURATION_BUCKETS) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
-    def note(self, value: float) -> None:
+    def observe(self, value: float) -> None:
         """Count a value in."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
@@ -35,46 +35,50 @@ class Histogram:
         return sum(self.counts)
 
 
-Labels = Mapping[str, str]
-Sample = tuple[Labels, float | Histogram]
+MetricLabels = Mapping[str, str]
+MetricSample = tuple[MetricLabels, float | Histogram]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """All that is known of one measure; labels never hold names that users chose."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
-    samples: Iterable[Sample]
+    samples: Iterable[MetricSample]
 
 
-def exposition(families: Iterable[Family]) -> str:
+def render_exposition(families: Iterable[MetricFamily]) -> str:
     """The families as text."""
-    return "".join(f"{line}\n" for family in families for line in _lines(family))
+    return "".join(f"{line}\n" for family in families for line in _family_lines(family))
 
 
-def _lines(family: Family) -> Iterator[str]:
+def _family_lines(family: MetricFamily) -> Iterator[str]:
     yield f"# HELP {family.name} {family.help}"
     yield f"# TYPE {family.name} {family.kind}"
     for labels, value in family.samples:
         if isinstance(value, Histogram):
             yield from _histogram_lines(family.name, labels, value)
         else:
-            yield f"{family.name}{_braced(labels)} {value}"
+            yield f"{family.name}{_format_labels(labels)} {value}"
 
 
-def _histogram_lines(name: str, labels: Labels, histogram: Histogram) -> Iterator[str]:
+def _histogram_lines(name: str, labels: MetricLabels, histogram: Histogram) -> Iterator[str]:
     bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
     for bound, count in zip(bounds, accumulate(histogram.counts), strict=True):
-        yield f"{name}_bucket{_braced({**labels, 'le': bound})} {count}"
-    yield f"{name}_sum{_braced(labels)} {histogram.total}"
-    yield f"{name}_count{_braced(labels)} {histogram.count}"
+        yield f"{name}_bucket{_format_labels({**labels, 'le': bound})} {count}"
+    yield f"{name}_sum{_format_labels(labels)} {histogram.total}"
+    yield f"{name}_count{_format_labels(labels)} {histogram.count}"
 
 
-def _braced(labels: Labels) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}" if labels else ""
+def _format_labels(labels: MetricLabels) -> str:
+    return (
+        "{" + ",".join(f'{name}="{_escape_label_value(value)}"' for name, value in labels.items()) + "}"
+        if labels
+        else ""
+    )
 
 
-def _escaped(value: str) -> str:
+def _escape_label_value(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

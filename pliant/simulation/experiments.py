@@ -5,118 +5,129 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from random import Random
 
-from pliant.autoscale.model import Shape
-from pliant.simulation.speed import Speed
-from pliant.simulation.trace import JobSpec, NodeClass, ServiceSpec, Staff, Trace, Window
+from pliant.autoscale.model import PodShape
+from pliant.simulation.throughput import ThroughputModel
+from pliant.simulation.trace import FixedReplicas, MeasurementWindow, NodeClass, SimulationTrace, TraceJob, TraceService
 
-GI = 1024**3
-PODS = 110
+GIB = 1024**3
+MAX_PODS_PER_NODE = 110
 """How many pods a node takes at most, by default of its kubelet."""
 
 # 133 nodes with 2,348 cores and 13.67 TB between them is what was published, and that some have 12 cores.
 EDL_NODES = (
-    NodeClass(name="small", count=70, room={"cpu": 12_000, "memory": 64_000_000_000, "pods": PODS}),
-    NodeClass(name="large", count=62, room={"cpu": 24_000, "memory": 146_600_000_000, "pods": PODS}),
-    NodeClass(name="odd", count=1, room={"cpu": 20_000, "memory": 96_010_000_000, "pods": PODS}),
+    NodeClass(name="small", count=70, allocatable={"cpu": 12_000, "memory": 64_000_000_000, "pods": MAX_PODS_PER_NODE}),
+    NodeClass(
+        name="large", count=62, allocatable={"cpu": 24_000, "memory": 146_600_000_000, "pods": MAX_PODS_PER_NODE}
+    ),
+    NodeClass(name="odd", count=1, allocatable={"cpu": 20_000, "memory": 96_010_000_000, "pods": MAX_PODS_PER_NODE}),
 )
-TRAINER = Shape.of({"cpu": 5_000, "memory": 8 * GI, "pods": 1})
-STAFF = (
-    Staff(name="master", number=1, shape=Shape.of({"cpu": 1_000, "memory": GI, "pods": 1})),
-    Staff(name="pserver", number=10, shape=Shape.of({"cpu": 4_000, "memory": 5 * GI, "pods": 1})),
+TRAINER_SHAPE = PodShape.of({"cpu": 5_000, "memory": 8 * GIB, "pods": 1})
+EDL_FIXED_REPLICAS = (
+    FixedReplicas(name="master", count=1, shape=PodShape.of({"cpu": 1_000, "memory": GIB, "pods": 1})),
+    FixedReplicas(name="pserver", count=10, shape=PodShape.of({"cpu": 4_000, "memory": 5 * GIB, "pods": 1})),
 )
-NGINX = Shape.of({"cpu": 3_000, "memory": GI, "pods": 1})
+NGINX_SHAPE = PodShape.of({"cpu": 3_000, "memory": GIB, "pods": 1})
 
 
-def _paddle_job(number: int, submit: float, start: int, fixed: int) -> JobSpec:
+def _edl_job(number: int, submitted_at: float, initial_size: int, static_size: int) -> TraceJob:
     """One of the jobs of both experiments: it does not end while anybody looks."""
-    return JobSpec(
+    return TraceJob(
         name=f"job-{number:02d}",
-        shape=TRAINER,
-        least=2,
-        most=60,
-        start=start,
-        fixed=fixed,
-        submit=submit,
-        staff=STAFF,
+        shape=TRAINER_SHAPE,
+        min_size=2,
+        max_size=60,
+        initial_size=initial_size,
+        static_size=static_size,
+        submitted_at=submitted_at,
+        fixed_replicas=EDL_FIXED_REPLICAS,
     )
 
 
-def edl_1(random: Random, jobs: int | None) -> Trace:
+def edl_training_trace(rng: Random, job_count: int | None) -> SimulationTrace:
     """Training alone: 20 jobs of 2 to 60 trainers, one every 10 seconds; 60 each where nobody scales."""
-    return Trace(
+    return SimulationTrace(
         nodes=EDL_NODES,
-        jobs=tuple(_paddle_job(number, 10.0 * number, 2, 60) for number in range(jobs or 20)),
-        windows=(Window(name="plateau", start=400.0, end=550.0),),
-        until=550.0,
+        jobs=tuple(_edl_job(number, 10.0 * number, 2, 60) for number in range(job_count or 20)),
+        windows=(MeasurementWindow(name="plateau", start=400.0, end=550.0),),
+        end_at=550.0,
     )
 
 
-def edl_2(random: Random, jobs: int | None) -> Trace:
+def edl_mixed_trace(rng: Random, job_count: int | None) -> SimulationTrace:
     """Training beside a web service: 6 jobs that come with 15 trainers, and Nginx with 400 to 100 to 400 pods."""
     numbers = (400, 300, 200, 100, 200, 300, 400)
     steps = tuple((90.0 * step, number) for step, number in enumerate(numbers))
-    return Trace(
+    return SimulationTrace(
         nodes=EDL_NODES,
-        jobs=tuple(_paddle_job(number, 10.0 * number, 15, 15) for number in range(jobs or 6)),
-        services=(ServiceSpec(name="nginx", shape=NGINX, steps=steps),),
-        windows=(Window(name="plateau", start=90.0, end=630.0), Window(name="off-peak", start=300.0, end=360.0)),
-        until=630.0,
+        jobs=tuple(_edl_job(number, 10.0 * number, 15, 15) for number in range(job_count or 6)),
+        services=(TraceService(name="nginx", shape=NGINX_SHAPE, replica_steps=steps),),
+        windows=(
+            MeasurementWindow(name="plateau", start=90.0, end=630.0),
+            MeasurementWindow(name="off-peak", start=300.0, end=360.0),
+        ),
+        end_at=630.0,
     )
 
 
 LARGE_NODES = (
-    NodeClass(name="cpu", count=6_000, room={"cpu": 32_000, "memory": 128 * GI, "pods": PODS}),
-    NodeClass(name="big", count=2_000, room={"cpu": 96_000, "memory": 384 * GI, "pods": PODS}),
+    NodeClass(name="cpu", count=6_000, allocatable={"cpu": 32_000, "memory": 128 * GIB, "pods": MAX_PODS_PER_NODE}),
+    NodeClass(name="big", count=2_000, allocatable={"cpu": 96_000, "memory": 384 * GIB, "pods": MAX_PODS_PER_NODE}),
     NodeClass(
-        name="gpu", count=2_000, room={"cpu": 64_000, "memory": 512 * GI, "nvidia.com/gpu": 8, "pods": PODS}
+        name="gpu",
+        count=2_000,
+        allocatable={"cpu": 64_000, "memory": 512 * GIB, "nvidia.com/gpu": 8, "pods": MAX_PODS_PER_NODE},
     ),
 )
 _CPU_SHAPES = tuple(
-    Shape.of({"cpu": cores * 1_000, "memory": cores * each * GI, "pods": 1})
+    PodShape.of({"cpu": cores * 1_000, "memory": cores * each * GIB, "pods": 1})
     for cores in (4, 8, 16)
     for each in (2, 4)
 )
 _GPU_SHAPES = tuple(
-    Shape.of({"cpu": gpus * 6_000, "memory": gpus * 32 * GI, "nvidia.com/gpu": gpus, "pods": 1})
+    PodShape.of({"cpu": gpus * 6_000, "memory": gpus * 32 * GIB, "nvidia.com/gpu": gpus, "pods": 1})
     for gpus in (1, 2, 4)
 )
-_SERVER = Shape.of({"cpu": 2_000, "memory": 4 * GI, "pods": 1})
-LARGE_JOBS = 100_000
-JOBS_A_SECOND = 6.0
+_SERVER_SHAPE = PodShape.of({"cpu": 2_000, "memory": 4 * GIB, "pods": 1})
+LARGE_JOB_COUNT = 100_000
+JOBS_PER_SECOND = 6.0
 
 
-def large(random: Random, jobs: int | None) -> Trace:
+def large_cluster_trace(rng: Random, job_count: int | None) -> SimulationTrace:
     """Jobs of all sizes on 10,000 nodes, six a second and a round a minute; 100,000 unless told otherwise."""
     made, submit = [], 0.0
-    for number in range(jobs or LARGE_JOBS):
-        submit += random.expovariate(JOBS_A_SECOND)
-        made.append(_any_job(random, number, round(submit, 3)))
-    plateau = Window(name="plateau", start=submit * 0.2, end=submit * 0.8)
-    return Trace(nodes=LARGE_NODES, jobs=tuple(made), windows=(plateau,), period=60.0, gap=60.0)
+    for number in range(job_count or LARGE_JOB_COUNT):
+        submit += rng.expovariate(JOBS_PER_SECOND)
+        made.append(_random_job(rng, number, round(submit, 3)))
+    plateau = MeasurementWindow(name="plateau", start=submit * 0.2, end=submit * 0.8)
+    return SimulationTrace(nodes=LARGE_NODES, jobs=tuple(made), windows=(plateau,), period=60.0, urgent_period=60.0)
 
 
-def _any_job(random: Random, number: int, submit: float) -> JobSpec:
-    has_gpus = random.random() < 0.12
-    least = random.choice((1, 1, 2, 4))
-    most = least * random.choice((1, 4, 8, 16))
-    serial = random.choice((0.0, 0.002, 0.01))
-    minutes = min(random.lognormvariate(2.1, 0.6), 40.0)
-    servers = random.choice((0, 0, 1, 2)) if not has_gpus else 0
-    return JobSpec(
+def _random_job(rng: Random, number: int, submitted_at: float) -> TraceJob:
+    has_gpus = rng.random() < 0.12
+    least = rng.choice((1, 1, 2, 4))
+    most = least * rng.choice((1, 4, 8, 16))
+    serial = rng.choice((0.0, 0.002, 0.01))
+    minutes = min(rng.lognormvariate(2.1, 0.6), 40.0)
+    servers = rng.choice((0, 0, 1, 2)) if not has_gpus else 0
+    return TraceJob(
         name=f"job-{number:06d}",
-        namespace=f"team-{random.randrange(20)}",
-        shape=random.choice(_GPU_SHAPES if has_gpus else _CPU_SHAPES),
-        least=least,
-        most=most,
-        start=least,
-        fixed=most,
-        submit=submit,
-        priority=random.choice((0, 0, 0, 0, 10)),
-        staff=(Staff(name="server", number=servers, shape=_SERVER),) if servers else (),
-        work=round(minutes * 60 * most, 1),  # so long with all members, if they did not wait for each other
-        speed=Speed(cost=(1.0 - serial, serial, 0.0)),
+        namespace=f"team-{rng.randrange(20)}",
+        shape=rng.choice(_GPU_SHAPES if has_gpus else _CPU_SHAPES),
+        min_size=least,
+        max_size=most,
+        initial_size=least,
+        static_size=most,
+        submitted_at=submitted_at,
+        priority=rng.choice((0, 0, 0, 0, 10)),
+        fixed_replicas=(FixedReplicas(name="server", count=servers, shape=_SERVER_SHAPE),) if servers else (),
+        total_work=round(minutes * 60 * most, 1),  # so long with all members, if they did not wait for each other
+        throughput=ThroughputModel(cost_terms=(1.0 - serial, serial, 0.0)),
     )
 
 
-EXPERIMENTS: Mapping[str, Callable[[Random, int | None], Trace]] = {"edl-1": edl_1, "edl-2": edl_2, "large": large}
+EXPERIMENTS: Mapping[str, Callable[[Random, int | None], SimulationTrace]] = {
+    "edl-1": edl_training_trace,
+    "edl-2": edl_mixed_trace,
+    "large": large_cluster_trace,
+}
 """By name; each is given its own dice, and how many jobs there are to be."""

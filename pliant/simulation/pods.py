@@ -12,203 +12,216 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, Protocol
 
-from pliant.simulation.agenda import Agenda
-from pliant.simulation.crews import Crew, Pod, State
-from pliant.simulation.delays import Delays
-from pliant.simulation.machines import Machines, Needs
+from pliant.simulation.delays import SimulatedDelays
+from pliant.simulation.event_queue import EventQueue
+from pliant.simulation.nodes import IndexedRequests, SimulatedNodes
+from pliant.simulation.workloads import PodSet, SimulatedPod, SimulatedPodState
 
-Line = list[tuple[int, int, Pod]]
+PendingQueue = list[tuple[int, int, SimulatedPod]]
 """Pods of one shape that wait: by priority, then by age."""
-Shortlist = list[tuple[int, int]]
+NodeShortlist = list[tuple[int, int]]
 """Nodes that may have room for a shape, the best first."""
 
 
-class Onlooker(Protocol):
+class PodEventListener(Protocol):
     """Whoever wants to know."""
 
-    def crew_changed(self, crew: Crew) -> None:
+    def on_pod_set_changed(self, pod_set: PodSet) -> None:
         """The number of its pods that run is another one, or their places are."""
 
-    def pod_turned_away(self, crew: Crew) -> None:
+    def on_pods_unschedulable(self, pod_set: PodSet) -> None:
         """Some of its pods fit nowhere."""
 
-    def used_changed(self, cpu: int) -> None:
+    def on_cpu_usage_changed(self, cpu_delta: int) -> None:
         """Pods that take up so much CPU began to run, or are gone if it is below 0."""
 
-    def pod_started(self, pod: Pod) -> None:
+    def on_pod_started(self, pod: SimulatedPod) -> None:
         """It runs."""
 
 
-class Pods:
+class PodSimulator:
     """Makes pods, places them and takes them away again."""
 
     def __init__(
-        self, machines: Machines, agenda: Agenda, delays: Delays, random: Random, onlooker: Onlooker
+        self,
+        nodes: SimulatedNodes,
+        event_queue: EventQueue,
+        delays: SimulatedDelays,
+        random: Random,
+        listener: PodEventListener,
     ) -> None:
-        self.machines = machines
-        self.waiting = 0
-        self.elastic = [[0] * len(machines.resources) for _ in machines.names]
+        self.nodes = nodes
+        self.pending_count = 0
+        self.elastic_usage = [[0] * len(nodes.resources) for _ in nodes.node_names]
         """What members of elastic groups take up on each node."""
-        self.lingering: dict[int, list[int]] = {}
+        self.terminating_usage: dict[int, list[int]] = {}
         """What pods that leave still take up, on nodes that have some."""
-        self.touched: set[int] = set()
+        self.changed_nodes: set[int] = set()
         """Nodes on which something has changed since somebody emptied this."""
-        self._agenda = agenda
+        self._event_queue = event_queue
         self._delays = delays
         self._random = random
-        self._onlooker = onlooker
-        self._number = 0
-        self._lines: dict[Needs, Line] = {}
-        self._freed: dict[int, None] = {}
-        self._looks_again = False
+        self._listener = listener
+        self._next_sequence = 0
+        self._pending_queues: dict[IndexedRequests, PendingQueue] = {}
+        self._freed_nodes: dict[int, None] = {}
+        self._is_retry_scheduled = False
 
-    def _later(self, delay: float, action: Callable[[Any], None], argument: Any) -> None:
-        self._agenda.at(self._agenda.now + self._delays.drawn(delay, self._random), action, argument)
+    def _schedule_after(self, delay: float, callback: Callable[[Any], None], argument: Any) -> None:
+        self._event_queue.schedule(
+            self._event_queue.now + self._delays.with_jitter(delay, self._random), callback, argument
+        )
 
-    def create(self, crew: Crew, number: int) -> None:
+    def create(self, pod_set: PodSet, count: int) -> None:
         """So many more of a crew."""
-        now = self._agenda.now
-        made = [Pod(crew, now, self._number + index) for index in range(number)]
-        self._number += number
-        crew.pods += made
-        crew.waiting += number
-        self.waiting += number
-        self._later(self._delays.place, self._place, made)
+        now = self._event_queue.now
+        made = [SimulatedPod(pod_set, now, self._next_sequence + index) for index in range(count)]
+        self._next_sequence += count
+        pod_set.pods += made
+        pod_set.pending_count += count
+        self.pending_count += count
+        self._schedule_after(self._delays.place, self._schedule_new_pods, made)
 
-    def _place(self, pods: Sequence[Pod]) -> None:
+    def _schedule_new_pods(self, pods: Sequence[SimulatedPod]) -> None:
         """The scheduler's first look at pods of one crew."""
-        crew = pods[0].crew
+        crew = pods[0].pod_set
         placed, is_turned_away = [], False
         for pod in pods:
-            if pod.state is not State.WAITING:
+            if pod.state is not SimulatedPodState.PENDING:
                 continue
-            node = None if is_turned_away else self._room_for(crew.needs)
+            node = None if is_turned_away else self._find_node(crew.indexed_requests)
             if node is None:
                 is_turned_away = True
-                heappush(self._lines.setdefault(crew.needs, []), (-crew.priority, pod.order, pod))
+                heappush(
+                    self._pending_queues.setdefault(crew.indexed_requests, []), (-crew.priority, pod.sequence, pod)
+                )
             else:
-                self._seat(pod, node)
+                self._bind_pod(pod, node)
                 placed.append(pod)
-        self._begin(placed)
+        self._schedule_starts(placed)
         if is_turned_away:
-            self._onlooker.pod_turned_away(crew)
+            self._listener.on_pods_unschedulable(crew)
 
-    def _room_for(self, needs: Needs) -> int | None:
-        if needs not in self._lines:
-            return self.machines.best(needs)
-        fitting = [node for node in self._freed if self.machines.fits(node, needs)]
-        return min(fitting, key=self.machines.rank) if fitting else None
+    def _find_node(self, indexed_requests: IndexedRequests) -> int | None:
+        if indexed_requests not in self._pending_queues:
+            return self.nodes.best_node(indexed_requests)
+        fitting = [node for node in self._freed_nodes if self.nodes.has_room(node, indexed_requests)]
+        return min(fitting, key=self.nodes.preference_rank) if fitting else None
 
-    def _seat(self, pod: Pod, node: int) -> None:
-        self.machines.take(node, pod.crew.needs)
-        pod.node, pod.state = node, State.STARTING
-        if pod.crew.is_elastic:
-            self._count(self.elastic[node], pod, 1)
-        pod.crew.waiting -= 1
-        self.waiting -= 1
-        self.touched.add(node)
+    def _bind_pod(self, pod: SimulatedPod, node: int) -> None:
+        self.nodes.allocate(node, pod.pod_set.indexed_requests)
+        pod.node, pod.state = node, SimulatedPodState.STARTING
+        if pod.pod_set.is_elastic:
+            self._add_usage(self.elastic_usage[node], pod, 1)
+        pod.pod_set.pending_count -= 1
+        self.pending_count -= 1
+        self.changed_nodes.add(node)
 
-    def _count(self, account: list[int], pod: Pod, sign: int) -> None:
-        for position, amount in pod.crew.needs or ():
-            account[position] += sign * amount
-        self.touched.add(pod.node)
+    def _add_usage(self, usage: list[int], pod: SimulatedPod, sign: int) -> None:
+        for position, amount in pod.pod_set.indexed_requests or ():
+            usage[position] += sign * amount
+        self.changed_nodes.add(pod.node)
 
-    def _begin(self, placed: Sequence[Pod]) -> None:
+    def _schedule_starts(self, placed: Sequence[SimulatedPod]) -> None:
         if placed:
-            self._later(self._delays.start, self._start, placed)
-            for crew in dict.fromkeys(pod.crew for pod in placed):
-                self._onlooker.crew_changed(crew)
+            self._schedule_after(self._delays.start, self._start_pods, placed)
+            for crew in dict.fromkeys(pod.pod_set for pod in placed):
+                self._listener.on_pod_set_changed(crew)
 
-    def _start(self, pods: Sequence[Pod]) -> None:
-        for pod in (started := [pod for pod in pods if pod.state is State.STARTING]):
-            pod.state, pod.is_counted = State.RUNNING, True
-            pod.crew.running += 1
-            self._onlooker.pod_started(pod)
-        self._onlooker.used_changed(sum(pod.crew.cpu for pod in started))
-        for crew in dict.fromkeys(pod.crew for pod in started):
-            self._onlooker.crew_changed(crew)
+    def _start_pods(self, pods: Sequence[SimulatedPod]) -> None:
+        for pod in (started := [pod for pod in pods if pod.state is SimulatedPodState.STARTING]):
+            pod.state, pod.is_cpu_counted = SimulatedPodState.RUNNING, True
+            pod.pod_set.running_count += 1
+            self._listener.on_pod_started(pod)
+        self._listener.on_cpu_usage_changed(sum(pod.pod_set.cpu for pod in started))
+        for crew in dict.fromkeys(pod.pod_set for pod in started):
+            self._listener.on_pod_set_changed(crew)
 
-    def remove(self, crew: Crew, pods: Sequence[Pod]) -> None:
+    def remove(self, pod_set: PodSet, pods: Sequence[SimulatedPod]) -> None:
         """Take these of a crew away: at once if they wait, otherwise they leave."""
         gone = set(pods)
-        crew.pods = [pod for pod in crew.pods if pod not in gone]
-        leaving = [pod for pod in pods if pod.state is not State.WAITING]
+        pod_set.pods = [pod for pod in pod_set.pods if pod not in gone]
+        leaving = [pod for pod in pods if pod.state is not SimulatedPodState.PENDING]
         for pod in pods:
-            if pod.state is State.WAITING:
-                pod.state = State.GONE
-                crew.waiting -= 1
-                self.waiting -= 1
+            if pod.state is SimulatedPodState.PENDING:
+                pod.state = SimulatedPodState.GONE
+                pod_set.pending_count -= 1
+                self.pending_count -= 1
             else:
-                crew.running -= pod.state is State.RUNNING
-                pod.state = State.LEAVING
-                if crew.is_elastic:
-                    self._count(self.elastic[pod.node], pod, -1)
-                self._count(self.lingering.setdefault(pod.node, [0] * len(self.machines.resources)), pod, 1)
+                pod_set.running_count -= pod.state is SimulatedPodState.RUNNING
+                pod.state = SimulatedPodState.TERMINATING
+                if pod_set.is_elastic:
+                    self._add_usage(self.elastic_usage[pod.node], pod, -1)
+                self._add_usage(self.terminating_usage.setdefault(pod.node, [0] * len(self.nodes.resources)), pod, 1)
         if leaving:
-            self._later(self._delays.leave, self._free, leaving)
-        self._onlooker.crew_changed(crew)
+            self._schedule_after(self._delays.leave, self._release_pods, leaving)
+        self._listener.on_pod_set_changed(pod_set)
 
-    def _free(self, pods: Iterable[Pod]) -> None:
+    def _release_pods(self, pods: Iterable[SimulatedPod]) -> None:
         used = 0
         for pod in pods:
-            self.machines.give(pod.node, pod.crew.needs)
-            pod.state = State.GONE
-            used += pod.crew.cpu * pod.is_counted
-            self._count(self.lingering[pod.node], pod, -1)
-            if not any(self.lingering[pod.node]):
-                del self.lingering[pod.node]
-            if self._lines:
-                self._freed[pod.node] = None
-        self._onlooker.used_changed(-used)
-        if self._freed and not self._looks_again:
-            self._looks_again = True
-            self._later(self._delays.retry, self._look_again, None)
+            self.nodes.release(pod.node, pod.pod_set.indexed_requests)
+            pod.state = SimulatedPodState.GONE
+            used += pod.pod_set.cpu * pod.is_cpu_counted
+            self._add_usage(self.terminating_usage[pod.node], pod, -1)
+            if not any(self.terminating_usage[pod.node]):
+                del self.terminating_usage[pod.node]
+            if self._pending_queues:
+                self._freed_nodes[pod.node] = None
+        self._listener.on_cpu_usage_changed(-used)
+        if self._freed_nodes and not self._is_retry_scheduled:
+            self._is_retry_scheduled = True
+            self._schedule_after(self._delays.retry, self._schedule_pending_pods, None)
 
-    def _look_again(self, _: object) -> None:
+    def _schedule_pending_pods(self, _: object) -> None:
         """Seat those who wait on nodes that somebody has left."""
-        self._looks_again = False
-        lines, self._lines = self._lines, {}
-        heads = [(*line[0][:2], needs) for needs, line in lines.items() if self._trim(line)]
+        self._is_retry_scheduled = False
+        lines, self._pending_queues = self._pending_queues, {}
+        heads = [(*line[0][:2], needs) for needs, line in lines.items() if self._drop_stale_head(line)]
         heapify(heads)
-        shortlists: dict[Needs, Shortlist] = {}
-        placed: list[Pod] = []
+        shortlists: dict[IndexedRequests, NodeShortlist] = {}
+        placed: list[SimulatedPod] = []
         while heads:
             *_, needs = heappop(heads)
             line = lines[needs]
             if needs not in shortlists:
-                shortlists[needs] = self._shortlist(needs)
-            node = self._first_of(shortlists[needs], needs)
+                shortlists[needs] = self._shortlist_freed_nodes(needs)
+            node = self._first_fitting(shortlists[needs], needs)
             if node is None:
-                self._lines[needs] = line
+                self._pending_queues[needs] = line
                 continue
             pod = heappop(line)[2]
-            self._seat(pod, node)
+            self._bind_pod(pod, node)
             placed.append(pod)
-            if self._trim(line):
+            if self._drop_stale_head(line):
                 heappush(heads, (*line[0][:2], needs))
-        self._freed.clear()
-        self._begin(placed)
+        self._freed_nodes.clear()
+        self._schedule_starts(placed)
 
     @staticmethod
-    def _trim(line: Line) -> bool:
+    def _drop_stale_head(queue: PendingQueue) -> bool:
         """Forget those at the head of a line who wait no more; whether anybody is left."""
-        while line and line[0][2].state is not State.WAITING:
-            heappop(line)
-        return bool(line)
+        while queue and queue[0][2].state is not SimulatedPodState.PENDING:
+            heappop(queue)
+        return bool(queue)
 
-    def _shortlist(self, needs: Needs) -> Shortlist:
-        machines = self.machines
-        found = [(machines.rank(node), node) for node in self._freed if machines.fits(node, needs)]
+    def _shortlist_freed_nodes(self, indexed_requests: IndexedRequests) -> NodeShortlist:
+        machines = self.nodes
+        found = [
+            (machines.preference_rank(node), node)
+            for node in self._freed_nodes
+            if machines.has_room(node, indexed_requests)
+        ]
         heapify(found)
         return found
 
-    def _first_of(self, shortlist: Shortlist, needs: Needs) -> int | None:
+    def _first_fitting(self, shortlist: NodeShortlist, indexed_requests: IndexedRequests) -> int | None:
         """The best node of a shortlist, in which others may have sat down since it was made."""
         while shortlist:
             rank, node = shortlist[0]
-            if not self.machines.fits(node, needs):
+            if not self.nodes.has_room(node, indexed_requests):
                 heappop(shortlist)
-            elif (now := self.machines.rank(node)) != rank:
+            elif (now := self.nodes.preference_rank(node)) != rank:
                 heappop(shortlist)
                 heappush(shortlist, (now, node))
             else:

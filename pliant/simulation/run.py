@@ -7,104 +7,106 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from pliant.autoscale.model import Policy
-from pliant.autoscale.published import PublishedEdl
-from pliant.simulation.delays import Delays
-from pliant.simulation.measures import Figures, Series, figures
-from pliant.simulation.rounds import Rhythm, Rounds
-from pliant.simulation.trace import Trace
-from pliant.simulation.world import World
+from pliant.autoscale.policies.published_edl import PublishedEdlPolicy
+from pliant.simulation.autoscaler import AutoscalerTiming, SimulatedAutoscaler
+from pliant.simulation.cluster import SimulatedCluster
+from pliant.simulation.delays import SimulatedDelays
+from pliant.simulation.metrics import RunSummary, RunTimeSeries, summarize_run
+from pliant.simulation.trace import SimulationTrace
 
-NOBODY = "none"
+NO_POLICY = "none"
 """The policy under which nobody scales anything."""
-LOOKS = 600
+TARGET_SAMPLES = 600
 """How many looks a run is drawn from, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SimulationSettings:
     """How a cluster behaves."""
 
-    delays: Delays = field(default_factory=Delays)
-    rhythm: Rhythm = field(default_factory=Rhythm)
-    is_packed: bool = False
+    delays: SimulatedDelays = field(default_factory=SimulatedDelays)
+    timing: AutoscalerTiming = field(default_factory=AutoscalerTiming)
+    is_bin_packing: bool = False
     """Whether the scheduler fills nodes one after the other, in place of spreading pods."""
     seed: int = 1
     """What chance follows from, where delays vary."""
-    look: float | None = None
+    sample_interval: float | None = None
     """Seconds between two looks; otherwise chosen by how long the trace is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SimulationResult:
     """What came of it."""
 
-    figures: Figures
-    series: Series
-    reasons: dict[str, int]
+    summary: RunSummary
+    series: RunTimeSeries
+    resize_counts: dict[str, int]
     """How often sizes were changed, by the kind of reason."""
-    planning: float
+    planning_seconds: float
     """Seconds that planning took, by the stopwatch."""
 
 
 def simulate(
-    trace: Trace,
+    trace: SimulationTrace,
     policy: Policy | None,
-    settings: Settings,
+    settings: SimulationSettings,
     *,
     stopwatch: Callable[[], float] = lambda: 0.0,
-    tell: Callable[[float, int], None] = lambda now, ended: None,
-) -> Outcome:
+    on_progress: Callable[[float, int], None] = lambda now, ended: None,
+) -> SimulationResult:
     """Run it; without a policy sizes stay as they are. `tell` hears of the time and of jobs that have ended."""
-    world = World(
+    world = SimulatedCluster(
         trace,
         settings.delays,
         seed=settings.seed,
-        is_packed=settings.is_packed,
-        is_scaled=policy is not None,
+        is_bin_packing=settings.is_bin_packing,
+        is_autoscaled=policy is not None,
     )
-    rounds = Rounds(world, policy, settings.rhythm, stopwatch) if policy else None
-    series = _watched(world, trace, settings.look or look_for(trace), tell)
-    return Outcome(
-        figures=figures(
-            policy.name if policy else NOBODY, world, series, trace.windows, rounds.number if rounds else 0
+    rounds = SimulatedAutoscaler(world, policy, settings.timing, stopwatch) if policy else None
+    series = _sample_run(world, trace, settings.sample_interval or default_sample_interval(trace), on_progress)
+    return SimulationResult(
+        summary=summarize_run(
+            policy.name if policy else NO_POLICY, world, series, trace.windows, rounds.round_count if rounds else 0
         ),
         series=series,
-        reasons=dict(sorted(rounds.resizes.items())) if rounds else {},
-        planning=rounds.seconds if rounds else 0.0,
+        resize_counts=dict(sorted(rounds.resize_counts.items())) if rounds else {},
+        planning_seconds=rounds.planning_seconds if rounds else 0.0,
     )
 
 
-def _watched(world: World, trace: Trace, look: float, tell: Callable[[float, int], None]) -> Series:
+def _sample_run(
+    cluster: SimulatedCluster, trace: SimulationTrace, sample_interval: float, on_progress: Callable[[float, int], None]
+) -> RunTimeSeries:
     """Let it go on until it is over, and write down how things are."""
-    series = Series()
-    series.look(world)
+    series = RunTimeSeries()
+    series.sample(cluster)
     time = 0.0
-    while time < trace.until:
+    while time < trace.end_at:
         # Where nothing happens there is nothing to see; and of what goes on for long, less and less often.
-        soonest = world.agenda.next_at
-        time = min(max(time + look, soonest if soonest < math.inf else 0.0), trace.until)
-        goes_on = world.agenda.advance(time)
-        if goes_on or trace.until < math.inf:
-            world.agenda.now = time
-        series.look(world)
-        if len(series.times) % (4 * LOOKS) == 0:
-            look *= 2
-        tell(time, len(world.jobs) - len(world.live))
-        if trace.until == math.inf and (not goes_on or (trace.jobs and world.is_over)):
+        soonest = cluster.event_queue.next_event_at
+        time = min(max(time + sample_interval, soonest if soonest < math.inf else 0.0), trace.end_at)
+        goes_on = cluster.event_queue.run_until(time)
+        if goes_on or trace.end_at < math.inf:
+            cluster.event_queue.now = time
+        series.sample(cluster)
+        if len(series.times) % (4 * TARGET_SAMPLES) == 0:
+            sample_interval *= 2
+        on_progress(time, len(cluster.jobs) - len(cluster.live_jobs))
+        if trace.end_at == math.inf and (not goes_on or (trace.jobs and cluster.is_finished)):
             break
     return series
 
 
-def settings_for(policy: str, trace: Trace, settings: Settings) -> Settings:
+def settings_for_policy(policy_name: str, trace: SimulationTrace, settings: SimulationSettings) -> SimulationSettings:
     """How a policy is run: what was published has neither pace nor haste, and counts pods until they are gone."""
-    rhythm = replace(settings.rhythm, period=trace.period, gap=trace.gap)
-    if policy == PublishedEdl().name:
-        rhythm = replace(rhythm, gap=trace.period, pace=None, counts_leaving=True)
-    return replace(settings, rhythm=rhythm)
+    rhythm = replace(settings.timing, period=trace.period, urgent_period=trace.urgent_period)
+    if policy_name == PublishedEdlPolicy().name:
+        rhythm = replace(rhythm, urgent_period=trace.period, cooldowns=None, counts_terminating=True)
+    return replace(settings, timing=rhythm)
 
 
-def look_for(trace: Trace) -> float:
+def default_sample_interval(trace: SimulationTrace) -> float:
     """Whole seconds between two looks: about as many looks as a picture is wide."""
-    last = max((job.submit for job in trace.jobs), default=0.0)
-    span = trace.until if trace.until < math.inf else last
-    return float(max(1, round(span / LOOKS)))
+    last = max((job.submitted_at for job in trace.jobs), default=0.0)
+    span = trace.end_at if trace.end_at < math.inf else last
+    return float(max(1, round(span / TARGET_SAMPLES)))

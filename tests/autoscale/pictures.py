@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from pliant.autoscale.model import Claim, Cluster, Elastic, GroupKey, Node, Shape
-from pliant.autoscale.packing import Floor
+from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, GroupKey, NodeResources, PendingPods, PodShape
+from pliant.autoscale.planning.capacity import NodeCapacity
 from tests.autoscale.clusters import room, shape
 
 NAMES = [f"n{number}" for number in range(5)]
@@ -23,73 +23,77 @@ shapes = st.one_of(
 
 
 @st.composite
-def nodes(draw: st.DrawFn) -> tuple[Node, ...]:
+def nodes(draw: st.DrawFn) -> tuple[NodeResources, ...]:
     """Up to five nodes, some of them closed or with more taken than they have."""
     found = []
     for name in draw(st.lists(st.sampled_from(NAMES), unique=True)):
         taken = room(draw(few), draw(few)) if draw(st.integers(0, 2)) == 0 else {}
         size = draw(st.integers(1, 12)), draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 4]))
         is_open = draw(st.integers(0, 5)) > 0
-        found.append(Node(name=name, room={**room(*size), "pods": 12}, taken=taken, is_open=is_open))
+        found.append(
+            NodeResources(
+                name=name, allocatable={**room(*size), "pods": 12}, used_by_others=taken, is_schedulable=is_open
+            )
+        )
     return tuple(found)
 
 
 @st.composite
-def elastics(draw: st.DrawFn, number: int, shape_: Shape) -> Elastic:
+def elastics(draw: st.DrawFn, number: int, shape_: PodShape) -> ElasticGroup:
     """A group whose members wait, so far."""
     least = draw(few)
     most = least + draw(st.integers(0, 8))
-    return Elastic(
+    return ElasticGroup(
         key=GroupKey(draw(st.sampled_from("ab")), "PaddleJob", f"job{number}", "trainer"),
-        least=least,
-        most=most,
+        min_size=least,
+        max_size=most,
         size=draw(st.integers(0, most + 1)),
         shape=shape_,
         priority=draw(st.sampled_from([0, 0, 0, 7])),
-        since=float(draw(st.integers(0, 2))),
+        created_at=float(draw(st.integers(0, 2))),
         may_grow=draw(st.integers(0, 5)) > 0,
         may_shrink=draw(st.integers(0, 5)) > 0,
         is_fixed=draw(st.integers(0, 7)) == 0,
-        speeds=draw(st.sampled_from([(), (), ((1, 1.0), (2, 1.9)), ((1, 1.0), (2, 1.5), (4, 1.6))])),
+        throughputs=draw(st.sampled_from([(), (), ((1, 1.0), (2, 1.9)), ((1, 1.0), (2, 1.5), (4, 1.6))])),
     )
 
 
-def _placed(cluster: Cluster, draw: st.DrawFn) -> Cluster:
+def _placed(cluster: ClusterSnapshot, draw: st.DrawFn) -> ClusterSnapshot:
     """Members put where they fit, here and there one left out or on a node that is closed or gone."""
-    floor = Floor(cluster)
+    floor = NodeCapacity(cluster)
     found = []
-    for each in cluster.elastics:
-        foot = floor.footprint(each.shape)
+    for each in cluster.groups:
+        foot = floor.footprint_of(each.shape)
         places: list[str] = []
         for name in draw(st.lists(st.sampled_from([*NAMES, *NAMES, "", "gone"]), max_size=each.size + 2)):
-            where = floor.position.get(name, floor.nowhere)
-            fits = where < floor.nowhere and floor.is_room(foot, where)
+            where = floor.node_positions.get(name, floor.unknown_node)
+            fits = where < floor.unknown_node and floor.has_room(foot, where)
             if fits and len(places) < each.size:
-                floor.take(foot, where)
+                floor.allocate(foot, where)
             places.append(name if fits or name == "gone" else "")
-        found.append(replace(each, places=tuple(places)))
-    return replace(cluster, elastics=tuple(found))
+        found.append(replace(each, replica_nodes=tuple(places)))
+    return replace(cluster, groups=tuple(found))
 
 
 @st.composite
-def clusters(draw: st.DrawFn, largest: int = 6) -> Cluster:
+def clusters(draw: st.DrawFn, largest: int = 6) -> ClusterSnapshot:
     """A small cluster in any state that it can come to."""
     drawn = draw(st.lists(shapes, min_size=1, max_size=3))
     groups = range(draw(st.integers(0, largest)))
     claims = tuple(
-        Claim(
+        PendingPods(
             key=f"web/{number}",
             shape=draw(st.sampled_from(drawn)),
-            number=draw(st.integers(1, 3)),
+            count=draw(st.integers(1, 3)),
             priority=draw(st.sampled_from([0, 0, 5])),
         )
         for number in range(draw(st.integers(0, 2)))
     )
-    cluster = Cluster(
+    cluster = ClusterSnapshot(
         nodes=draw(nodes()),
-        elastics=tuple(draw(elastics(number, draw(st.sampled_from(drawn)))) for number in groups),
-        claims=claims,
+        groups=tuple(draw(elastics(number, draw(st.sampled_from(drawn)))) for number in groups),
+        pending_pods=claims,
         quotas=draw(st.sampled_from([{}, {}, {"a": {"cpu": 9000}}, {"a": {"pods": 4, "nvidia.com/gpu": 2}}])),
-        load=draw(st.sampled_from([1.0, 1.0, 0.97, 0.8, 0.5])),
+        max_load=draw(st.sampled_from([1.0, 1.0, 0.97, 0.8, 0.5])),
     )
     return _placed(cluster, draw)

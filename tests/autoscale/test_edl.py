@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.autoscale.model import Cluster, Elastic, GroupKey, Node, Shape
-from pliant.autoscale.policies import POLICIES
+from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, GroupKey, NodeResources, PodShape
+from pliant.autoscale.policies.registry import POLICIES
 
 EDL = POLICIES["edl"]
 MEGA = 1_000_000
@@ -16,32 +16,32 @@ MEGA = 1_000_000
 
 def a_group(
     bounds: str, size: int, needs: tuple[int, int, int] = (1000, 105, 0), name: str = "a", place: str = "n"
-) -> Elastic:
+) -> ElasticGroup:
     least, most = (int(each) for each in bounds.split(".."))
     cpu, memory, gpu = needs
-    return Elastic(
+    return ElasticGroup(
         key=GroupKey("default", "PaddleJob.paddlepaddle.org", name, "trainer"),
-        least=least,
-        most=most,
+        min_size=least,
+        max_size=most,
         size=size,
-        shape=Shape.of({"cpu": cpu, "memory": memory * MEGA, "nvidia.com/gpu": gpu}),
-        places=(place,) * size,
+        shape=PodShape.of({"cpu": cpu, "memory": memory * MEGA, "nvidia.com/gpu": gpu}),
+        replica_nodes=(place,) * size,
     )
 
 
-def cluster_of(*groups: Elastic, free: tuple[int, int, int], load: float = 1.0) -> Cluster:
+def cluster_of(*groups: ElasticGroup, free: tuple[int, int, int], load: float = 1.0) -> ClusterSnapshot:
     """One node, with so many thousandths of a core, millions of bytes and GPUs free beside these groups."""
     cpu, memory, gpu = free
     room = {"cpu": cpu, "memory": memory * MEGA, "nvidia.com/gpu": gpu}
     for group in groups:
-        for name, amount in group.shape.needs:
+        for name, amount in group.shape.requests:
             room[name] += group.size * amount
-    return Cluster(nodes=(Node(name="n", room=room),), elastics=groups, load=load)
+    return ClusterSnapshot(nodes=(NodeResources(name="n", allocatable=room),), groups=groups, max_load=load)
 
 
-def sizes(cluster: Cluster) -> list[int]:
+def sizes(cluster: ClusterSnapshot) -> list[int]:
     plan = EDL.plan(cluster)
-    return [plan[each.key].size for each in cluster.elastics]
+    return [plan[each.key].size for each in cluster.groups]
 
 
 GOLDEN = [
@@ -64,7 +64,7 @@ GOLDEN = [
 
 @pytest.mark.parametrize(("case", "group", "free", "load", "size"), GOLDEN)
 def test_a_job_is_planned_as_the_publication_means_it(
-    case: str, group: Elastic, free: tuple[int, int, int], load: float, size: int
+    case: str, group: ElasticGroup, free: tuple[int, int, int], load: float, size: int
 ) -> None:
     assert sizes(cluster_of(group, free=free, load=load)) == [size], case
 
@@ -102,7 +102,7 @@ def test_a_newcomer_is_let_in_at_once_by_those_who_have_most() -> None:
     full = a_group("2..60", 40, name="a"), a_group("2..60", 20, name="b")
     newcomer = a_group("2..60", 2, name="c", place="")
     cluster = cluster_of(*full, free=(0, 99_999, 0))
-    cluster = Cluster(nodes=cluster.nodes, elastics=(*full, newcomer), load=1.0)
+    cluster = ClusterSnapshot(nodes=cluster.nodes, groups=(*full, newcomer), max_load=1.0)
     assert sizes(cluster) == [20, 20, 20]
 
 
@@ -117,6 +117,6 @@ def test_nobody_could_be_more_fulfilled_but_at_the_cost_of_one_who_is_less(
         return sorted(more / span for more, (_, span) in zip(grown, bounds, strict=True))
 
     every = (more for more in product(*(range(span + 1) for _, span in bounds)) if sum(more) <= free)
-    ours = [size - group.least for size, group in zip(sizes(cluster), groups, strict=True)]
+    ours = [size - group.min_size for size, group in zip(sizes(cluster), groups, strict=True)]
     assert fulfilments(ours)[0] == max(map(fulfilments, every))[0]
     assert sum(ours) == min(free, sum(span for _, span in bounds))

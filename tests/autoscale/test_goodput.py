@@ -8,86 +8,94 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.autoscale.curves import Curve, fitted
-from pliant.autoscale.goodput import Goodput
-from pliant.autoscale.model import Cluster, Code, Elastic, GroupKey, Node, Shape, Verdict
-from pliant.autoscale.policies import POLICIES
+from pliant.autoscale.model import (
+    ClusterSnapshot,
+    ElasticGroup,
+    GroupKey,
+    NodeResources,
+    PodShape,
+    SizeDecision,
+    SizeReason,
+)
+from pliant.autoscale.policies.goodput import GoodputPolicy
+from pliant.autoscale.policies.registry import POLICIES
+from pliant.autoscale.speedup import SpeedupCurve, fit_speedup_curve
 
-FLATTENS = Curve(shared=1.0, alone=0.2)
+FLATTENS = SpeedupCurve(parallel_cost=1.0, serial_cost=0.2)
 """The seventh member adds a fifth of what the first does, the twelfth a tenth."""
 
 
 def a_group(
     name: str = "a", size: int = 4, *, most: int = 32, speeds: tuple[tuple[int, float], ...] = ()
-) -> Elastic:
-    return Elastic(
+) -> ElasticGroup:
+    return ElasticGroup(
         key=GroupKey("default", "PyTorchJob.kubeflow.org", name, "worker"),
-        least=1,
-        most=most,
+        min_size=1,
+        max_size=most,
         size=size,
-        shape=Shape.of({"cpu": 1000}),
-        places=("n",) * size,
-        speeds=speeds,
+        shape=PodShape.of({"cpu": 1000}),
+        replica_nodes=("n",) * size,
+        throughputs=speeds,
     )
 
 
-def measured(curve: Curve, *sizes: int) -> tuple[tuple[int, float], ...]:
-    return tuple((size, 100 * curve.speed(size)) for size in sizes)
+def measured(curve: SpeedupCurve, *sizes: int) -> tuple[tuple[int, float], ...]:
+    return tuple((size, 100 * curve.throughput(size)) for size in sizes)
 
 
 def test_a_group_that_was_never_measured_may_have_all_it_asks_for() -> None:
-    assert Goodput().bounded(a_group()) == a_group()
+    assert GoodputPolicy().with_useful_max_size(a_group()) == a_group()
 
 
 def test_a_group_is_tried_out_at_twice_the_size_that_was_measured_and_then_at_four_times() -> None:
-    assert Goodput().bounded(a_group(speeds=((1, 10.0), (4, 40.0)))).most == 16
+    assert GoodputPolicy().with_useful_max_size(a_group(speeds=((1, 10.0), (4, 40.0)))).max_size == 16
     group = a_group(speeds=((4, 40.0),))
-    assert Goodput().bounded(group).most == 8
-    told = Goodput().explained(group, Verdict(8, Code.MOST, "8 is the most"))
-    assert told == (8, Code.SETTLING, "how fast 8 members are is to be measured before more are tried")
+    assert GoodputPolicy().with_useful_max_size(group).max_size == 8
+    told = GoodputPolicy().with_explanation(group, SizeDecision(8, SizeReason.AT_MAX_SIZE, "8 is the most"))
+    assert told == (8, SizeReason.STABILIZING, "how fast 8 members are is to be measured before more are tried")
 
 
 def test_a_group_that_is_larger_than_was_measured_need_not_shrink_for_that() -> None:
-    assert Goodput().bounded(a_group(size=12, speeds=((1, 10.0), (2, 20.0)))).most == 12
+    assert GoodputPolicy().with_useful_max_size(a_group(size=12, speeds=((1, 10.0), (2, 20.0)))).max_size == 12
 
 
 def test_members_that_add_too_little_are_not_taken_on() -> None:
     group = a_group(speeds=measured(FLATTENS, 1, 2, 4))
-    bounded = Goodput().bounded(group)
-    assert bounded.most == 7
-    told = Goodput().explained(group, Verdict(7, Code.MOST, "7 is the most"))
-    assert told == (7, Code.SLOWS, "one more than 7 would add 5 % to its speed")
+    bounded = GoodputPolicy().with_useful_max_size(group)
+    assert bounded.max_size == 7
+    told = GoodputPolicy().with_explanation(group, SizeDecision(7, SizeReason.AT_MAX_SIZE, "7 is the most"))
+    assert told == (7, SizeReason.NOT_WORTHWHILE, "one more than 7 would add 5 % to its speed")
 
 
 @pytest.mark.parametrize(("size", "most"), [(6, 7), (7, 7), (10, 10), (12, 12), (14, 7)])
 def test_members_that_are_there_stay_until_they_add_still_less(size: int, most: int) -> None:
     group = a_group(size=size, speeds=measured(FLATTENS, 1, 4, 8, 14))
-    assert Goodput().bounded(group).most == most
+    assert GoodputPolicy().with_useful_max_size(group).max_size == most
 
 
 def test_a_group_that_may_not_shrink_does_not() -> None:
     group = replace(a_group(size=20, speeds=measured(FLATTENS, 1, 4, 20)), may_shrink=False)
-    assert Goodput().bounded(group).most == 20
+    assert GoodputPolicy().with_useful_max_size(group).max_size == 20
 
 
 def test_a_group_that_slows_down_is_told_so() -> None:
     group = a_group(speeds=((1, 10.0), (2, 9.0), (4, 6.0)))
-    assert Goodput().bounded(group).most == 1
-    told = Goodput().explained(group, Verdict(1, Code.MOST, "1 is the most"))
-    assert told.why == "one more than 1 would not make it faster"
+    assert GoodputPolicy().with_useful_max_size(group).max_size == 1
+    told = GoodputPolicy().with_explanation(group, SizeDecision(1, SizeReason.AT_MAX_SIZE, "1 is the most"))
+    assert told.message == "one more than 1 would not make it faster"
 
 
-def cluster_of(*elastics: Elastic) -> Cluster:
-    return Cluster(nodes=(Node(name="n", room={"cpu": 64_000}),), elastics=elastics)
+def cluster_of(*elastics: ElasticGroup) -> ClusterSnapshot:
+    return ClusterSnapshot(nodes=(NodeResources(name="n", allocatable={"cpu": 64_000}),), groups=elastics)
 
 
-def levels(cluster: Cluster, index: int, *sizes: int) -> list[float]:
-    rank = Goodput().order(cluster)(cluster.elastics[index])
-    return [rank.level(size) for size in sizes]
+def levels(cluster: ClusterSnapshot, index: int, *sizes: int) -> list[float]:
+    rank = GoodputPolicy().build_ranking(cluster)(cluster.groups[index])
+    return [rank.share_at(size) for size in sizes]
 
 
 def test_groups_that_were_not_measured_are_on_levels_like_their_sizes() -> None:
-    cluster = cluster_of(a_group(), replace(a_group("b"), shape=Shape.of({"cpu": 3000})))
+    cluster = cluster_of(a_group(), replace(a_group("b"), shape=PodShape.of({"cpu": 3000})))
     assert levels(cluster, 0, 0, 1, 10) == pytest.approx([0, 0.5, 5], rel=0.1)
     assert levels(cluster, 1, 0, 1, 10) == pytest.approx([0, 1.5, 15], rel=0.1)  # takes three times the room
 
@@ -102,24 +110,24 @@ def test_a_group_that_slows_down_gives_to_anybody() -> None:
     assert levels(cluster, 0, 1, 3) == [float("inf")] * 2
 
 
-curves = st.builds(Curve, st.just(1.0), st.floats(0, 0.2), st.floats(0, 0.02))
+curves = st.builds(SpeedupCurve, st.just(1.0), st.floats(0, 0.2), st.floats(0, 0.02))
 
 
 @given(st.lists(curves, min_size=2, max_size=3), st.integers(3, 16))
-def test_room_goes_where_it_makes_the_product_of_all_speeds_largest(truths: list[Curve], cores: int) -> None:
+def test_room_goes_where_it_makes_the_product_of_all_speeds_largest(truths: list[SpeedupCurve], cores: int) -> None:
     groups = [
-        replace(
-            a_group(f"j{number}", 1, most=8, speeds=measured(truth, 1, 2, 4, 8)), shape=Shape.of({"cpu": 1000})
-        )
+        replace(a_group(f"j{number}", 1, most=8, speeds=measured(truth, 1, 2, 4, 8)), shape=PodShape.of({"cpu": 1000}))
         for number, truth in enumerate(truths)
     ]
-    cluster = Cluster(nodes=(Node(name="n", room={"cpu": cores * 1000}),), elastics=tuple(groups), load=1.0)
+    cluster = ClusterSnapshot(
+        nodes=(NodeResources(name="n", allocatable={"cpu": cores * 1000}),), groups=tuple(groups), max_load=1.0
+    )
     plan = POLICIES["goodput"].plan(cluster)
-    found = [fitted(each.speeds) for each in groups]
-    tops = [Goodput().bounded(each).most for each in groups]
+    found = [fit_speedup_curve(each.throughputs) for each in groups]
+    tops = [GoodputPolicy().with_useful_max_size(each).max_size for each in groups]
     every = (sizes for sizes in product(*(range(1, top + 1) for top in tops)) if sum(sizes) <= cores)
-    best = max(prod(curve.speed(size) for curve, size in zip(found, sizes, strict=True)) for sizes in every)
-    ours = prod(curve.speed(plan[each.key].size) for curve, each in zip(found, groups, strict=True))
+    best = max(prod(curve.throughput(size) for curve, size in zip(found, sizes, strict=True)) for sizes in every)
+    ours = prod(curve.throughput(plan[each.key].size) for curve, each in zip(found, groups, strict=True))
     assert ours == pytest.approx(best)
 
 
@@ -128,7 +136,9 @@ def test_a_place_changes_hands_only_if_that_is_worth_it() -> None:
 
     def planned(*sizes: int) -> list[int]:
         groups = [a_group(f"j{size}", size, speeds=straight) for size in sizes]
-        cluster = Cluster(nodes=(Node(name="n", room={"cpu": 42_000}),), elastics=tuple(groups), load=1.0)
+        cluster = ClusterSnapshot(
+            nodes=(NodeResources(name="n", allocatable={"cpu": 42_000}),), groups=tuple(groups), max_load=1.0
+        )
         return [verdict.size for _, verdict in sorted(POLICIES["goodput"].plan(cluster).items())]
 
     assert planned(20, 22) == [20, 22]

@@ -4,38 +4,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.autoscale.mixing import planned
-from pliant.autoscale.model import Cluster, Elastic, GroupKey, Node, Shape
-from pliant.autoscale.policies import ALL_POLICIES, POLICIES
+from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, GroupKey, NodeResources, PodShape
+from pliant.autoscale.policies.registry import ALL_POLICIES, POLICIES, plan_with_policies
 from pliant.frontends import scaling
 from tests.autoscale.clusters import scheduled
 from tests.autoscale.pictures import clusters
 
 
-def a_group(name: str, size: int = 2, *, most: int = 60, speeds: tuple[tuple[int, float], ...] = ()) -> Elastic:
-    return Elastic(
+def a_group(name: str, size: int = 2, *, most: int = 60, speeds: tuple[tuple[int, float], ...] = ()) -> ElasticGroup:
+    return ElasticGroup(
         key=GroupKey("default", "PyTorchJob.kubeflow.org", name, "worker"),
-        least=2,
-        most=most,
+        min_size=2,
+        max_size=most,
         size=size,
-        shape=Shape.of({"cpu": 1000}),
-        places=("n",) * size,
-        speeds=speeds,
+        shape=PodShape.of({"cpu": 1000}),
+        replica_nodes=("n",) * size,
+        throughputs=speeds,
     )
 
 
-def cluster_of(*groups: Elastic, cores: int = 60) -> Cluster:
-    return Cluster(nodes=(Node(name="n", room={"cpu": cores * 1000}),), elastics=groups, load=1.0)
+def cluster_of(*groups: ElasticGroup, cores: int = 60) -> ClusterSnapshot:
+    return ClusterSnapshot(
+        nodes=(NodeResources(name="n", allocatable={"cpu": cores * 1000}),), groups=groups, max_load=1.0
+    )
 
 
-def sizes(cluster: Cluster, **chosen: str) -> dict[str, int]:
-    keys = {each.key.job: each.key for each in cluster.elastics}
-    plan = planned(cluster, {keys[job]: name for job, name in chosen.items()}, "fair")
+def sizes(cluster: ClusterSnapshot, **chosen: str) -> dict[str, int]:
+    keys = {each.key.job: each.key for each in cluster.groups}
+    plan = plan_with_policies(cluster, {keys[job]: name for job, name in chosen.items()}, "fair")
     return {key.job: plan[key].size for key in plan}
 
 
 def test_users_may_choose_the_policies_there_are() -> None:
-    assert tuple(sorted(POLICIES)) == scaling.POLICIES
+    assert tuple(sorted(POLICIES)) == scaling.AUTOSCALE_POLICIES
     assert all(policy.name == name for name, policy in ALL_POLICIES.items())
     assert set(ALL_POLICIES) - set(POLICIES) == {"edl-published"}
 
@@ -43,9 +44,9 @@ def test_users_may_choose_the_policies_there_are() -> None:
 def test_where_all_chose_one_policy_it_plans_alone() -> None:
     cluster = cluster_of(a_group("a", 10), a_group("b", 2, most=20))
     for name, policy in POLICIES.items():
-        keys = [each.key for each in cluster.elastics]
-        assert planned(cluster, dict.fromkeys(keys, name), "fair") == policy.plan(cluster)
-        assert planned(cluster, {}, name) == policy.plan(cluster)
+        keys = [each.key for each in cluster.groups]
+        assert plan_with_policies(cluster, dict.fromkeys(keys, name), "fair") == policy.plan(cluster)
+        assert plan_with_policies(cluster, {}, name) == policy.plan(cluster)
 
 
 def test_like_groups_have_the_same_whatever_they_chose() -> None:
@@ -61,24 +62,24 @@ def test_a_group_that_more_members_do_not_help_leaves_them_to_others_whatever_th
 
 def test_a_newcomer_is_let_in_by_groups_of_other_policies() -> None:
     full = a_group("a", 30), a_group("b", 30)
-    newcomer = Elastic(
+    newcomer = ElasticGroup(
         key=GroupKey("default", "PyTorchJob.kubeflow.org", "c", "worker"),
-        least=2,
-        most=60,
+        min_size=2,
+        max_size=60,
         size=2,
-        shape=Shape.of({"cpu": 1000}),
-        places=("", ""),
+        shape=PodShape.of({"cpu": 1000}),
+        replica_nodes=("", ""),
     )
     cluster = cluster_of(*full)
-    cluster = Cluster(nodes=cluster.nodes, elastics=(*full, newcomer), load=1.0)
+    cluster = ClusterSnapshot(nodes=cluster.nodes, groups=(*full, newcomer), max_load=1.0)
     assert sizes(cluster, a="edl", c="goodput") == {"a": 20, "b": 20, "c": 20}
 
 
 @given(clusters(), st.lists(st.sampled_from(sorted(POLICIES)), min_size=6, max_size=6))
-def test_plans_of_any_mixture_come_to_rest(cluster: Cluster, names: list[str]) -> None:
-    chosen = {each.key: name for each, name in zip(cluster.elastics, names, strict=False)}
+def test_plans_of_any_mixture_come_to_rest(cluster: ClusterSnapshot, names: list[str]) -> None:
+    chosen = {each.key: name for each, name in zip(cluster.groups, names, strict=False)}
     for _ in range(12):
-        after = scheduled(cluster, planned(cluster, chosen, "fair"))
+        after = scheduled(cluster, plan_with_policies(cluster, chosen, "fair"))
         if after == cluster:
             return
         cluster = after

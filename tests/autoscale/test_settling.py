@@ -9,13 +9,13 @@ from random import Random
 
 import pytest
 
-from pliant.autoscale.curves import Curve
-from pliant.autoscale.model import Cluster, Elastic, Policy
-from pliant.autoscale.pacing import History, Pace, next_look, paced
-from pliant.autoscale.policies import POLICIES
+from pliant.autoscale.cooldowns import GroupScaleHistory, ResizeCooldowns, next_cooldown_end, with_cooldowns
+from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, Policy
+from pliant.autoscale.policies.registry import POLICIES
+from pliant.autoscale.speedup import SpeedupCurve
 from tests.autoscale.clusters import cluster, group, nodes, scheduled, shape
 
-PACE = Pace()
+PACE = ResizeCooldowns()
 PERIOD = 5.0
 each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=lambda policy: policy.name)
 
@@ -25,8 +25,8 @@ class Hours:
     """What an autoscaler makes of a cluster whose pods run as soon as they have a node."""
 
     policy: Policy
-    cluster: Cluster
-    truths: Mapping[str, Curve] = field(default_factory=dict)
+    cluster: ClusterSnapshot
+    truths: Mapping[str, SpeedupCurve] = field(default_factory=dict)
     """How fast groups really are; where it is not told they report nothing."""
     refuses: int | None = None
     """From what index on no node really takes a member, whatever room it has."""
@@ -36,8 +36,8 @@ class Hours:
     now: float = 0.0
 
     def __post_init__(self) -> None:
-        keys = [each.key for each in self.cluster.elastics]
-        self.histories = {key: History(starts_anew=self.starts_anew) for key in keys}
+        keys = [each.key for each in self.cluster.groups]
+        self.histories = {key: GroupScaleHistory(restarts_on_resize=self.starts_anew) for key in keys}
 
     def pass_by(self, seconds: float) -> Hours:
         """So much later."""
@@ -49,33 +49,37 @@ class Hours:
 
     @property
     def sizes(self) -> list[int]:
-        return [each.size for each in self.cluster.elastics]
+        return [each.size for each in self.cluster.groups]
 
     def _round(self) -> None:
-        elastics = [self._observed(each) for each in self.cluster.elastics]
-        held = [paced(each, self.histories[each.key], self.now, PACE) for each in elastics]
-        plan = self.policy.plan(replace(self.cluster, elastics=tuple(held)))
+        elastics = [self._observed(each) for each in self.cluster.groups]
+        held = [with_cooldowns(each, self.histories[each.key], self.now, PACE) for each in elastics]
+        plan = self.policy.plan(replace(self.cluster, groups=tuple(held)))
         for each in elastics:
             by = plan[each.key].size - each.size
             if by:
-                self.histories[each.key] = self.histories[each.key].resized(by, self.now)
+                self.histories[each.key] = self.histories[each.key].with_resize(by, self.now)
                 self.resizes.append((self.now, each.key.job, by))
-        self.cluster = scheduled(replace(self.cluster, elastics=tuple(elastics)), plan)
-        self.cluster = replace(self.cluster, elastics=tuple(map(self._refused, self.cluster.elastics)))
+        self.cluster = scheduled(replace(self.cluster, groups=tuple(elastics)), plan)
+        self.cluster = replace(self.cluster, groups=tuple(map(self._refused, self.cluster.groups)))
 
-    def _observed(self, each: Elastic) -> Elastic:
-        is_up = len(each.places) == each.size and all(each.places)
-        self.histories[each.key] = self.histories[each.key].seen(each, is_up=is_up, is_ending=False, now=self.now)
+    def _observed(self, each: ElasticGroup) -> ElasticGroup:
+        is_up = len(each.replica_nodes) == each.size and all(each.replica_nodes)
+        self.histories[each.key] = self.histories[each.key].with_observation(
+            each, is_fully_running=is_up, is_finishing=False, now=self.now
+        )
         truth = self.truths.get(each.key.job)
         if truth is None or not is_up or not each.size:
             return each
-        speed = truth.speed(each.size) * (1 + 0.03 * self.chance.uniform(-1, 1))
-        return replace(each, speeds=tuple(sorted({**dict(each.speeds), each.size: speed}.items())))
+        speed = truth.throughput(each.size) * (1 + 0.03 * self.chance.uniform(-1, 1))
+        return replace(each, throughputs=tuple(sorted({**dict(each.throughputs), each.size: speed}.items())))
 
-    def _refused(self, each: Elastic) -> Elastic:
+    def _refused(self, each: ElasticGroup) -> ElasticGroup:
         if self.refuses is None:
             return each
-        return replace(each, places=tuple(p if i < self.refuses else "" for i, p in enumerate(each.places)))
+        return replace(
+            each, replica_nodes=tuple(p if i < self.refuses else "" for i, p in enumerate(each.replica_nodes))
+        )
 
 
 @each_policy
@@ -86,7 +90,7 @@ def test_a_cluster_is_shared_within_a_few_minutes_and_then_at_rest(policy: Polic
     assert sorted(hours.sizes) == [10] * 5
     before = len(hours.resizes)
     assert not hours.pass_by(3600).resizes[before:]
-    assert all(next_look(history, hours.now, PACE) is None for history in hours.histories.values())
+    assert all(next_cooldown_end(history, hours.now, PACE) is None for history in hours.histories.values())
 
 
 @each_policy
@@ -95,12 +99,12 @@ def test_members_that_no_node_takes_are_tried_ever_more_seldom(policy: Policy) -
     tries = [at for at, _, by in hours.resizes if by > 0]
     gaps = [int(later - earlier) for earlier, later in pairwise(tries)]
     assert gaps[:3] == sorted(gaps[:3])
-    assert min(gaps[3:]) >= PACE.longest_hold_off
+    assert min(gaps[3:]) >= PACE.max_regrow_backoff
     assert len(tries) < 20
 
 
 def test_goodput_gives_places_to_groups_that_become_faster_and_is_then_at_rest() -> None:
-    truths = {"flat": Curve(1.0, 0.5), "steep": Curve(1.0, 0.001), "slows": Curve(1.0, 0.0, 0.1)}
+    truths = {"flat": SpeedupCurve(1.0, 0.5), "steep": SpeedupCurve(1.0, 0.001), "slows": SpeedupCurve(1.0, 0.0, 0.1)}
     groups = [group(name, shape(1), (1, 30), ["n0"]) for name in truths]
     hours = Hours(POLICIES["goodput"], cluster(nodes(4), *groups), truths=truths).pass_by(1800)
     flat, steep, slows = hours.sizes
@@ -112,7 +116,7 @@ def test_goodput_gives_places_to_groups_that_become_faster_and_is_then_at_rest()
 
 
 def test_goodput_does_not_swing_where_groups_that_are_measured_anew_share_too_little_room() -> None:
-    truths = {f"j{each}": Curve(1.0, 0.01 * 2**each) for each in range(6)}
+    truths = {f"j{each}": SpeedupCurve(1.0, 0.01 * 2**each) for each in range(6)}
     groups = [group(name, shape(1), (1, 30), ["n0"]) for name in truths]
     hours = Hours(POLICIES["goodput"], cluster(nodes(3), *groups), truths=truths).pass_by(1200)
     assert sum(hours.sizes) == 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
-from pliant.cli.main import EXIT_NOBODY_LISTENS
+from pliant.cli.main import EXIT_BROKEN_PIPE
 from tests.cli.ordinary_user import Ended, OrdinaryUser
 
 PATIENCE = 20.0
@@ -73,5 +73,5 @@ def _follow(user: OrdinaryUser, words: str, *command: str) -> str:
         done = user.call(*command, until=words)
     finally:
         limit.cancel()
-    assert done.code == EXIT_NOBODY_LISTENS, f"never said {words!r}: {done.out}{done.err}"
+    assert done.code == EXIT_BROKEN_PIPE, f"never said {words!r}: {done.out}{done.err}"
     return done.out

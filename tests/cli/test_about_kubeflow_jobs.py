@@ -75,9 +75,7 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
         "vits: Worker has 4 members up",
     ]
     listed = said(cluster, "get").out
-    assert re.search(
-        r"^vits +Running +4/4 +0 +Worker 4 \[1–4\] +[\dms]+ +every member runs$", listed, re.MULTILINE
-    )
+    assert re.search(r"^vits +Running +4/4 +0 +Worker 4 \[1–4\] +[\dms]+ +every member runs$", listed, re.MULTILINE)
     assert said(cluster, "get", "vits", "-o", "name").out == "pytorchjob.kubeflow.org/vits\n"
     assert re.search(r"worker-3 +vits-worker-3 +node-\d +0 +Running", said(cluster, "describe", "vits").out)
     wait_for_log(cluster, "vits", "1:4 at", "--rank", "3")

@@ -58,9 +58,7 @@ def test_one_of_several_kinds_of_the_same_name_is_printed_by_its_group(capsys: p
 
 
 def test_a_value_of_old_examples_is_refused_with_the_one_that_was_meant(user: OrdinaryUser) -> None:
-    file = user.write(
-        "deepfm.yaml", PADDLE.replace("spec:\n  worker", "spec:\n  cleanPodPolicy: OnFailed\n  worker")
-    )
+    file = user.write("deepfm.yaml", PADDLE.replace("spec:\n  worker", "spec:\n  cleanPodPolicy: OnFailed\n  worker"))
     refused = user.call("run", file)
     assert refused.code == 2
     assert "cleanPodPolicy" in refused.err
@@ -86,9 +84,7 @@ def test_the_elastic_example_goes_on_at_another_size_and_ends_at_the_same_loss(t
 
 def check_elastic_example(user: OrdinaryUser, tmp_path: Path) -> None:
     # Slow at its first size, so that there is time to give it another one however busy the machine is.
-    paced = (
-        "command: [sh, -c, 'PAUSE=$([ $PADDLE_TRAINERS_NUM = 2 ] && echo 0.1 || echo 0) exec python3 train.py']"
-    )
+    paced = "command: [sh, -c, 'PAUSE=$([ $PADDLE_TRAINERS_NUM = 2 ] && echo 0.1 || echo 0) exec python3 train.py']"
     text = (EXAMPLES / "elastic.yaml").read_text().replace("command: [python3, train.py]", paced)
     said(user, "submit", user.write("elastic.yaml", text))
     with user.start("logs", "elastic", "--rank", "0", "--follow", "--no-prefix") as following:

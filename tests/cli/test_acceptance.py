@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.home import Home
+from pliant.cli.local.state_dir import ClusterStateDir
 from tests.cli.asking import said, wait_for, wait_for_log
 from tests.cli.ordinary_user import OrdinaryUser
 from tests.cli.test_run import job
@@ -51,9 +51,7 @@ def nothing_is_left(user: OrdinaryUser) -> Iterator[None]:
     assert user.processes() == []
 
 
-def test_members_meet_on_one_port_by_every_name_and_learn_at_once_which_names_lead_nowhere(
-    user: OrdinaryUser,
-) -> None:
+def test_members_meet_on_one_port_by_every_name_and_learn_at_once_which_names_lead_nowhere(user: OrdinaryUser) -> None:
     code = user.write("meeting.py", MEETING.read_text())
     text = job(f"python3 {code}", name="meet", replicas=2) + RING
     done = user.run("run", "--no-egress", "--timeout", "30s", user.write("job.yaml", text))
@@ -139,9 +137,7 @@ def test_two_jobs_never_see_the_same_gpu_and_who_finds_none_waits_and_says_for_w
 
 def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the_next(user: OrdinaryUser) -> None:
     data = f"{user.home}/dä ta"
-    script = (
-        '(setsid sleep 1000 &); sh -c "sleep 1001 & sleep 1002" & echo up $TRAININGJOB_REPLICA_RESTARTCOUNT; wait'
-    )
+    script = '(setsid sleep 1000 &); sh -c "sleep 1001 & sleep 1002" & echo up $TRAININGJOB_REPLICA_RESTARTCOUNT; wait'
     policies = "replicas: 2\n      restartPolicy: Always\n      restartLimit: 3"
     text = job(script, replicas=2).replace("replicas: 2", policies)
     assert user.run("up", "--data", data).code == 0
@@ -149,7 +145,7 @@ def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the
     for rank in ("0", "1"):
         assert wait_for_log(user, "demo", "up", "--rank", rank) == "up 0"
 
-    running = Home.of("default", {"XDG_DATA_HOME": f"{user.home}/.local/share"}).running()
+    running = ClusterStateDir.for_cluster("default", {"XDG_DATA_HOME": f"{user.home}/.local/share"}).running_cluster()
     assert running is not None
     family = [running.pid, *descendants(running.pid)]
     spaces = networks(family) - networks([os.getpid()])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.cli.advice import advice
-from pliant.model.observed import Exit
+from pliant.cli.explain.failure_hints import suggest_fix
+from pliant.model.observed import PodExit
 
 
 @pytest.mark.parametrize(
@@ -13,11 +13,7 @@ from pliant.model.observed import Exit
     [
         (1, "ModuleNotFoundError: No module named 'torch'", "`torch` is not there for this Python"),
         (1, "/usr/bin/python3: No module named torch.distributed", "`torch.distributed` is not there"),
-        (
-            2,
-            "python3: can't open file '/home/ada/trian.py': [Errno 2] No such file",
-            "--workspace DIR or workingDir",
-        ),
+        (2, "python3: can't open file '/home/ada/trian.py': [Errno 2] No such file", "--workspace DIR or workingDir"),
         (127, "sh: 1: pyhton3: not found", "images are not run: programs are those on your PATH"),
         (1, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate", "a smaller batch, or more GPUs"),
         (1, "ConnectionRefusedError: [Errno 111] Connection refused", "members start in any order"),
@@ -29,13 +25,13 @@ from pliant.model.observed import Exit
     ],
 )
 def test_advice_by_last_words_and_exit_code(code: int, said: str, helps: str) -> None:
-    found = advice(Exit(code=code), said.splitlines())
+    found = suggest_fix(PodExit(code=code), said.splitlines())
     assert helps in found
     assert bool(helps) == bool(found)
 
 
 def test_advice_by_the_reason() -> None:
-    assert "more memory in resources.limits" in advice(Exit(code=137, reason="OOMKilled"), ())
+    assert "more memory in resources.limits" in suggest_fix(PodExit(code=137, reason="OOMKilled"), ())
     message = 'exec: "pyton3": executable file not found in $PATH'
-    assert "is it spelt well?" in advice(Exit(code=128, reason="StartError", message=message), ())
-    assert advice(None, ()) == ""
+    assert "is it spelt well?" in suggest_fix(PodExit(code=128, reason="StartError", message=message), ())
+    assert suggest_fix(None, ()) == ""

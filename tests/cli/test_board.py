@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
-from pliant.cli.board import Board
-from pliant.cli.logstreams import LogStreams
-from pliant.cli.room import lack_text, lacks_of
-from pliant.cli.style import Style
+from pliant.cli.explain.capacity import find_shortages, shortage_text
+from pliant.cli.local.run_state import RunState
+from pliant.cli.output.log_streams import LogStreams
+from pliant.cli.output.style import TerminalStyle
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import (
     Condition,
@@ -27,23 +27,23 @@ from pliant.kube.objects import (
     PodStatus,
 )
 from pliant.model.job import Job, JobKey
-from pliant.model.labels import ATTEMPT, INDEX, REPLICA
-from pliant.model.state import Cause, EngineState, GroupState, Phase
+from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, RESTART_COUNT_LABEL
+from pliant.model.state import EngineState, GroupState, JobPhase, RestartCause
 from tests.builders import NOON, make_group, make_job
 
-PLAIN = Style()
+PLAIN = TerminalStyle()
 TOOK = timedelta(seconds=3)
 
 
-def board_with(job: Job, *pods: Pod) -> Board:
-    board = Board()
-    board.put_job(job)
+def board_with(job: Job, *pods: Pod) -> RunState:
+    board = RunState()
+    board.update_job(job)
     for pod in pods:
-        board.put_pod(pod)
+        board.update_pod(pod)
     return board
 
 
-def in_phase(phase: Phase, message: str = "", groups: dict[str, GroupState] | None = None) -> EngineState:
+def in_phase(phase: JobPhase, message: str = "", groups: dict[str, GroupState] | None = None) -> EngineState:
     return EngineState(phase=phase, message=message, started_at=NOON, groups=groups or {})
 
 
@@ -63,15 +63,11 @@ def pod(
         metadata=ObjectMeta(
             name=f"demo-worker-{index}",
             uid=f"{index}/{attempt}",
-            labels={REPLICA: "worker", INDEX: str(index), ATTEMPT: str(attempt)},
+            labels={REPLICA_NAME_LABEL: "worker", REPLICA_INDEX_LABEL: str(index), RESTART_COUNT_LABEL: str(attempt)},
             owner_references=(OwnerReference(uid="job-uid", controller=True),),
         ),
         spec=PodSpec(restart_policy="Never", containers=(Container(name="trainer"),)),
-        status=PodStatus(
-            phase=phase,
-            container_statuses=(status,),
-            conditions=(condition,) if unschedulable else (),
-        ),
+        status=PodStatus(phase=phase, container_statuses=(status,), conditions=(condition,) if unschedulable else ()),
     )
 
 
@@ -84,14 +80,16 @@ def silent_logs() -> LogStreams:
 
 
 def test_a_line_counts_who_runs_and_who_was_restarted() -> None:
-    state = in_phase(Phase.RUNNING, "fine", {"worker": GroupState(restarts={Cause.APP: 2, Cause.NODE: 1})})
-    [line] = board_with(make_job(state=state), pod(0)).lines()
+    state = in_phase(
+        JobPhase.RUNNING, "fine", {"worker": GroupState(restarts_by_cause={RestartCause.APP: 2, RestartCause.NODE: 1})}
+    )
+    [line] = board_with(make_job(state=state), pod(0)).group_lines()
     assert (line.phase, line.running, line.size, line.restarts, line.message) == ("Running", 1, 2, 3, "fine")
 
 
 def test_pods_of_others_are_ignored() -> None:
     stranger = replace_owner(pod(0), "somebody else")
-    [line] = board_with(make_job(), stranger).lines()
+    [line] = board_with(make_job(), stranger).group_lines()
     assert line.running == 0
 
 
@@ -103,48 +101,48 @@ def replace_owner(one: Pod, uid: str) -> Pod:
 
 def test_members_are_named_shortly_when_there_is_one_job_and_fully_when_there_are_more() -> None:
     board = board_with(make_job())
-    assert board.speaker(pod(1)) == "worker-1"
+    assert board.log_prefix(pod(1)) == "worker-1"
     other = make_job()
-    board.put_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
-    assert board.speaker(pod(1)) == "demo-worker-1"
+    board.update_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
+    assert board.log_prefix(pod(1)) == "demo-worker-1"
 
 
 def test_a_run_is_over_when_every_job_is() -> None:
-    board = board_with(make_job(state=in_phase(Phase.SUCCEED)))
-    assert board.is_over()
+    board = board_with(make_job(state=in_phase(JobPhase.SUCCEED)))
+    assert board.is_finished()
     other = make_job()
-    board.put_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
-    assert not board.is_over()
+    board.update_job(replace(other, key=JobKey("default", "other"), owner=replace(other.owner, uid="other")))
+    assert not board.is_finished()
 
 
 def test_the_first_cause_is_the_first_failure_though_others_follow() -> None:
-    job = make_job(state=in_phase(Phase.FAILED, "worker-1 failed"))
+    job = make_job(state=in_phase(JobPhase.FAILED, "worker-1 failed"))
     board = board_with(job, pod(1, code=3), pod(0, code=1))
-    cause = board.first_cause(job)
+    cause = board.root_cause(job)
     assert cause is not None
-    assert cause.title == "worker-1"
+    assert cause.replica_name == "worker-1"
 
 
 def test_a_failure_that_a_restart_mended_is_not_the_cause() -> None:
-    memory = GroupState(attempt=1, index_floors={1: 1})
-    job = make_job(state=in_phase(Phase.FAILED, groups={"worker": memory}))
-    cause = board_with(job, pod(1, code=3), pod(0, code=1)).first_cause(job)
+    memory = GroupState(attempt=1, index_min_attempts={1: 1})
+    job = make_job(state=in_phase(JobPhase.FAILED, groups={"worker": memory}))
+    cause = board_with(job, pod(1, code=3), pod(0, code=1)).root_cause(job)
     assert cause is not None
-    assert cause.title == "worker-0"
+    assert cause.replica_name == "worker-0"
 
 
 def test_a_member_that_no_node_could_hold_is_hopeless_and_told_what_to_do() -> None:
     asked = {"spec": {"containers": [{"name": "trainer", "resources": {"requests": {"cpu": "64500m"}}}]}}
-    job = make_job(replace(make_group(size=1), template=asked), state=in_phase(Phase.PENDING))
+    job = make_job(replace(make_group(size=1), template=asked), state=in_phase(JobPhase.PENDING))
     board = board_with(job, pod(0, phase="Pending", unschedulable="0/1 nodes are available: 1 Insufficient cpu."))
     small, large = (node(cpu) for cpu in ("8", "100"))
-    board.put_nodes([small, large])
-    assert not any(stuck.is_hopeless for stuck in board.stuck())
-    board.put_nodes([small])
-    [hopeless] = board.stuck()
-    assert hopeless.is_hopeless
+    board.set_nodes([small, large])
+    assert not any(stuck.is_permanent for stuck in board.stuck_replicas())
+    board.set_nodes([small])
+    [hopeless] = board.stuck_replicas()
+    assert hopeless.is_permanent
     assert "it wants 64.5 cpu, and no node has more than 8; ask for less, or give nodes more with --node-cpu" in (
-        hopeless.why
+        hopeless.reason
     )
 
 
@@ -155,7 +153,7 @@ def test_everything_that_is_missing_is_told_as_people_write_it() -> None:
         metadata=ObjectMeta(name="node-0"),
         status=NodeStatus(allocatable={"cpu": "8", "memory": "24684100Ki", "pods": "10"}),
     )
-    assert lack_text(lacks_of(template, [machine])) == (
+    assert shortage_text(find_shortages(template, [machine])) == (
         "it wants 900Gi memory, and no node has more than 23.5Gi; "
         "and 4 nvidia.com/gpu, and no node has more than 0; "
         "ask for less, or give nodes more with --node-memory, --node-gpu"
@@ -165,14 +163,14 @@ def test_everything_that_is_missing_is_told_as_people_write_it() -> None:
 def test_members_that_fit_alone_but_not_together_are_told_of_before_they_wait() -> None:
     asked = {"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "1500m"}}}]}}
     board = board_with(make_job(replace(make_group(size=3), template=asked)))
-    board.put_nodes([node("2"), node("2")])
-    [told] = board.shortages()
+    board.set_nodes([node("2"), node("2")])
+    [told] = board.resource_shortages()
     assert told.startswith("demo: its members want 4.5 cpu together, and the nodes have 4: some have to wait")
     assert told.endswith("make room with --nodes or --node-cpu")
-    board.put_nodes([node("2"), node("2"), node("2")])
-    assert list(board.shortages()) == []
-    board.put_nodes([node("1")])
-    assert list(board.shortages()) == []  # no node holds even one: that is told otherwise
+    board.set_nodes([node("2"), node("2"), node("2")])
+    assert list(board.resource_shortages()) == []
+    board.set_nodes([node("1")])
+    assert list(board.resource_shortages()) == []  # no node holds even one: that is told otherwise
 
 
 def node(cpu: str) -> Node:

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from pliant import __version__
-from pliant.cli.main import COMMANDS, main
-from pliant.runtime.logformat import ErrorNotes, JsonFormatter, TextFormatter
+from pliant.cli.main import COMMAND_SUMMARIES, main
+from pliant.runtime.log_setup import ErrorNotifier, JsonFormatter, TextFormatter
 
 HEAVY = ("aiohttp", "rich", "cryptography", "yaml", "asyncio", "msgspec")
 
@@ -39,11 +39,11 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     said = output(capsys, "--help")
-    assert all(command in said for command in COMMANDS)
+    assert all(command in said for command in COMMAND_SUMMARIES)
     assert output(capsys) == said
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMAND_SUMMARIES)
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str], command: str) -> None:
     said = output(capsys, command, "--help")
     assert f"usage: pliant {command}" in said
@@ -101,7 +101,7 @@ def test_json_lines_hold_every_field() -> None:
 
 def test_an_internal_error_is_noted_once() -> None:
     notes: list[str] = []
-    handler = ErrorNotes(notes.append)
+    handler = ErrorNotifier(notes.append)
     for _ in range(2):
         handler.handle(record(levelno=logging.ERROR, msg="reconcile failed", exc_info=(None, KeyError("x"), None)))
     assert notes == ["! internal error: reconcile failed: KeyError('x')"]

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from pliant.cli.apply import install_crds
-from pliant.cli.diagnosis import Finding, Health, examine_cluster
+from pliant.cli.cluster.apply import install_crds
+from pliant.cli.explain.cluster_checks import DoctorFinding, FindingSeverity, examine_cluster
+from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
 from pliant.cli.main import main
-from pliant.cli.operator_options import LEASE
-from pliant.controllers.definitions import outdated_parts
-from pliant.controllers.rights import needed_rights
-from pliant.embedded.server.direct import DirectTransport
+from pliant.controllers.crds import outdated_crd_fields
+from pliant.controllers.rbac.permissions import operator_permissions
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.frontends import FRONTENDS
+from pliant.kube.auth.credentials import ClientCertificate, Credential
+from pliant.kube.auth.expiry import describe_expired_credential
 from pliant.kube.client import KubeClient
-from pliant.kube.login import Certificate, Credential
 from pliant.kube.resources import CRDS
-from pliant.kube.transport import Reply, Request
-from pliant.kube.validity import expired_part
+from pliant.kube.transport.base import Reply, Request
 from tests.embedded.serving import Reachable, Served, reachable, serving
 from tests.kube.certificates import make_pair
 
@@ -179,19 +179,19 @@ async def test_an_expired_credential_of_a_program_is_one_line(doctor: Doctor, tm
 def test_what_is_over_is_found_in_tokens_and_certificates() -> None:
     now = datetime(2030, 1, 1, tzinfo=UTC)
     claims = base64.urlsafe_b64encode(b'{"exp":1577836800}').rstrip(b"=").decode()
-    assert expired_part(None, Credential(authorization=f"Bearer a.{claims}.b"), now).startswith(
+    assert describe_expired_credential(None, Credential(authorization=f"Bearer a.{claims}.b"), now).startswith(
         "the token expired"
     )
-    assert expired_part(None, Credential(authorization="Bearer a.b.c"), now) == ""
-    pair = Certificate(*make_pair("me"))
-    assert expired_part(None, Credential(certificate=pair), now) == ""
-    assert "certificate expired" in expired_part(
+    assert describe_expired_credential(None, Credential(authorization="Bearer a.b.c"), now) == ""
+    pair = ClientCertificate(*make_pair("me"))
+    assert describe_expired_credential(None, Credential(certificate=pair), now) == ""
+    assert "certificate expired" in describe_expired_credential(
         None, Credential(certificate=pair), datetime(2130, 1, 1, tzinfo=UTC)
     )
-    assert expired_part(None, Credential(certificate=Certificate(b"?", b"?")), now) == ""
+    assert describe_expired_credential(None, Credential(certificate=ClientCertificate(b"?", b"?")), now) == ""
 
 
-class Answering(DirectTransport):
+class Answering(InProcessTransport):
     """The embedded server, which answers some questions otherwise."""
 
     def __init__(self, served: Served, answers: dict[str, Callable[[dict[str, Any]], Reply | None]]) -> None:
@@ -216,7 +216,7 @@ def refusal(status: int) -> Reply:
 
 async def findings(
     answers: dict[str, Any], namespace: str | None = None, *, with_crds: bool = False
-) -> dict[str, Finding]:
+) -> dict[str, DoctorFinding]:
     async with serving() as served:
         if with_crds:
             await install_crds(served.client)
@@ -235,8 +235,8 @@ async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
         return reply({"status": {"allowed": not is_denied}}, 201)
 
     found = (await findings({"selfsubjectaccessreviews": judge}, "team-a"))["rights"]
-    assert found.health is Health.BAD
-    assert found.what.splitlines() == [
+    assert found.severity is FindingSeverity.ERROR
+    assert found.message.splitlines() == [
         "missing in namespace team-a:",
         "pods: create, delete — to start, follow and clean up members",
         *(f"{end.plural}/status.{end.group}: patch — to tell how jobs fare" for end in FRONTENDS.values()),
@@ -252,8 +252,8 @@ async def test_a_right_that_can_be_done_without_is_no_illness() -> None:
         return reply({"status": {"allowed": question["spec"]["resourceAttributes"]["resource"] != "nodes"}}, 201)
 
     found = (await findings({"selfsubjectaccessreviews": judge}))["rights"]
-    assert found.health is Health.DOUBTFUL
-    assert "nodes: list, watch" in found.what
+    assert found.severity is FindingSeverity.WARNING
+    assert "nodes: list, watch" in found.message
 
 
 async def test_every_right_the_operator_needs_is_asked_for() -> None:
@@ -266,40 +266,42 @@ async def test_every_right_the_operator_needs_is_asked_for() -> None:
     found = (await findings({"selfsubjectaccessreviews": note}))["rights"]
     wanted = {
         (right.group, right.resource, right.subresource, verb)
-        for right in needed_rights(LEASE)
+        for right in operator_permissions(DEFAULT_LEASE_NAME)
         for verb in right.verbs
     }
     assert asked == wanted
-    assert found.what == f"all {len(wanted)} that the operator needs in every namespace"
+    assert found.message == f"all {len(wanted)} that the operator needs in every namespace"
 
 
 @pytest.mark.parametrize(
     ("version", "health", "said"),
     [
-        ("v1.25.3", Health.BAD, "upgrade"),
-        ("v1.29.0+k3s1", Health.GOOD, ""),
-        ("v1.99.0", Health.GOOD, ""),
-        ("odd", Health.DOUBTFUL, "nothing is known"),
+        ("v1.25.3", FindingSeverity.ERROR, "upgrade"),
+        ("v1.29.0+k3s1", FindingSeverity.OK, ""),
+        ("v1.99.0", FindingSeverity.OK, ""),
+        ("odd", FindingSeverity.WARNING, "nothing is known"),
     ],
 )
-async def test_a_version_is_judged(version: str, health: Health, said: str) -> None:
+async def test_a_version_is_judged(version: str, health: FindingSeverity, said: str) -> None:
     found = (await findings({"/version": lambda _: reply({"gitVersion": version})}))["version"]
-    assert (found.health, version in found.what) == (health, True)
-    assert said in found.cure
+    assert (found.severity, version in found.message) == (health, True)
+    assert said in found.fix
 
 
 async def test_somebody_unknown_is_told_to_log_in() -> None:
     nobody = reply({"status": {"userInfo": {"username": "system:anonymous"}}}, 201)
     found = (await findings({"selfsubjectreviews": lambda _: nobody}))["you are"]
-    assert (found.health, found.what) == (Health.BAD, "system:anonymous")
-    assert (await findings({"selfsubjectreviews": lambda _: refusal(403)}))["you are"].health is Health.DOUBTFUL
+    assert (found.severity, found.message) == (FindingSeverity.ERROR, "system:anonymous")
+    assert (await findings({"selfsubjectreviews": lambda _: refusal(403)}))[
+        "you are"
+    ].severity is FindingSeverity.WARNING
 
 
 async def test_definitions_one_may_not_read_are_looked_for_where_everybody_may() -> None:
     hidden = {"customresourcedefinitions": lambda _: refusal(403)}
-    assert (await findings(hidden, with_crds=True))["definitions"].health is Health.GOOD
+    assert (await findings(hidden, with_crds=True))["definitions"].severity is FindingSeverity.OK
     absent = {**hidden, "/apis/elasticdeeplearning.ai": lambda _: refusal(404)}
-    assert (await findings(absent, with_crds=True))["definitions"].health is Health.BAD
+    assert (await findings(absent, with_crds=True))["definitions"].severity is FindingSeverity.ERROR
 
 
 async def test_a_definition_of_another_version_is_found_out() -> None:
@@ -308,11 +310,11 @@ async def test_a_definition_of_another_version_is_found_out() -> None:
         for frontend in FRONTENDS.values():
             wanted = frontend.crd()
             present = await served.client.get(CRDS, None, wanted["metadata"]["name"])
-            assert outdated_parts(wanted, present) == []
+            assert outdated_crd_fields(wanted, present) == []
             version = present["spec"]["versions"][0]
             spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
             spec.get("items", spec)["properties"].popitem()
             version["subresources"].pop("status")
-            parts = outdated_parts(wanted, present)
+            parts = outdated_crd_fields(wanted, present)
             assert any(part.endswith(".subresources.status") for part in parts)
             assert any(re.search(r"\.properties\.spec\.(items\.)?properties\.", part) for part in parts)

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 import yaml
 
-from pliant.cli.surroundings import Surroundings
-from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.cli.cluster.job_context import ClusterContext
+from pliant.frontends.elasticjob.job import ElasticJobFrontend
 from pliant.kube.objects import Pod
-from pliant.model.state import EngineState, Phase
+from pliant.model.state import EngineState, JobPhase
 from tests.cli.asking import wait_for_log
 from tests.cli.ordinary_user import PATIENCE, OrdinaryUser
 from tests.controllers.elastic import foreign_pod
@@ -81,22 +81,19 @@ def test_a_job_is_scaled_and_its_plans_are_told_with_their_reasons(cluster: Ordi
     assert sorted(line.split() for line in logs.splitlines()) == [
         [f"worker-{rank}", "│", "rank", str(rank)] for rank in range(3)
     ]
-    assert {line.split()[1] for line in said(cluster, "top", "ej").splitlines()} >= {
-        "dlrover-master-0",
-        "worker-2",
-    }
+    assert {line.split()[1] for line in said(cluster, "top", "ej").splitlines()} >= {"dlrover-master-0", "worker-2"}
     said(cluster, "suspend", "ej", "--wait")
     assert "Suspended" in said(cluster, "get", "ej")
 
 
 def test_members_that_a_master_made_are_told_of_by_their_titles() -> None:
-    job = ElasticJob().parse({**yaml.safe_load(JOB), "metadata": {"name": "ej", "uid": "u", **BORN}})
-    state = EngineState(phase=Phase.RUNNING, started_at=job.created_at)
+    job = ElasticJobFrontend().parse({**yaml.safe_load(JOB), "metadata": {"name": "ej", "uid": "u", **BORN}})
+    state = EngineState(phase=JobPhase.RUNNING, started_at=job.created_at)
     raw = foreign_pod({"metadata": {"name": "ej", "uid": "u"}}, 3)
     pod = msgspec.convert({**raw, "status": {"phase": "Running"}}, Pod, strict=False)
-    around = Surroundings(pods=[pod])
-    places = around.places(dataclasses.replace(job, state=state), job.created_at)
-    assert [place.title for place in places] == ["dlrover-master-0", "worker-3"]
+    around = ClusterContext(pods=[pod])
+    places = around.match_replicas(dataclasses.replace(job, state=state), job.created_at)
+    assert [place.display_name for place in places] == ["dlrover-master-0", "worker-3"]
 
 
 @pytest.mark.parametrize(("code", "verdict"), [(0, "✔ ej-0 succeeded"), (1, "✘ ej-1 failed")])

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from pliant.cli import heartbeat as module
-from pliant.cli.heartbeat import ClusterLost, heartbeat
+from pliant.cli.cluster import reachability as module
+from pliant.cli.cluster.reachability import ClusterLost, monitor_reachability
 from pliant.errors import Forbidden, PliantError, ServerError, Unreachable
 from pliant.kube.client import KubeClient
 
@@ -19,7 +19,7 @@ class Answers:
     def __init__(self, *answers: bytes | PliantError) -> None:
         self._answers = list(answers)
 
-    async def raw(self, path: str) -> bytes:
+    async def get_raw(self, path: str) -> bytes:
         assert path == "/version"
         if not self._answers:
             await asyncio.Event().wait()
@@ -40,10 +40,10 @@ class Answers:
 async def test_a_cluster_is_lost_when_it_does_not_answer(
     monkeypatch: pytest.MonkeyPatch, last: PliantError | None, words: str
 ) -> None:
-    monkeypatch.setattr(module, "BEAT", 0.0)
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "CHECK_INTERVAL", 0.0)
+    monkeypatch.setattr(module, "ANSWER_TIMEOUT", 0.05)
     refusal = Forbidden(403, "Forbidden", "no")  # an answer, too
     client = Answers(b"{}", refusal, *([last] if last else []))
     with pytest.raises(ClusterLost) as lost:
-        await heartbeat(cast(KubeClient, client))
+        await monitor_reachability(cast(KubeClient, client))
     assert str(lost.value) == words

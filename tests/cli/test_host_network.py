@@ -114,9 +114,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(restricted: Restricted) -> None
     # The mark is for the test to find them; what Pliant itself goes by is another one.
     mark = f"{{name: PLIANT_TEST_MARK, value: {restricted.mark}}}"
     job = Path(QUICKSTART / "job.yaml").read_text()
-    job = job.replace(
-        "[python3, /app/train.py]", f"[sh, -c, {json.dumps(_STUBBORN)}]\n              env: [{mark}]"
-    )
+    job = job.replace("[python3, /app/train.py]", f"[sh, -c, {json.dumps(_STUBBORN)}]\n              env: [{mark}]")
     with restricted.start("run", restricted.write("job.yaml", job)) as process:
         try:
             assert process.stdout is not None

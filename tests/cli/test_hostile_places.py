@@ -97,9 +97,7 @@ def test_a_path_that_is_not_text_is_refused(user: OrdinaryUser) -> None:
 
 @pytest.mark.parametrize(
     ("size", "words"),
-    sample(
-        [("8k", "error: No space left on device; make room"), ("256k", "is full: logs are cut short")], 1, "disks"
-    ),
+    sample([("8k", "error: No space left on device; make room"), ("256k", "is full: logs are cut short")], 1, "disks"),
 )
 def test_a_disk_without_room_is_told_and_costs_only_the_log(user: OrdinaryUser, size: str, words: str) -> None:
     user.write("job.yaml", job("seq 200000; echo the end"))

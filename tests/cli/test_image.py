@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.installation import USER
+from pliant.cli.cluster.operator_manifests import OPERATOR_UID
 from tests.cli.ordinary_user import ROOT
 
 RECIPE = [
@@ -48,7 +48,7 @@ def test_all_that_the_image_is_made_of_is_there_and_nothing_else_is_sent() -> No
 
 def test_the_image_runs_our_command_as_the_user_of_the_deployment() -> None:
     steps = dict(RECIPE)
-    assert steps["USER"] == [f"{USER}:{USER}"]
+    assert steps["USER"] == [f"{OPERATOR_UID}:{OPERATOR_UID}"]
     assert json.loads(" ".join(steps["ENTRYPOINT"])) == ["pliant"]
     assert {words[0] for step, words in RECIPE if step == "FROM"} == {"python:3.11-slim"}
 
@@ -68,22 +68,14 @@ def test_what_the_image_is_made_of_gives_a_working_command(tmp_path: Path) -> No
     bare = {"PATH": str(program), "HOME": str(home)}
     for words in (["operator", "--help"], ["install"], ["version"]):
         done = subprocess.run(
-            [program / "pliant", *words],
-            cwd=home,
-            env=bare,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
+            [program / "pliant", *words], cwd=home, env=bare, capture_output=True, text=True, check=True, timeout=60
         )
         assert done.stdout
         assert done.stderr == ""
     master = [str(program / "python"), "-m", "pliant.master", "--help"]
     assert (
         "The master of one ElasticJob"
-        in subprocess.run(
-            master, cwd=home, env=bare, capture_output=True, text=True, check=True, timeout=60
-        ).stdout
+        in subprocess.run(master, cwd=home, env=bare, capture_output=True, text=True, check=True, timeout=60).stdout
     )
     where = "import pliant; print(pliant.__file__)"
     asked = subprocess.run(

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.installation import definitions
-from pliant.cli.kinds import choose_kinds
-from pliant.cli.main import Parser, main
-from pliant.cli.operator import configure
-from pliant.cli.operator_options import LEASE
-from pliant.controllers.rights import Where, needed_rights
-from pliant.frontends.base import Frontend
+from pliant.cli.cluster.operator_manifests import crd_manifests
+from pliant.cli.commands.admin.operator import configure
+from pliant.cli.input.kinds_option import choose_kinds
+from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
+from pliant.cli.main import CommandParser, main
+from pliant.controllers.rbac.permissions import PermissionScope, operator_permissions
+from pliant.frontends.frontend import Frontend
 from tests.quickyaml import documents
 
 Object = dict[str, Any]
-DEFINITIONS = list(definitions())
+DEFINITIONS = list(crd_manifests())
 FEW = ("--kinds", "paddle")
 """For tests in which the kinds do not matter: all definitions take seconds to write and to read."""
 Rule = tuple[str, str, str, str]
@@ -65,15 +65,15 @@ def rules(role: Object) -> set[Rule]:
     }
 
 
-def needed(*places: Where, kinds: Iterable[Frontend] | None = None) -> set[Rule]:
-    rights = [right for right in needed_rights(LEASE, kinds) if right.where in places]
-    return {(right.group, right.path, verb, right.name) for right in rights for verb in right.verbs}
+def needed(*places: PermissionScope, kinds: Iterable[Frontend] | None = None) -> set[Rule]:
+    rights = [right for right in operator_permissions(DEFAULT_LEASE_NAME, kinds) if right.scope in places]
+    return {(right.group, right.resource_path, verb, right.resource_name) for right in rights for verb in right.verbs}
 
 
 def understood(words: list[str]) -> Namespace:
     """The options of the container, as its command reads them; a wrong one ends the test."""
     assert words[0] == "operator"
-    parser = Parser(allow_abbrev=False)
+    parser = CommandParser(allow_abbrev=False)
     configure(parser)
     return parser.parse_args(words[1:])
 
@@ -109,8 +109,8 @@ def test_the_operator_has_the_rights_it_needs_and_no_other() -> None:
     objects = print_every_kind()
     [everywhere, *_] = of_kind(objects, "ClusterRole")
     [at_home] = of_kind(objects, "Role")
-    assert rules(everywhere) == needed(Where.JOBS, Where.CLUSTER)
-    assert rules(at_home) == needed(Where.HOME)
+    assert rules(everywhere) == needed(PermissionScope.JOB_NAMESPACES, PermissionScope.CLUSTER)
+    assert rules(at_home) == needed(PermissionScope.OPERATOR_NAMESPACE)
     assert at_home["metadata"]["namespace"] == "ops"
     assert not {"*", "secrets"} & {word for rule in rules(everywhere) for word in rule}
 
@@ -132,10 +132,10 @@ def test_outside_of_the_watched_namespaces_only_nodes_are_seen(printed: Any) -> 
     objects = printed("install", *FEW, *("--watch-namespace", "team-a"), *("--watch-namespace", "team-b"))
     [everywhere, *_] = of_kind(objects, "ClusterRole")
     assert {resource for _, resource, _, _ in rules(everywhere)} == {"nodes"}
-    assert rules(everywhere) == needed(Where.CLUSTER)
+    assert rules(everywhere) == needed(PermissionScope.CLUSTER)
     by_place = {role["metadata"]["namespace"]: rules(role) for role in of_kind(objects, "Role")}
-    jobs = needed(Where.JOBS, kinds=choose_kinds(["paddle"]))
-    assert by_place == {"team-a": jobs, "team-b": jobs, "pliant-system": needed(Where.HOME)}
+    jobs = needed(PermissionScope.JOB_NAMESPACES, kinds=choose_kinds(["paddle"]))
+    assert by_place == {"team-a": jobs, "team-b": jobs, "pliant-system": needed(PermissionScope.OPERATOR_NAMESPACE)}
 
 
 @pytest.mark.parametrize("watched", [[], ["team-a"], ["team-a", "team-b", "team-a"]])
@@ -144,7 +144,7 @@ def test_the_container_is_told_what_the_operator_understands(printed: Any, watch
     only = container(printed("install", *FEW, "--namespace", "ops", *options))
     args = understood(only["args"])
     assert args.leader_elect is True
-    assert (args.lease_namespace, args.lease_name) == ("ops", LEASE)
+    assert (args.lease_namespace, args.lease_name) == ("ops", DEFAULT_LEASE_NAME)
     assert args.namespaces == list(dict.fromkeys(watched))
     ports = {port["name"]: port["containerPort"] for port in only["ports"]}
     assert args.metrics_bind_address == (None, ports["metrics"])
@@ -162,8 +162,7 @@ def test_whoever_may_edit_a_namespace_may_edit_its_jobs_and_whoever_may_view_it_
     prefix = "rbac.authorization.k8s.io/aggregate-to-"
     assert marked == {"pliant-view.ops": [f"{prefix}view"], "pliant-edit.ops": [f"{prefix}edit", f"{prefix}admin"]}
     ours = {
-        (crd["spec"]["group"], crd["spec"]["names"]["plural"])
-        for crd in of_kind(objects, "CustomResourceDefinition")
+        (crd["spec"]["group"], crd["spec"]["names"]["plural"]) for crd in of_kind(objects, "CustomResourceDefinition")
     }
     assert {(group, name) for group, name, verb, _ in rules(view) if verb == "watch"} >= ours
     assert {(group, name) for group, name, verb, _ in rules(edit) if verb == "create"} >= ours

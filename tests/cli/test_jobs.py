@@ -6,21 +6,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pliant.cli.apply import install_crds
-from pliant.cli.jobs import all_jobs, found, kinds_named, known_as, named_job
-from pliant.cli.target import Target
-from pliant.cli.yamltext import documents
+from pliant.cli.cluster.apply import install_crds
+from pliant.cli.cluster.job_lookup import find_job, frontends_by_name, list_jobs, parse_job_object, qualified_kind
+from pliant.cli.cluster.target import ClusterTarget
+from pliant.cli.input.yaml_reader import parse_documents
 from pliant.controllers.job import resource_of
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.errors import Forbidden, UserError
 from pliant.frontends import FRONTENDS
-from pliant.frontends.memory import blob_of
+from pliant.frontends.status.engine_state import dump_state
 from pliant.kube.client import KubeClient
-from pliant.kube.transport import Reply, Request
-from pliant.model.state import EngineState, GroupCounts, Phase
+from pliant.kube.transport.base import Reply, Request
+from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 from pliant.runtime.clock import SystemClock
 from tests.cli.toy_node import JOB
 from tests.frontends.paddle_batch import PDJ, raw_pdj, role
@@ -29,7 +29,7 @@ from tests.frontends.paddle_batch import PDJ, raw_pdj, role
 NAMESAKE = FRONTENDS["kubeflow.org", "PaddleJob"]
 
 
-class Doorkeeper(DirectTransport):
+class Doorkeeper(InProcessTransport):
     """Lets nobody look at paths that end so."""
 
     forbidden = "nothing"
@@ -43,23 +43,23 @@ class Doorkeeper(DirectTransport):
 @pytest.fixture
 async def door() -> AsyncIterator[Doorkeeper]:
     """The way to a server that knows three kinds and has one job, `demo`."""
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
+    async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
         transport = Doorkeeper(api)
         client = KubeClient(transport)
         await install_crds(client, (AITJ, PDJ, NAMESAKE))
-        [written] = documents("job.yaml", JOB.encode())
+        [written] = parse_documents("job.yaml", JOB.encode())
         await client.create(resource_of(AITJ), "default", written.value)
         yield transport
 
 
-def target(door: Doorkeeper, namespace: str = "default") -> Target:
-    return Target(KubeClient(door), namespace, namespace)
+def target(door: Doorkeeper, namespace: str = "default") -> ClusterTarget:
+    return ClusterTarget(KubeClient(door), namespace, namespace)
 
 
 @pytest.mark.parametrize("name", ["demo", "aitj/demo", "AITrainingJob/demo", f"{AITJ.plural}.{AITJ.group}/demo"])
 async def test_a_job_is_found_by_any_of_its_names(door: Doorkeeper, name: str) -> None:
-    one = await named_job(target(door), name)
-    assert one.title == f"aitrainingjob.{AITJ.group}/demo"
+    one = await find_job(target(door), name)
+    assert one.qualified_name == f"aitrainingjob.{AITJ.group}/demo"
     assert one.message == "no operator has looked at it yet"
 
 
@@ -73,50 +73,50 @@ async def test_kinds_of_the_same_name_are_told_apart_by_their_group(door: Doorke
     choices = "`paddlejob.kubeflow.org/twin` or `paddlejob.batch.paddlepaddle.org/twin`"
     for name in ("twin", "paddlejob/twin"):
         with pytest.raises(UserError, match=f"several jobs are named `twin`; write {choices}"):
-            await named_job(target(door), name)
+            await find_job(target(door), name)
     for name in ("pdj/twin", "PaddleJob.batch.paddlepaddle.org/twin"):
-        assert (await named_job(target(door), name)).frontend is PDJ
-    assert (await named_job(target(door), "paddlejobs.kubeflow.org/twin")).frontend is NAMESAKE
-    assert known_as(PDJ, PDJ.plural) == "paddlejobs.batch.paddlepaddle.org"
-    assert known_as(AITJ, AITJ.plural) == AITJ.plural
+        assert (await find_job(target(door), name)).frontend is PDJ
+    assert (await find_job(target(door), "paddlejobs.kubeflow.org/twin")).frontend is NAMESAKE
+    assert qualified_kind(PDJ, PDJ.plural) == "paddlejobs.batch.paddlepaddle.org"
+    assert qualified_kind(AITJ, AITJ.plural) == AITJ.plural
 
 
 async def test_a_job_that_is_not_there_is_looked_for_nearby(door: Doorkeeper) -> None:
     with pytest.raises(UserError, match="did you mean `demo`"):
-        await named_job(target(door), "dmeo")
+        await find_job(target(door), "dmeo")
     with pytest.raises(UserError, match="there is one in namespace default: `-n default`"):
-        await named_job(target(door, "other"), "demo")
+        await find_job(target(door, "other"), "demo")
     with pytest.raises(UserError, match="there are: demo"):
-        await named_job(target(door), "xyz")
+        await find_job(target(door), "xyz")
     with pytest.raises(UserError, match="no kind `x`"):
-        kinds_named("x")
+        frontends_by_name("x")
 
 
 async def test_who_may_see_one_namespace_alone_is_helped_all_the_same(door: Doorkeeper) -> None:
     door.forbidden = f"/{AITJ.version}/{AITJ.plural}"  # the list of all namespaces
     with pytest.raises(UserError, match="did you mean `demo`"):
-        await named_job(target(door), "dmeo")
+        await find_job(target(door), "dmeo")
 
 
 async def test_what_may_not_be_seen_is_told_as_the_server_tells_it(door: Doorkeeper) -> None:
     door.forbidden = f"/{AITJ.plural}/demo"
     with pytest.raises(Forbidden, match="you may not read"):
-        await named_job(target(door), "aitj/demo")
+        await find_job(target(door), "aitj/demo")
 
 
 async def test_a_cluster_without_our_kinds_says_how_to_get_them() -> None:
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
+    async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
         with pytest.raises(UserError, match=r"pliant crds \| kubectl apply"):
-            await all_jobs(target(Doorkeeper(api)))
+            await list_jobs(target(Doorkeeper(api)))
 
 
 async def test_a_job_edited_into_nonsense_still_tells_how_many_of_its_members_run(door: Doorkeeper) -> None:
-    one = await named_job(target(door), "demo")
-    counts = {"worker": GroupCounts(size=2, active=2)}
-    state = EngineState(phase=Phase.RUNNING, started_at=SystemClock().now(), counts=counts)
-    broken = {**one.raw, "spec": {"replicaSpecs": 7}, "status": {"pliant": blob_of(state)}}
-    nonsense = found(one.frontend, broken)
+    one = await find_job(target(door), "demo")
+    counts = {"worker": ReplicaCounts(size=2, active=2)}
+    state = EngineState(phase=JobPhase.RUNNING, started_at=SystemClock().now(), replica_counts=counts)
+    broken = {**one.raw, "spec": {"replicaSpecs": 7}, "status": {"pliant": dump_state(state)}}
+    nonsense = parse_job_object(one.frontend, broken)
     assert nonsense.phase == "Invalid"
     assert nonsense.state is not None
-    assert nonsense.state.counts == counts
-    assert found(one.frontend, {**broken, "status": {"pliant": {"phase": 7}}}).state is None
+    assert nonsense.state.replica_counts == counts
+    assert parse_job_object(one.frontend, {**broken, "status": {"pliant": {"phase": 7}}}).state is None

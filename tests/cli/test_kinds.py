@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.apply import install_crds
-from pliant.cli.diagnosis import Health, examine_cluster
-from pliant.cli.kinds import choose_definitions, choose_kinds, full_name, kinds_argument
+from pliant.cli.cluster.apply import install_crds
+from pliant.cli.commands.admin.operator import check_kinds_served
+from pliant.cli.explain.cluster_checks import FindingSeverity, examine_cluster
+from pliant.cli.input.kinds_option import choose_crds, choose_kinds, crd_name, format_kinds_option
+from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
+from pliant.cli.input.problems import InvalidInput
 from pliant.cli.main import main
-from pliant.cli.operator import check_served
-from pliant.cli.operator_options import LEASE
-from pliant.cli.problems import InvalidInput
-from pliant.controllers.rights import needed_rights
-from pliant.errors import NotPossibleHere
+from pliant.controllers.rbac.permissions import operator_permissions
+from pliant.errors import UnsupportedEnvironment
 from pliant.frontends import FRONTENDS
-from pliant.frontends.families import FAMILIES
-from pliant.plugins.known import kinds
+from pliant.frontends.families import KIND_FAMILIES
+from pliant.plugins.registry import registered_kinds
 from tests.embedded.serving import serving
 from tests.quickyaml import documents
 
@@ -26,24 +26,24 @@ MASTER_ONLY = {"serviceaccounts", "roles", "rolebindings", "scaleplans", "scalep
 
 
 def names(*words: str) -> list[str]:
-    return [full_name(kind) for kind in choose_kinds(words)]
+    return [crd_name(kind) for kind in choose_kinds(words)]
 
 
 def allowed(*words: str) -> set[tuple[str, str]]:
     """Each resource and verb that an operator of these kinds may use."""
-    rights = needed_rights(LEASE, choose_kinds(words))
+    rights = operator_permissions(DEFAULT_LEASE_NAME, choose_kinds(words))
     return {(str(right), verb) for right in rights for verb in right.verbs}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KIND_FAMILIES)
 def test_a_family_is_every_kind_of_its_api_group(family: str) -> None:
-    expected = [full_name(kind) for kind in kinds().values() if kind.group == FAMILIES[family]]
+    expected = [crd_name(kind) for kind in registered_kinds().values() if kind.group == KIND_FAMILIES[family]]
     assert expected
-    assert names(family) == names(FAMILIES[family]) == expected
+    assert names(family) == names(KIND_FAMILIES[family]) == expected
 
 
 def test_every_kind_of_pliant_has_a_family() -> None:
-    assert {kind.group for kind in FRONTENDS.values()} == set(FAMILIES.values())
+    assert {kind.group for kind in FRONTENDS.values()} == set(KIND_FAMILIES.values())
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_short_names_are_names() -> None:
 
 
 def test_without_words_every_kind_is_chosen() -> None:
-    assert choose_kinds(()) == tuple(kinds().values())
-    assert kinds_argument(choose_kinds(())) == ""
+    assert choose_kinds(()) == tuple(registered_kinds().values())
+    assert format_kinds_option(choose_kinds(())) == ""
 
 
 def test_a_name_of_several_groups_is_refused_with_the_full_names() -> None:
     with pytest.raises(InvalidInput) as refused:
         choose_kinds(["PaddleJob"])
     [problem] = refused.value.problems
-    assert problem.what == "`PaddleJob` names kinds of several API groups"
+    assert problem.message == "`PaddleJob` names kinds of several API groups"
     for name in ("paddlejobs.paddlepaddle.org", "paddlejobs.kubeflow.org", "paddlejobs.batch.paddlepaddle.org"):
         assert name in problem.fix
         assert names(name) == [name]
@@ -76,9 +76,9 @@ def test_an_unknown_word_is_refused_with_what_can_be_chosen() -> None:
     with pytest.raises(InvalidInput) as refused:
         choose_kinds(["paddle", "nothing"])
     [problem] = refused.value.problems
-    assert problem.what == "Pliant has no kind `nothing`"
-    assert all(family in problem.fix for family in FAMILIES)
-    assert all(kind.kind in problem.fix for kind in kinds().values())
+    assert problem.message == "Pliant has no kind `nothing`"
+    assert all(family in problem.fix for family in KIND_FAMILIES)
+    assert all(kind.kind in problem.fix for kind in registered_kinds().values())
 
 
 @pytest.mark.parametrize(
@@ -86,29 +86,29 @@ def test_an_unknown_word_is_refused_with_what_can_be_chosen() -> None:
     [
         (["pj", "tj"], "paddle"),
         (["dl", "PyTorchJob", "mxjobs.mpba.fbk.eu"], "pytorchjobs.kubeflow.org,dl"),
-        (list(FAMILIES), ""),
+        (list(KIND_FAMILIES), ""),
     ],
 )
 def test_the_argument_chooses_the_same_kinds_with_whole_families_by_name(words: list[str], argument: str) -> None:
-    assert kinds_argument(choose_kinds(words)) == argument
+    assert format_kinds_option(choose_kinds(words)) == argument
     assert choose_kinds(filter(None, argument.split(","))) == choose_kinds(words)
 
 
 def test_plans_are_defined_with_their_jobs_or_alone() -> None:
     def plurals(*words: str) -> list[str]:
-        return [crd["spec"]["names"]["plural"] for crd in choose_definitions(words)]
+        return [crd["spec"]["names"]["plural"] for crd in choose_crds(words)]
 
     assert plurals("elasticjob") == plurals("ElasticJob", "ScalePlan") == ["elasticjobs", "scaleplans"]
     assert plurals("scaleplans.elastic.iml.github.io") == ["scaleplans"]
 
 
-@pytest.mark.parametrize("words", [[family] for family in FAMILIES] + [["PyTorchJob"], ["paddle", "dl"]])
+@pytest.mark.parametrize("words", [[family] for family in KIND_FAMILIES] + [["PyTorchJob"], ["paddle", "dl"]])
 def test_fewer_kinds_need_fewer_rights_and_none_beyond_those_of_all(words: list[str]) -> None:
     some = allowed(*words)
     assert some < allowed()
     resources = {name.partition(".")[0] for name, _ in some}
     assert resources >= MASTER_ONLY if "elasticjob" in words else not MASTER_ONLY & resources
-    others = {full_name(kind) for kind in kinds().values()} - set(names(*words))
+    others = {crd_name(kind) for kind in registered_kinds().values()} - set(names(*words))
     assert not others & {name for name, _ in some}
 
 
@@ -149,9 +149,9 @@ def test_an_empty_list_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 async def test_an_operator_of_some_kinds_asks_for_these_alone() -> None:
     async with serving() as served:
         await install_crds(served.client, choose_kinds(["paddle"]))
-        await check_served(served.client, (), choose_kinds(["paddle", "PyTorchJob"]))
-        with pytest.raises(NotPossibleHere, match=r"no kind of training job of dl; .*pliant crds --kinds dl "):
-            await check_served(served.client, (), choose_kinds(["dl"]))
+        await check_kinds_served(served.client, (), choose_kinds(["paddle", "PyTorchJob"]))
+        with pytest.raises(UnsupportedEnvironment, match=r"no kind of training job of dl; .*pliant crds --kinds dl "):
+            await check_kinds_served(served.client, (), choose_kinds(["dl"]))
 
 
 async def test_the_doctor_looks_at_the_definitions_of_some_kinds() -> None:
@@ -161,5 +161,5 @@ async def test_the_doctor_looks_at_the_definitions_of_some_kinds() -> None:
         for word in ("paddle", "dl"):
             looked = examine_cluster(served.client, None, "home", choose_kinds([word]))
             found[word] = {each.topic: each async for each in looked}["definitions"]
-    assert (found["paddle"].health, found["dl"].health) == (Health.GOOD, Health.BAD)
-    assert "pliant crds --kinds dl |" in found["dl"].cure
+    assert (found["paddle"].severity, found["dl"].severity) == (FindingSeverity.OK, FindingSeverity.ERROR)
+    assert "pliant crds --kinds dl |" in found["dl"].fix

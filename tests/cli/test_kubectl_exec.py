@@ -155,9 +155,7 @@ def test_attaching_shows_what_a_container_writes_from_now_on(kubectl: Kubectl) -
 
 def test_a_container_that_reads_hears_whoever_attaches(kubectl: Kubectl) -> None:
     run = ("run", "reader", "--image=none", "--restart=Never", "-i", "--quiet", "--command")
-    out, _ = kubectl(
-        *run, "--", "sh", "-c", "sleep 1; while read line; do echo heard $line; done", stdin=b"a\nb\n"
-    )
+    out, _ = kubectl(*run, "--", "sh", "-c", "sleep 1; while read line; do echo heard $line; done", stdin=b"a\nb\n")
     assert out == "heard a\nheard b\n"
     kubectl("wait", "pod/reader", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=10s")
     assert kubectl("logs", "reader")[0] == out
@@ -192,13 +190,7 @@ def test_a_port_of_a_pod_is_reached_from_here(kubectl: Kubectl) -> None:
     kubectl("wait", "pod/web", "--for=condition=Ready", "--timeout=10s")
     kubectl("exec", "web", "--", "sh", "-c", "until curl -s localhost:8080 >/dev/null; do sleep 0.1; done")
     process = kubectl.start(
-        "port-forward",
-        "--address=127.0.0.1",
-        "pod/web",
-        ":8080",
-        ":9",
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        "port-forward", "--address=127.0.0.1", "pod/web", ":8080", ":9", stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         assert process.stdout is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.cli.lines import LONGEST, LineSplitter, safe_text
+from pliant.cli.output.log_lines import MAX_LINE_LENGTH, LineSplitter, sanitize_line
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ from pliant.cli.lines import LONGEST, LineSplitter, safe_text
         ("10%\r50%\r100%\r", "100%"),
         ("\u202eevil", "\\u202eevil"),
         ("naïve 漢字 🙂", "naïve 漢字 🙂"),
-        ("x" * (LONGEST + 1), "x" * LONGEST + "… (cut)"),
+        ("x" * (MAX_LINE_LENGTH + 1), "x" * MAX_LINE_LENGTH + "… (cut)"),
     ],
 )
 def test_a_line_is_made_safe(written: str, shown: str) -> None:
-    assert safe_text(written) == shown
+    assert sanitize_line(written) == shown
 
 
 def test_lines_are_whole_however_the_bytes_arrive() -> None:
@@ -42,9 +42,9 @@ def test_a_line_without_end_costs_no_memory_and_is_cut() -> None:
     splitter = LineSplitter()
     for _ in range(1000):
         assert splitter.feed("ü".encode() * 1000) == []
-    assert len(splitter._rest) <= 4 * (LONGEST + 1)
+    assert len(splitter._rest) <= 4 * (MAX_LINE_LENGTH + 1)
     [line] = splitter.feed(b"\nnext")
-    assert line == "ü" * LONGEST + "… (cut)"
+    assert line == "ü" * MAX_LINE_LENGTH + "… (cut)"
     assert splitter.close() == ["next"]
 
 
@@ -58,4 +58,4 @@ def test_the_cut_of_the_stream_never_matters(data: bytes, cuts: list[int]) -> No
 
 @given(st.text(max_size=200))
 def test_nothing_shown_can_move_the_cursor(text: str) -> None:
-    assert all(char.isprintable() or not char.isascii() for char in safe_text(text.replace("\n", "")))
+    assert all(char.isprintable() or not char.isascii() for char in sanitize_line(text.replace("\n", "")))

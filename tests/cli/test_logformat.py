@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pliant.runtime.logformat import JsonFormatter, write_log
+from pliant.runtime.log_setup import JsonFormatter, configure_logging
 
 
 def told(**fields: object) -> dict[str, Any]:
@@ -74,13 +74,13 @@ def restored() -> Iterator[None]:
 
 @pytest.mark.parametrize(("verbosity", "level"), [(0, logging.INFO), (3, logging.INFO), (4, logging.DEBUG)])
 def test_from_four_on_we_tell_more_and_libraries_do_not(restored: None, verbosity: int, level: int) -> None:
-    write_log(verbosity=verbosity)
+    configure_logging(verbosity=verbosity)
     assert logging.getLogger("pliant.runtime").getEffectiveLevel() == level
     assert logging.getLogger("asyncio").getEffectiveLevel() == logging.INFO
 
 
 def test_warnings_become_records(restored: None, capsys: pytest.CaptureFixture[str]) -> None:
-    write_log("json")
+    configure_logging("json")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("old", DeprecationWarning, stacklevel=1)
@@ -88,7 +88,7 @@ def test_warnings_become_records(restored: None, capsys: pytest.CaptureFixture[s
 
 
 def test_a_crash_becomes_a_record() -> None:
-    program = "from pliant.runtime.logformat import write_log; write_log('json'); 1 / 0"
+    program = "from pliant.runtime.log_setup import configure_logging; configure_logging('json'); 1 / 0"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     read = json.loads(ended.stderr)
     assert (ended.returncode, read["level"], read["message"]) == (1, "critical", "internal error")

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.apply import install_crds
-from pliant.cli.jobs import found
-from pliant.cli.logreader import LogReader
-from pliant.cli.yamltext import documents
+from pliant.cli.cluster.apply import install_crds
+from pliant.cli.cluster.job_lookup import parse_job_object
+from pliant.cli.input.yaml_reader import parse_documents
+from pliant.cli.output.log_reader import LogReader
 from pliant.controllers.job import resource_of
-from pliant.embedded.server.logs import LogOptions
+from pliant.embedded.apiserver.streaming.logs import LogOptions
 from pliant.frontends import FRONTENDS
-from pliant.frontends.memory import BLOB, blob_of
+from pliant.frontends.status.engine_state import STATE_FIELD, dump_state
 from pliant.kube.resources import PODS
 from pliant.model import labels
-from pliant.model.state import EngineState, Phase
+from pliant.model.state import EngineState, JobPhase
 from tests.cli.toy_node import JOB
 from tests.embedded.serving import pod, serving
 
@@ -61,33 +61,33 @@ async def test_only_the_lines_that_are_asked_for_are_read() -> None:
     async with serving(logs=logs) as served:
         client, jobs = served.client, resource_of(AITJ)
         await install_crds(client)
-        [written] = documents("job.yaml", JOB.encode())
-        one = found(AITJ, await client.create(jobs, "default", written.value))
+        [written] = parse_documents("job.yaml", JOB.encode())
+        one = parse_job_object(AITJ, await client.create(jobs, "default", written.value))
         await client.create(PODS, "default", member_of(one.uid))
         ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
         status = {"phase": "Succeeded", "containerStatuses": [ended]}
         await client.patch(PODS, "default", "demo-worker-0", {"status": status}, subresource="status")
         few = Namespace(**{**vars(EVERYTHING), "follow": False, "tail": 5, "since": timedelta(minutes=5)})
-        assert await LogReader(client, one, few, io.StringIO()).read()
+        assert await LogReader(client, one, few, io.StringIO()).read_existing()
         [options] = logs.options
-        assert (options.tail_lines, options.since is not None) == (5, True)
+        assert (options.tail_lines, options.since_ns is not None) == (5, True)
 
 
 def member_of(uid: str) -> dict[str, Any]:
     owner = {"apiVersion": "v1", "kind": "AITrainingJob", "name": "demo", "uid": uid}
-    names = {labels.JOB: "demo", labels.REPLICA: "worker", labels.INDEX: "0"}
+    names = {labels.JOB_NAME_LABEL: "demo", labels.REPLICA_NAME_LABEL: "worker", labels.REPLICA_INDEX_LABEL: "0"}
     member = pod("demo-worker-0", labels=names, ownerReferences=[owner])
     member["spec"]["nodeName"] = "node-0"
     return member
 
 
 async def test_the_end_of_a_job_may_be_known_before_its_pods_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LogReader, "_pods", lambda *_: Deaf())
+    monkeypatch.setattr(LogReader, "_pod_informer", lambda *_: Deaf())
     async with serving(logs=Hello()) as served:
         client, jobs = served.client, resource_of(AITJ)
         await install_crds(client, [AITJ])
-        [written] = documents("job.yaml", JOB.encode())
-        one = found(AITJ, await client.create(jobs, "default", written.value))
+        [written] = parse_documents("job.yaml", JOB.encode())
+        one = parse_job_object(AITJ, await client.create(jobs, "default", written.value))
         out = io.StringIO()
         async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
             following = tasks.create_task(LogReader(client, one, EVERYTHING, out).follow(tasks))
@@ -96,7 +96,7 @@ async def test_the_end_of_a_job_may_be_known_before_its_pods_are(monkeypatch: py
             ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}
             status = {"phase": "Succeeded", "containerStatuses": [ended]}
             await client.patch(PODS, "default", "demo-worker-0", {"status": status}, subresource="status")
-            memory = blob_of(EngineState(phase=Phase.SUCCEED, started_at=served.clock.now()))
-            await client.patch(jobs, "default", "demo", {"status": {BLOB: memory}}, subresource="status")
+            memory = dump_state(EngineState(phase=JobPhase.SUCCEED, started_at=served.clock.now()))
+            await client.patch(jobs, "default", "demo", {"status": {STATE_FIELD: memory}}, subresource="status")
             await following
         assert out.getvalue() == "worker-0 │ hello\n"

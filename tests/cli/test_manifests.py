@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.manifests import load
-from pliant.cli.problems import InvalidInput
+from pliant.cli.input.manifests import load_manifests
+from pliant.cli.input.problems import InvalidInput
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings, namespace: {}}}\n"
 
@@ -17,9 +17,9 @@ def written(folder: Path, *namespaces: str) -> list[str]:
 
 
 def test_objects_of_the_same_name_in_two_namespaces_are_different(tmp_path: Path) -> None:
-    assert [each.namespace for each in load(written(tmp_path, "a", "b"))] == ["a", "b"]
+    assert [each.namespace for each in load_manifests(written(tmp_path, "a", "b"))] == ["a", "b"]
 
 
 def test_an_object_that_is_written_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="ConfigMap settings is written twice"):
-        load(written(tmp_path, "a", "a"))
+        load_manifests(written(tmp_path, "a", "a"))

@@ -96,17 +96,11 @@ def test_commands_that_a_kind_supplies_are_not_missed(tmp_path: Path, capsys: py
         ("[python3, train.py]", "[sleep, 10]", "fix: put it in quotes"),
         ("- name: aitj-worker", "- image: x", "`image` is written twice"),
         ("spec:\n  clean", "spec:\n  suspend: true\n  clean", "the job is suspended, so it would never end"),
-        (
-            "spec:\n  clean",
-            "spec:\n  managedBy: kueue.x-k8s.io/x\n  clean",
-            "left to kueue.x-k8s.io/x, which does not",
-        ),
+        ("spec:\n  clean", "spec:\n  managedBy: kueue.x-k8s.io/x\n  clean", "left to kueue.x-k8s.io/x, which does not"),
         ("spec:\n  clean", "spec: 3\nx:\n  clean", "`spec` must be of type object"),
     ],
 )
-def test_wrong_values(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], right: str, wrong: str, words: str
-) -> None:
+def test_wrong_values(tmp_path: Path, capsys: pytest.CaptureFixture[str], right: str, wrong: str, words: str) -> None:
     assert right in GOOD
     assert words in complaint(tmp_path, capsys, GOOD.replace(right, wrong))
 
@@ -177,9 +171,7 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert "/nowhere/job.yaml: error: cannot read it: No such file or directory" in capsys.readouterr().err
 
 
-def test_the_standard_input_is_read_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_standard_input_is_read_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: [")))
     with pytest.raises(SystemExit):
         main(["run", "-"])

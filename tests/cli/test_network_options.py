@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.cluster_options import add_node_options, cluster_config
-from pliant.embedded.network.routes import Egress
+from pliant.cli.input.local_cluster_options import add_node_options, cluster_config
+from pliant.embedded.network.egress_connector import EgressPolicy
 
 
 @pytest.mark.parametrize(
     ("options", "egress"),
     [
-        ([], Egress()),
-        (["--no-egress"], Egress(outside=False)),
-        (["--allow-host-loopback"], Egress(host_loopback=True)),
+        ([], EgressPolicy()),
+        (["--no-egress"], EgressPolicy(allow_external=False)),
+        (["--allow-host-loopback"], EgressPolicy(allow_host_loopback=True)),
     ],
 )
-def test_options_say_what_pods_may_reach(options: list[str], egress: Egress) -> None:
+def test_options_say_what_pods_may_reach(options: list[str], egress: EgressPolicy) -> None:
     parser = ArgumentParser()
     add_node_options(parser)
     config = cluster_config(parser.parse_args(options), Path("/data"), workspace=Path("/work"), durable=False)

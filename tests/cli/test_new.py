@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli import new
-from pliant.cli.apply import served_catalog
-from pliant.cli.checks import check
+from pliant.cli.cluster.apply import catalog_for_manifests
+from pliant.cli.commands.local import new
+from pliant.cli.input.manifest_checks import check_runnable
+from pliant.cli.input.manifests import load_manifests
 from pliant.cli.main import main
-from pliant.cli.manifests import load
-from pliant.cli.starters import KUBEFLOW, STARTERS, programs
+from pliant.cli.starters import KUBEFLOW, STARTERS, program_files
 from tests.cli.ordinary_user import OrdinaryUser
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "frameworks"
@@ -31,8 +31,8 @@ def made(*words: str) -> int:
 @pytest.mark.parametrize(("framework", "kind"), WRITTEN)
 def test_every_starter_is_a_job_that_can_be_run(framework: str, kind: str, tmp_path: Path) -> None:
     assert made(framework, "first-try", "--kind", kind, "--out", str(tmp_path / "job")) == 0
-    [manifest] = manifests = load([str(tmp_path / "job" / "job.yaml")])
-    check(manifests, served_catalog(manifests), "default")
+    [manifest] = manifests = load_manifests([str(tmp_path / "job" / "job.yaml")])
+    check_runnable(manifests, catalog_for_manifests(manifests), "default")
     assert manifest.name == "first-try"
     assert manifest.api_version.startswith("kubeflow.org") == (kind == KUBEFLOW)
     for program in (tmp_path / "job").glob("*.py"):
@@ -41,7 +41,7 @@ def test_every_starter_is_a_job_that_can_be_run(framework: str, kind: str, tmp_p
 
 @pytest.mark.parametrize("framework", [name for name in STARTERS if name not in ALONE])
 def test_the_program_of_a_starter_is_the_one_that_is_tried_for_real(framework: str) -> None:
-    assert programs(framework)["train.py"] == (EXAMPLES / framework / "train.py").read_text()
+    assert program_files(framework)["train.py"] == (EXAMPLES / framework / "train.py").read_text()
 
 
 def test_nothing_is_written_over(

@@ -38,11 +38,7 @@ def test_mistakes_are_answered_with_what_to_do(up: OrdinaryUser) -> None:
         ("kill", "node-7"): "there is no node `node-7` (there is node-0, node-1); was it deleted? "
         "`pliant node heal node-7`",
         ("heal", "node-7"): "the cluster never had a node `node-7` (there is node-0, node-1)",
-        (
-            "kill",
-            "node-0",
-            "--heal",
-        ): "--heal goes with gpu-fault; to have the node back, `pliant node heal node-0`",
+        ("kill", "node-0", "--heal"): "--heal goes with gpu-fault; to have the node back, `pliant node heal node-0`",
     }
     for words, expected in told.items():
         ended = up.call("node", *words)

@@ -15,9 +15,9 @@ import aiohttp
 import pytest
 import yaml
 
+from pliant.cli.commands.admin.operator import configure
 from pliant.cli.main import main
-from pliant.cli.operator import configure
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.resources import CRDS
 from tests.embedded.serving import reachable, serving
 from tests.faults.rig import JOBS
@@ -33,15 +33,7 @@ def understood(*words: str) -> Namespace:
 
 def test_names_by_which_other_operators_know_an_option_are_understood() -> None:
     args = understood(
-        *(
-            "--master",
-            "https://x",
-            "--thread-num",
-            "4",
-            "--leader-elect=true",
-            "--leader-elect-lease-duration",
-            "30s",
-        ),
+        *("--master", "https://x", "--thread-num", "4", "--leader-elect=true", "--leader-elect-lease-duration", "30s"),
         *("--leader-elect-renew-deadline=20s", "--leader-elect-retry-period=1s"),
         *("--leader-elect-resource-name=a", "--leader-elect-resource-namespace=b"),
     )
@@ -77,9 +69,7 @@ def test_where_to_listen(text: str, address: tuple[str | None, int] | None) -> N
     assert understood("--metrics-bind-address", text).metrics_bind_address == address
 
 
-@pytest.mark.parametrize(
-    "words", [("--workers", "0"), ("--metrics-bind-address", "x:y"), ("--leader-elect=maybe",)]
-)
+@pytest.mark.parametrize("words", [("--workers", "0"), ("--metrics-bind-address", "x:y"), ("--leader-elect=maybe",)])
 def test_what_makes_no_sense_is_refused(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["operator", *words])
@@ -115,21 +105,13 @@ async def test_an_operator_is_watched_from_outside(tmp_path: Path) -> None:
 
 async def test_a_line_that_started_another_operator_starts_this_one(tmp_path: Path) -> None:
     """Nothing but an address, no kubeconfig: the server lets everybody in."""
-    line = [
-        "--v",
-        "4",
-        "--thread-num",
-        "1000",
-        "--logtostderr",
-        "--leader-elect=true",
-        "--enable-creating-failed=true",
-    ]
+    line = ["--v", "4", "--thread-num", "1000", "--logtostderr", "--leader-elect=true", "--enable-creating-failed=true"]
     async with (
         serving() as served,
         reachable(served.api, tmp_path) as server,
         tapped(server.kubeconfig, lambda text: text) as (tap, text),
     ):
-        await served.client.create(CRDS, None, AITrainingJob().crd())
+        await served.client.create(CRDS, None, AITrainingJobFrontend().crd())
         await served.client.create(JOBS, "default", JOB)
         address = yaml.safe_load(text)["clusters"][0]["cluster"]["server"].removeprefix("http://")
         process = await asyncio.create_subprocess_exec(

@@ -11,26 +11,25 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pliant.cli import cluster_choice
-from pliant.cli.autoscale_options import autoscale_of
-from pliant.cli.cluster_choice import chosen_endpoint
+from pliant.cli.cluster import operator_endpoint
+from pliant.cli.cluster.operator_endpoint import choose_endpoint
+from pliant.cli.commands.admin.operator import configure
+from pliant.cli.input.autoscale_options import autoscale_options
+from pliant.cli.input.operator_options import operator_config
 from pliant.cli.main import main
-from pliant.cli.operator import configure
-from pliant.cli.operator_options import rules_of
-from pliant.controllers.autoscale.options import Options
-from pliant.errors import NoCluster, NotPossibleHere, UserError
-from pliant.kube import config
-from pliant.kube.http import Endpoint
-from pliant.model.rules import Rules
+from pliant.controllers.autoscale.options import AutoscaleOptions
+from pliant.errors import NoCluster, UnsupportedEnvironment, UserError
+from pliant.kube import client_config
+from pliant.kube.transport.http import ApiServerEndpoint
+from pliant.model.operator_config import OperatorConfig
 from pliant.runtime.clock import SystemClock
 from tests.kube.certificates import make_pair
 
 KNOWN_LINE = (
-    "--master 10.0.0.1:8080 --v 4 --thread-num 1000 --logtostderr --leader-elect=true"
-    " --enable-creating-failed=true"
+    "--master 10.0.0.1:8080 --v 4 --thread-num 1000 --logtostderr --leader-elect=true --enable-creating-failed=true"
 )
 
-HERE = Rules(master_command=(sys.executable, "-m", "pliant.master"))
+HERE = OperatorConfig(master_command=(sys.executable, "-m", "pliant.master"))
 """What holds when nothing is said."""
 
 
@@ -43,7 +42,7 @@ def understood(line: str) -> Namespace:
 def test_a_known_command_line_is_understood() -> None:
     args = understood(KNOWN_LINE)
     assert (args.server, args.verbosity, args.workers) == ("10.0.0.1:8080", 4, 1000)
-    assert (args.leader_elect, rules_of(args)) == (True, replace(HERE, creating_fails=True))
+    assert (args.leader_elect, operator_config(args)) == (True, replace(HERE, should_fail_on_creation=True))
 
 
 def test_writes_at_a_time_have_a_limit_of_ones_own() -> None:
@@ -65,54 +64,45 @@ def test_switches_are_named_or_set(option: str, word: str, meant: bool) -> None:
 
 
 def test_patience_becomes_the_rules_of_all_jobs() -> None:
-    assert rules_of(understood("")) == HERE
-    assert Rules().creating_restart == timedelta(hours=1)
+    assert operator_config(understood("")) == HERE
+    assert OperatorConfig().creation_retry_window == timedelta(hours=1)
     args = understood(
         "--creating-restart-period 1h30m --creating-duration-period=1.5h --enable-creating-failed"
         " --node-grace-period 500ms --resync-period 10s"
     )
-    assert rules_of(args) == replace(
+    assert operator_config(args) == replace(
         HERE,
-        creating_duration=timedelta(hours=1.5),
-        creating_restart=timedelta(hours=1.5),
-        creating_fails=True,
-        node_grace=timedelta(seconds=0.5),
+        creation_timeout=timedelta(hours=1.5),
+        creation_retry_window=timedelta(hours=1.5),
+        should_fail_on_creation=True,
+        node_grace_period=timedelta(seconds=0.5),
     )
 
 
 def test_masters_run_this_python_unless_an_image_is_named() -> None:
-    assert rules_of(understood("")).master_command == (sys.executable, "-m", "pliant.master")
-    named = rules_of(understood("--master-image registry.example/pliant:1 --plan-history 3 --plan-life 5m"))
+    assert operator_config(understood("")).master_command == (sys.executable, "-m", "pliant.master")
+    named = operator_config(understood("--master-image registry.example/pliant:1 --plan-history 3 --plan-life 5m"))
     assert (named.master_image, named.master_command[0]) == ("registry.example/pliant:1", "python")
-    assert (named.plan_history, named.plan_life) == (3, timedelta(minutes=5))
+    assert (named.plan_history_limit, named.plan_ttl) == (3, timedelta(minutes=5))
 
 
 def test_no_patience_at_all_is_a_choice() -> None:
-    rules = rules_of(understood("--creating-restart-period 0 --node-grace-period 0s --resync-period 0"))
-    assert (rules.creating_restart, rules.node_grace) == (timedelta(0), timedelta(0))
+    rules = operator_config(understood("--creating-restart-period 0 --node-grace-period 0s --resync-period 0"))
+    assert (rules.creation_retry_window, rules.node_grace_period) == (timedelta(0), timedelta(0))
 
 
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (
-            "--creating-duration-period 0",
-            "--creating-duration-period: `0` is not a duration; write 30s, 5m or 1h30m",
-        ),
-        (
-            "--node-grace-period soon",
-            "--node-grace-period: `soon` is not a duration; write 30s, 5m or 1h30m, or 0",
-        ),
+        ("--creating-duration-period 0", "--creating-duration-period: `0` is not a duration; write 30s, 5m or 1h30m"),
+        ("--node-grace-period soon", "--node-grace-period: `soon` is not a duration; write 30s, 5m or 1h30m, or 0"),
         ("--namespace=", "--namespace: `` is not a namespace; leave the option out to work in all of them"),
         ("--namespace A", "--namespace: `A` is not a namespace; leave the option out to work in all of them"),
         ("--v loud", "-v/--v: `loud` is not a level; write a whole number, as 0 or 4"),
         ("--leader-elect=maybe", "--leader-elect: `maybe` is neither true nor false"),
         ("--thread-num 0", "--workers/--thread-num: `0` is not a whole number above 0"),
         ("--master a:b", "--server/--master: `a:b` is not an address; write https://HOST:PORT or HOST:PORT"),
-        (
-            "--master ftp://a",
-            "--server/--master: `ftp://a` is not an address; write https://HOST:PORT or HOST:PORT",
-        ),
+        ("--master ftp://a", "--server/--master: `ftp://a` is not an address; write https://HOST:PORT or HOST:PORT"),
         ("--master :80", "--server/--master: `:80` is not an address; write https://HOST:PORT or HOST:PORT"),
     ],
 )
@@ -136,8 +126,8 @@ def test_every_option_tells_its_default(capsys: pytest.CaptureFixture[str]) -> N
 # Which server, and how it is spoken to.
 
 
-def chosen(line: str, **environment: str) -> Endpoint:
-    return chosen_endpoint(understood(line), {"HOME": "/nowhere", **environment}, SystemClock().now)
+def chosen(line: str, **environment: str) -> ApiServerEndpoint:
+    return choose_endpoint(understood(line), {"HOME": "/nowhere", **environment}, SystemClock().now)
 
 
 def kubeconfig(folder: Path, server: str, **cluster: str) -> Path:
@@ -155,24 +145,24 @@ def kubeconfig(folder: Path, server: str, **cluster: str) -> Path:
 @pytest.mark.parametrize("line", ["--master 10.0.0.1:8080", "--master http://10.0.0.1:8080/"])
 def test_a_server_alone_is_spoken_to_by_plain_http(line: str) -> None:
     found = chosen(line)
-    assert (found.url, found.trust, found.login) == ("http://10.0.0.1:8080", None, None)
+    assert (found.url, found.tls, found.credentials) == ("http://10.0.0.1:8080", None, None)
 
 
 def test_a_server_alone_may_ask_for_https() -> None:
     found = chosen("--server https://10.0.0.1")
     assert found.url == "https://10.0.0.1"
-    assert found.trust is not None
-    assert found.trust.verified
+    assert found.tls is not None
+    assert found.tls.verify
 
 
 def test_a_bare_server_gets_the_credentials_of_a_context_only_as_safely_as_its_own(tmp_path: Path) -> None:
     safe = kubeconfig(tmp_path, "https://a:6443")
     found = chosen(f"--master 10.0.0.1:6443 --kubeconfig {safe}")
     assert found.url == "https://10.0.0.1:6443"
-    assert found.trust is not None
-    assert found.login is not None
+    assert found.tls is not None
+    assert found.credentials is not None
     assert chosen(f"--kubeconfig {safe}").url == "https://a:6443"
-    assert chosen(f"--master http://b --kubeconfig {safe}").trust is None
+    assert chosen(f"--master http://b --kubeconfig {safe}").tls is None
     plain = kubeconfig(tmp_path, "http://a:8080")
     assert chosen(f"--master 10.0.0.1:6443 --kubeconfig {plain}").url == "http://10.0.0.1:6443"
 
@@ -184,10 +174,10 @@ def test_another_server_keeps_the_proxy_of_its_context_and_not_that_of_another_s
     monkeypatch.setenv("http_proxy", "http://for-http")
     monkeypatch.setenv("no_proxy", "")
     theirs = kubeconfig(tmp_path, "https://a", **{"proxy-url": "http://own"})
-    assert chosen(f"--master b --kubeconfig {theirs}").proxy == "http://own"
+    assert chosen(f"--master b --kubeconfig {theirs}").proxy_url == "http://own"
     nobodys = kubeconfig(tmp_path, "https://a")
-    assert chosen(f"--master http://b --kubeconfig {nobodys}").proxy == "http://for-http"
-    assert chosen(f"--master 127.0.0.1:80 --kubeconfig {nobodys}").proxy is None
+    assert chosen(f"--master http://b --kubeconfig {nobodys}").proxy_url == "http://for-http"
+    assert chosen(f"--master 127.0.0.1:80 --kubeconfig {nobodys}").proxy_url is None
 
 
 def test_nobody_named_any_cluster() -> None:
@@ -210,8 +200,8 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     account.mkdir()
     (account / "token").write_text("secret")
     (account / "ca.crt").write_bytes(make_pair("cluster").certificate)
-    for module in (cluster_choice, config):
-        monkeypatch.setattr(module, "SERVICE_ACCOUNT", account)
+    for module in (operator_endpoint, client_config):
+        monkeypatch.setattr(module, "SERVICE_ACCOUNT_DIR", account)
 
 
 def test_a_pod_is_chosen_or_not_as_asked(pod: None, tmp_path: Path) -> None:
@@ -225,7 +215,7 @@ def test_a_pod_is_chosen_or_not_as_asked(pod: None, tmp_path: Path) -> None:
 
 
 def test_only_a_pod_runs_in_a_cluster() -> None:
-    with pytest.raises(NotPossibleHere, match="name a kubeconfig instead"):
+    with pytest.raises(UnsupportedEnvironment, match="name a kubeconfig instead"):
         chosen("--run-in-cluster")
 
 
@@ -236,13 +226,13 @@ def test_a_pod_needs_no_kubeconfig(option: str) -> None:
 
 
 def test_the_autoscaler_is_fair_unless_told_otherwise() -> None:
-    assert autoscale_of(understood("")) == Options()
-    assert autoscale_of(understood("--autoscale off")) == Options(policy="")
-    told = autoscale_of(understood("--autoscale goodput,recommend --autoscale-period 2s --autoscale-cooldown 0"))
-    assert (told.policy, told.only_advice, told.period) == ("goodput", True, timedelta(seconds=2))
-    assert (told.pace.cooldown, told.pace.freeze) == (0.0, 300.0)
-    advised = autoscale_of(understood("--autoscale-recommend"))
-    assert (advised.policy, advised.only_advice) == ("fair", True)
+    assert autoscale_options(understood("")) == AutoscaleOptions()
+    assert autoscale_options(understood("--autoscale off")) == AutoscaleOptions(policy="")
+    told = autoscale_options(understood("--autoscale goodput,recommend --autoscale-period 2s --autoscale-cooldown 0"))
+    assert (told.policy, told.is_advice_only, told.period) == ("goodput", True, timedelta(seconds=2))
+    assert (told.cooldowns.cooldown, told.cooldowns.manual_edit_freeze) == (0.0, 300.0)
+    advised = autoscale_options(understood("--autoscale-recommend"))
+    assert (advised.policy, advised.is_advice_only) == ("fair", True)
 
 
 @pytest.mark.parametrize("line", ["--max-load 0.9", "--max_load_desired=0.9", "-max_load_desired 0.9 -v=4"])

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pliant.embedded.server.reviews import USER
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.embedded.apiserver.auth.self_review import ADMIN_USER
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.resources import CRDS, PODS
-from pliant.kube.transport import Reply, Request, StreamReply
+from pliant.kube.transport.base import Reply, Request, StreamReply
 from tests.embedded.serving import Reachable, Served, reachable, serving
 from tests.faults.rig import JOBS
 from tests.faults.scenarios import group
@@ -38,7 +38,7 @@ class SlowPods:
         self.may_go = asyncio.Event()
         served.api.handle = self.handle  # type: ignore[method-assign]
 
-    async def handle(self, request: Request, user: Mapping[str, Any] = USER) -> Reply | StreamReply:
+    async def handle(self, request: Request, user: Mapping[str, Any] = ADMIN_USER) -> Reply | StreamReply:
         if (request.method, request.path) == ("POST", "/api/v1/namespaces/default/pods"):
             self.asked.set()
             await self.may_go.wait()
@@ -49,9 +49,7 @@ class SlowPods:
 async def operating(server: Reachable) -> AsyncIterator[asyncio.subprocess.Process]:
     """An operator as a process, of which nothing is left afterwards."""
     command = (sys.executable, "-m", "pliant", "operator", "--kubeconfig", str(server.kubeconfig))
-    process = await asyncio.create_subprocess_exec(
-        *command, "--log-format", "json", stderr=asyncio.subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec(*command, "--log-format", "json", stderr=asyncio.subprocess.PIPE)
     try:
         yield process
     finally:
@@ -70,7 +68,7 @@ async def last_words(process: asyncio.subprocess.Process) -> list[dict[str, Any]
 async def interrupted(tmp_path: Path) -> AsyncIterator[tuple[Served, SlowPods, asyncio.subprocess.Process]]:
     """An operator that was told to stop while it waits for its pods to be created."""
     async with serving() as served, reachable(served.api, tmp_path) as server:
-        await served.client.create(CRDS, None, AITrainingJob().crd())
+        await served.client.create(CRDS, None, AITrainingJobFrontend().crd())
         await served.client.create(JOBS, "default", JOB)
         slow = SlowPods(served)
         async with asyncio.timeout(3 * LIMIT), operating(server) as process:

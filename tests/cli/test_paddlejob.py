@@ -35,9 +35,7 @@ def test_the_sample_of_the_readme_runs_as_it_stands(user: OrdinaryUser) -> None:
 
     told("create", "namespace", "testspace")
     assert "created" in told("create", "-f", str(SAMPLE))
-    told(
-        "wait", "paddlejob/paddlejob", "-n", "testspace", "--for=jsonpath={.status.phase}=running", "--timeout=30s"
-    )
+    told("wait", "paddlejob/paddlejob", "-n", "testspace", "--for=jsonpath={.status.phase}=running", "--timeout=30s")
     listed = told("get", "pods", *MINE, "-o", "name").split()
     # There may be more trainers by now: as many as there is room for.
     assert {f"pod/paddlejob-{role}-{index}" for role in ("pserver", "trainer") for index in (0, 1)} <= {*listed}
@@ -47,14 +45,7 @@ def test_the_sample_of_the_readme_runs_as_it_stands(user: OrdinaryUser) -> None:
     [scaling] = shown["status"]["scaling"]
     assert (scaling["group"], scaling["min"], scaling["max"]) == ("trainer", 2, 6)
 
-    told(
-        "wait",
-        "paddlejob/paddlejob",
-        "-n",
-        "testspace",
-        "--for=jsonpath={.status.phase}=succeeded",
-        "--timeout=40s",
-    )
+    told("wait", "paddlejob/paddlejob", "-n", "testspace", "--for=jsonpath={.status.phase}=succeeded", "--timeout=40s")
     told("wait", "pod/paddlejob-pserver-0", "-n", "testspace", "--for=delete", "--timeout=30s")
     assert "trained to loss" in told("logs", "paddlejob-trainer-0", "-n", "testspace")
     assert "succeeded" in told("get", "paddlejobs.paddlepaddle.org", "-n", "testspace")

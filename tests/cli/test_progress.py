@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.cli.board import GroupLine
-from pliant.cli.live import group_text
-from pliant.cli.progress import Progress, bar, reported
+from pliant.cli.local.run_state import GroupStatusLine
+from pliant.cli.output.live_view import render_group_line
+from pliant.cli.output.progress import GroupProgress, parse_progress, render_bar
 
 
 @pytest.mark.parametrize(
@@ -20,33 +20,33 @@ from pliant.cli.progress import Progress, bar, reported
     ],
 )
 def test_a_line_reports_steps_and_figures(line: str, text: str) -> None:
-    assert str(reported(line)) == text
+    assert str(parse_progress(line)) == text
 
 
 @pytest.mark.parametrize("line", ["pliant: ", "pliant: hello", "pliant: step=x", "appliant:step=1", ""])
 def test_other_lines_report_nothing(line: str) -> None:
-    assert reported(line) is None
+    assert parse_progress(line) is None
 
 
 def test_what_a_report_leaves_out_stays_known() -> None:
-    first = reported("pliant: step=1 total=10 loss=3")
-    later = reported("pliant: step=2", first)
-    assert later == Progress(step=2, total=10, figures=(("loss", 3.0),))
-    assert later.share == 0.2
+    first = parse_progress("pliant: step=1 total=10 loss=3")
+    later = parse_progress("pliant: step=2", first)
+    assert later == GroupProgress(step=2, total=10, metrics=(("loss", 3.0),))
+    assert later.fraction_done == 0.2
 
 
 @pytest.mark.parametrize(("step", "total", "share"), [(5, 10, 0.5), (20, 10, 1.0), (5, 0, None), (None, 9, None)])
 def test_a_share_is_told_only_of_a_known_whole(step: int | None, total: int | None, share: float | None) -> None:
-    assert Progress(step=step, total=total).share == share
+    assert GroupProgress(step=step, total=total).fraction_done == share
 
 
 def test_the_live_view_paints_a_bar() -> None:
-    assert bar(0.5, 4) == "██░░"
-    line = GroupLine(
-        job="demo", group="worker", phase="Running", running=2, done=0, size=2, restarts=0, message="",
-        progress=Progress(step=120, total=240, figures=(("loss", 0.31),)),
+    assert render_bar(0.5, 4) == "██░░"
+    line = GroupStatusLine(
+        job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message="",
+        progress=GroupProgress(step=120, total=240, metrics=(("loss", 0.31),)),
     )  # fmt: skip
-    assert "██████████░░░░░░░░░░  50%  step 120/240  loss 0.31" in group_text(line, 11).plain
+    assert "██████████░░░░░░░░░░  50%  step 120/240  loss 0.31" in render_group_line(line, 11).plain
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,11 @@ def test_the_live_view_paints_a_bar() -> None:
     ],
 )
 def test_a_narrow_terminal_shortens_the_bar_before_the_numbers(width: int, shown: str) -> None:
-    line = GroupLine(
-        job="demo", group="worker", phase="Running", running=2, done=0, size=2, restarts=0, message="",
-        progress=Progress(step=120, total=240, figures=(("loss", 0.31),)),
+    line = GroupStatusLine(
+        job="demo", group="worker", phase="Running", running=2, succeeded=0, size=2, restarts=0, message="",
+        progress=GroupProgress(step=120, total=240, metrics=(("loss", 0.31),)),
     )  # fmt: skip
-    assert group_text(line, 11, width).plain == shown
+    assert render_group_line(line, 11, width).plain == shown
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_narrow_terminal_shortens_the_bar_before_the_numbers(width: int, shown
     ],
 )
 def test_lines_in_other_words_are_understood_too(line: str, shown: str) -> None:
-    assert str(reported(line)) == shown
+    assert str(parse_progress(line)) == shown
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,11 @@ def test_lines_in_other_words_are_understood_too(line: str, shown: str) -> None:
     ],
 )
 def test_lines_that_only_look_alike_report_nothing(line: str) -> None:
-    assert reported(line) is None
+    assert parse_progress(line) is None
 
 
 def test_a_share_is_known_from_steps_or_from_a_percentage() -> None:
     assert [
-        each and each.share for each in map(reported, ("pliant: 45%", "pliant: step=1 total=4 percent=90"))
-    ] == [
-        0.45,
-        0.25,
-    ]
+        each and each.fraction_done
+        for each in map(parse_progress, ("pliant: 45%", "pliant: step=1 total=4 percent=90"))
+    ] == [0.45, 0.25]

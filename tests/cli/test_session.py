@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.cli.apply import install_crds
-from pliant.cli.operator import check_served
-from pliant.cli.problems import InvalidInput
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.cli.cluster.apply import install_crds
+from pliant.cli.commands.admin.operator import check_kinds_served
+from pliant.cli.input.problems import InvalidInput
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.errors import NotPossibleHere
+from pliant.errors import UnsupportedEnvironment
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS
@@ -21,7 +21,7 @@ from tests.cli.toy_node import JOB, ToyNode, run_on
 
 async def test_pods_that_end_at_once_lose_no_line() -> None:
     shown = await run_on(ToyNode(output=b"first\nmid dle\nlast without end"))
-    assert shown.verdict.code == 0
+    assert shown.verdict.exit_code == 0
     assert shown.verdict.text.startswith("✔ demo succeeded in ")
     for member in ("worker-0", "worker-1"):
         lines = [line for line in shown.out.splitlines() if line.startswith(member)]
@@ -37,7 +37,7 @@ async def test_phases_are_told_as_they_pass() -> None:
 
 async def test_a_failure_comes_with_its_first_cause_and_its_last_lines() -> None:
     shown = await run_on(ToyNode({"demo-worker-1": {"terminated": {"exitCode": 3}}}, output=b"oh\nno"))
-    assert shown.verdict.code == 4  # nobody ever made a node `toy`, so it is gone
+    assert shown.verdict.exit_code == 4  # nobody ever made a node `toy`, so it is gone
     assert "first cause: pod demo-worker-1, container aitj-worker" in shown.verdict.text
     assert shown.verdict.text.endswith("its last lines:\n    │ oh\n    │ no")
 
@@ -45,14 +45,14 @@ async def test_a_failure_comes_with_its_first_cause_and_its_last_lines() -> None
 async def test_a_container_that_can_never_start_ends_the_run() -> None:
     waiting = {"waiting": {"reason": "CreateContainerError", "message": "no such program: trian"}}
     shown = await run_on(ToyNode({"demo-worker-0": waiting}))
-    assert shown.verdict.code == 1
+    assert shown.verdict.exit_code == 1
     assert "demo cannot start: worker-0: CreateContainerError: no such program: trian" in shown.verdict.text
 
 
 async def test_a_run_that_takes_too_long_says_what_it_waited_for() -> None:
     node = ToyNode({f"demo-worker-{index}": {"running": {}} for index in range(2)})
     shown = await run_on(node, until_late=True)
-    assert shown.verdict.code == 124
+    assert shown.verdict.exit_code == 124
     assert "not done after 1m00s (--timeout)" in shown.verdict.text
     assert "demo/worker: Running, 2/2 running" in shown.verdict.text
 
@@ -70,30 +70,30 @@ async def test_of_many_warnings_alike_only_the_first_few_are_shown() -> None:
 
 async def test_objects_may_live_in_namespaces_that_nobody_made() -> None:
     shown = await run_on(ToyNode(), JOB.replace("{name: demo}", "{name: demo, namespace: team-a}"))
-    assert shown.verdict.code == 0
+    assert shown.verdict.exit_code == 0
 
 
 async def test_jobs_are_created_after_what_they_need() -> None:
     needs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\ndata: {a: b}\n"
     shown = await run_on(ToyNode(), f"{JOB}---\n{needs}")
-    assert shown.verdict.code == 0
+    assert shown.verdict.exit_code == 0
 
 
 async def test_an_operator_says_what_a_cluster_lacks() -> None:
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
-        client = KubeClient(DirectTransport(api))
-        with pytest.raises(NotPossibleHere, match=r"knows no kind of training job.*--install-crds"):
-            await check_served(client)
+    async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
+        client = KubeClient(InProcessTransport(api))
+        with pytest.raises(UnsupportedEnvironment, match=r"knows no kind of training job.*--install-crds"):
+            await check_kinds_served(client)
         await client.create(CRDS, None, FRONTENDS["elasticdeeplearning.ai", "AITrainingJob"].crd())
-        await check_served(client)
+        await check_kinds_served(client)
         for _ in range(2):  # a second time updates what is there
             await install_crds(client, [*FRONTENDS.values()][:2])
-        await check_served(client, ["default"])
+        await check_kinds_served(client, ["default"])
 
 
 async def test_several_jobs_end_in_one_verdict_each() -> None:
     shown = await run_on(ToyNode(), f"{JOB}---\n{JOB.replace('name: demo', 'name: other')}")
-    assert shown.verdict.code == 0
+    assert shown.verdict.exit_code == 0
     assert shown.verdict.text.count("✔") == 2
     assert "other-worker-1 │ first" in shown.out
 
@@ -102,4 +102,4 @@ async def test_what_only_the_server_refuses_is_told_with_its_place() -> None:
     wrong = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {clusterIP: nonsense, ports: [{port: 1}]}\n"
     with pytest.raises(InvalidInput, match="nonsense") as caught:
         await run_on(ToyNode(), f"{JOB}---\n{wrong}")
-    assert str(caught.value.problems[0].place).startswith("job.yaml:16:")
+    assert str(caught.value.problems[0].location).startswith("job.yaml:16:")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.manifests import load
-from pliant.cli.problems import InvalidInput
-from pliant.cli.setting import with_settings
+from pliant.cli.input.manifests import load_manifests
+from pliant.cli.input.problems import InvalidInput
+from pliant.cli.input.set_option import with_settings
 from tests.cli.test_mistakes import GOOD
 
 MAP = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\n"
@@ -18,22 +18,14 @@ MAP = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\n"
 def job_with(tmp_path: Path, *settings: str) -> dict[str, Any]:
     file = tmp_path / "job.yaml"
     file.write_text(GOOD + MAP)
-    job, other = with_settings(load([str(file)]), settings)
+    job, other = with_settings(load_manifests([str(file)]), settings)
     assert other.raw == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
     return job.raw
 
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [
-        ("4", 4),
-        ("'4'", "4"),
-        ("true", True),
-        ("1e-3", 0.001),
-        ("[a, b]", ["a", "b"]),
-        ("{a: 1}", {"a": 1}),
-        ("", ""),
-    ],
+    [("4", 4), ("'4'", "4"), ("true", True), ("1e-3", 0.001), ("[a, b]", ["a", "b"]), ("{a: 1}", {"a": 1}), ("", "")],
 )
 def test_a_value_has_the_type_that_yaml_gives_it(tmp_path: Path, written: str, value: Any) -> None:
     raw = job_with(tmp_path, f"spec.replicaSpecs.worker.replicas={written}")
@@ -63,4 +55,4 @@ def test_a_path_leads_through_lists_and_makes_what_is_not_there(tmp_path: Path) 
 def test_a_setting_that_leads_nowhere_is_refused(tmp_path: Path, setting: str, words: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         job_with(tmp_path, setting)
-    assert words in refused.value.problems[0].what
+    assert words in refused.value.problems[0].message

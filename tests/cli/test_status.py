@@ -43,9 +43,7 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
     try:
         kubeconfig = Path(folder) / "kubeconfig"
         assert kubeconfig.exists()
-        file = user.write(
-            "job.yaml", JOB.format(name="bert", command=STEADY, more="").replace("Limit: 1", "Limit: 9")
-        )
+        file = user.write("job.yaml", JOB.format(name="bert", command=STEADY, more="").replace("Limit: 1", "Limit: 9"))
         said(user, "submit", file)
         wait_for(user, "bert", "every member runs")
         [before] = json.loads(said(user, "status", "-o", "json").out)

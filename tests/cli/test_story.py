@@ -9,19 +9,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.cli.exitcodes import meaning_of
-from pliant.cli.jobs import Found, found
-from pliant.cli.story import Evidence, Story, story
-from pliant.cli.storytext import story_text
-from pliant.cli.style import Style
-from pliant.cli.surroundings import Surroundings, Told
-from pliant.embedded.views import PodView
+from pliant.cli.cluster.job_context import ClusterContext, JobEvent
+from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
+from pliant.cli.explain.failure_hints import explain_exit
+from pliant.cli.explain.job_explanation import Evidence, JobExplanation, explain_job
+from pliant.cli.explain.render import render_explanation
+from pliant.cli.output.style import TerminalStyle
+from pliant.embedded.object_views import PodView
 from pliant.frontends import FRONTENDS
-from pliant.frontends.memory import blob_of
+from pliant.frontends.status.engine_state import dump_state
 from pliant.kube.objects import Condition, Node, NodeStatus, ObjectMeta, Pod
 from pliant.model.job import Job
-from pliant.model.observed import Exit
-from pliant.model.state import Advice, Cause, EngineState, Failure, GroupState, Moment, Phase, Request, Requester
+from pliant.model.observed import PodExit
+from pliant.model.state import (
+    EngineState,
+    GroupState,
+    JobPhase,
+    ReplicaFailure,
+    RestartCause,
+    SizeAdvice,
+    SizeRequest,
+    SizeRequester,
+    TimelineEntry,
+)
 from tests.builders import NOON, make_group, make_job, restarting
 from tests.cli.test_board import pod
 from tests.frontends.paddle_batch import parsed, role
@@ -30,25 +40,25 @@ from tests.frontends.paddle_batch import parsed, role
 LATER = NOON + timedelta(minutes=5)
 
 
-def one(job: Job | None, problem: str = "") -> Found:
+def one(job: Job | None, problem: str = "") -> JobObject:
     raw = {"metadata": {"name": "demo", "namespace": "default", "uid": "job-uid"}}
-    return Found(frontend=AITJ, raw=raw, job=job, problem=problem)
+    return JobObject(frontend=AITJ, raw=raw, job=job, parse_error=problem)
 
 
-def told_of(job: Job | None, *pods: Pod, problem: str = "", **around: Any) -> Story:
-    return story(Evidence(one=one(job, problem), around=Surroundings(pods=pods, **around), now=LATER))
+def told_of(job: Job | None, *pods: Pod, problem: str = "", **around: Any) -> JobExplanation:
+    return explain_job(Evidence(job_object=one(job, problem), context=ClusterContext(pods=pods, **around), now=LATER))
 
 
-def state(phase: Phase, message: str = "", **fields: Any) -> EngineState:
+def state(phase: JobPhase, message: str = "", **fields: Any) -> EngineState:
     return EngineState(phase=phase, message=message, started_at=NOON, **fields)
 
 
-def sentences(told: Story) -> str:
-    return " ".join(each.text for each in told.why)
+def sentences(told: JobExplanation) -> str:
+    return " ".join(each.text for each in told.reasons)
 
 
 def test_a_failure_names_its_first_cause_and_what_a_signal_means() -> None:
-    job = make_job(state=state(Phase.FAILED, "worker-1 was killed", ended_at=NOON))
+    job = make_job(state=state(JobPhase.FAILED, "worker-1 was killed", ended_at=NOON))
     told = told_of(job, pod(0), pod(1, phase="Failed", code=137))
     assert told.headline == "demo failed 5m ago, after 0.0s: worker-1 was killed"
     assert "First cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1" in sentences(told)
@@ -57,13 +67,13 @@ def test_a_failure_names_its_first_cause_and_what_a_signal_means() -> None:
 
 
 def test_when_the_pods_are_gone_that_is_said() -> None:
-    told = told_of(make_job(state=state(Phase.FAILED, "x", ended_at=NOON)))
+    told = told_of(make_job(state=state(JobPhase.FAILED, "x", ended_at=NOON)))
     assert "Its pods are gone (cleanPodPolicy All), and their logs with them" in sentences(told)
     assert "keep pods and logs next time: cleanPodPolicy: None" in told.remedies
 
 
 def test_what_keeps_pods_is_told_in_the_words_of_the_kind() -> None:
-    ended = {"pliant": blob_of(state(Phase.FAILED, "x", ended_at=NOON))}
+    ended = {"pliant": dump_state(state(JobPhase.FAILED, "x", ended_at=NOON))}
     told = told_of(parsed(cleanPodPolicy="Always", worker=role(), status=ended))
     assert "keep pods and logs next time: cleanPodPolicy: Never" in told.remedies
 
@@ -87,12 +97,16 @@ def test_a_job_that_cannot_be_understood_names_the_field() -> None:
 
 def test_growing_waits_are_told() -> None:
     memory = GroupState(
-        attempt=4, streak=5, restarted_at=LATER, restarts={Cause.APP: 4}, index_floors={0: 4, 1: 4}
+        attempt=4,
+        restart_streak=5,
+        last_restart_at=LATER,
+        restarts_by_cause={RestartCause.APP: 4},
+        index_min_attempts={0: 4, 1: 4},
     )
     group = make_group(restart=restarting(limit=9))
-    told = told_of(make_job(group, state=state(Phase.RESTARTING, "again", groups={"worker": memory})))
+    told = told_of(make_job(group, state=state(JobPhase.RESTARTING, "again", groups={"worker": memory})))
     assert "worker-0, worker-1 will be started again in 8.0s: its group keeps failing" in sentences(told)
-    assert told.accounts == ["worker has spent 4 of 9 restarts (app 4), 5 left."]
+    assert told.facts == ["worker has spent 4 of 9 restarts (app 4), 5 left."]
 
 
 def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
@@ -100,7 +114,7 @@ def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
         metadata=ObjectMeta(name="node-1"),
         status=NodeStatus(conditions=(Condition(type="Ready", status="Unknown", reason="NodeStatusUnknown"),)),
     )
-    job = make_job(state=state(Phase.RUNNING, "fine", avoided=("node-1",)))
+    job = make_job(state=state(JobPhase.RUNNING, "fine", avoided_nodes=("node-1",)))
     told = told_of(job, pod(0), pod(1), nodes={"node-1": sick})
     assert "Node node-1 is not ready (NodeStatusUnknown); 0 members of this job are there." in sentences(told)
     assert "New pods keep off node-1" in sentences(told)
@@ -109,71 +123,74 @@ def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
 def test_what_is_free_is_told_to_who_waits_for_room() -> None:
     asked = [{"name": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
     group = replace(make_group(size=1), template={"spec": {"containers": asked}})
-    job = make_job(group, state=state(Phase.PENDING, "worker-0: Unschedulable"))
+    job = make_job(group, state=state(JobPhase.PENDING, "worker-0: Unschedulable"))
     machine = Node(
         metadata=ObjectMeta(name="node-0"), status=NodeStatus(allocatable={"nvidia.com/gpu": "1", "pods": "9"})
     )
     tenants = {
         phase: msgspec.convert(
-            {"metadata": {}, "spec": {"nodeName": "node-0", "containers": asked}, "status": {"phase": phase}},
-            PodView,
+            {"metadata": {}, "spec": {"nodeName": "node-0", "containers": asked}, "status": {"phase": phase}}, PodView
         )
         for phase in ("Running", "Succeeded")
     }
     waiting = pod(0, phase="Pending", unschedulable="0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
-    told = told_of(job, waiting, nodes={"node-0": machine}, tenants=(tenants["Running"],))
+    told = told_of(job, waiting, nodes={"node-0": machine}, all_pods=(tenants["Running"],))
     assert "It wants 1 nvidia.com/gpu, and no node has more than 0 free." in sentences(told)
-    told = told_of(job, waiting, nodes={"node-0": machine}, tenants=(tenants["Succeeded"],))
+    told = told_of(job, waiting, nodes={"node-0": machine}, all_pods=(tenants["Succeeded"],))
     assert "free" not in sentences(told)
 
 
 def test_sizes_say_who_asked_and_what_held_them_back() -> None:
     requests = {
-        Requester.SPEC: Request(size=2, at=NOON),
-        Requester.SCALE: Request(size=9, at=NOON + timedelta(minutes=1)),
+        SizeRequester.SPEC: SizeRequest(size=2, at=NOON),
+        SizeRequester.SCALE: SizeRequest(size=9, at=NOON + timedelta(minutes=1)),
     }
-    group = make_group(size=4, least=1, most=4, is_elastic=True)
-    memory = GroupState(size=4, requests=requests)
-    told = told_of(make_job(group, state=state(Phase.RUNNING, "fine", groups={"worker": memory})))
-    assert told.accounts == [
+    group = make_group(size=4, min_size=1, max_size=4, is_elastic=True)
+    memory = GroupState(applied_size=4, size_requests=requests)
+    told = told_of(make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": memory})))
+    assert told.facts == [
         "worker has size 4: scaling asked for 9 4m ago; before that an edit of replicas for 2, within 1–4."
     ]
 
 
 def test_sizes_say_what_the_autoscaler_asked_for_and_thinks() -> None:
     requests = {
-        Requester.SPEC: Request(size=2, at=NOON),
-        Requester.AUTOSCALER: Request(size=4, at=NOON + timedelta(minutes=1), why="2 more fit"),
+        SizeRequester.SPEC: SizeRequest(size=2, at=NOON),
+        SizeRequester.AUTOSCALER: SizeRequest(size=4, at=NOON + timedelta(minutes=1), message="2 more fit"),
     }
-    advice = Advice(size=4, code="NoRoom", why="no node has 5 CPU free", at=NOON)
-    group = make_group(size=2, least=2, most=6, is_elastic=True, is_automatic=True)
-    memory = GroupState(size=4, requests=requests, advice=advice)
-    told = told_of(make_job(group, state=state(Phase.RUNNING, "fine", groups={"worker": memory})))
+    advice = SizeAdvice(size=4, reason="NoRoom", message="no node has 5 CPU free", at=NOON)
+    group = make_group(size=2, min_size=2, max_size=6, is_elastic=True, is_autoscaled=True)
+    memory = GroupState(applied_size=4, size_requests=requests, advice=advice)
+    told = told_of(make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": memory})))
     asked = "the autoscaler asked for 4 4m ago (2 more fit)"
-    assert told.accounts == [
+    assert told.facts == [
         f"worker has size 4: {asked}; before that an edit of replicas for 2, within 2–6.",
         "worker: the autoscaler thinks that right: no node has 5 CPU free (NoRoom).",
     ]
 
 
 def test_a_size_that_nobody_can_change_says_why() -> None:
-    group = make_group(size=2, least=2, most=6, is_elastic=True, hold="servers count their trainers")
-    told = told_of(make_job(group, state=state(Phase.RUNNING, "fine", groups={"worker": GroupState(size=2)})))
-    assert told.accounts == ["worker: its size stays: servers count their trainers."]
+    group = make_group(
+        size=2, min_size=2, max_size=6, is_elastic=True, fixed_size_reason="servers count their trainers"
+    )
+    told = told_of(
+        make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": GroupState(applied_size=2)}))
+    )
+    assert told.facts == ["worker: its size stays: servers count their trainers."]
 
 
 def test_history_runs_backwards_and_holds_warnings_about_pods() -> None:
-    timeline = (Moment(at=NOON, what="Pending", why="job accepted"),)
-    event = Told(
+    timeline = (TimelineEntry(at=NOON, reason="Pending", message="job accepted"),)
+    event = JobEvent(
         at=NOON + timedelta(minutes=2),
         is_warning=True,
         reason="FailedMount",
-        about="Pod demo-worker-0",
+        involved_object="Pod demo-worker-0",
         message="no such volume",
         count=3,
     )
-    told = told_of(make_job(state=state(Phase.PENDING, timeline=timeline)), events=(event,))
-    assert told.history == [
+    told = told_of(make_job(state=state(JobPhase.PENDING, timeline=timeline)), events=(event,))
+    assert told.timeline == [
         ("3m ago", "FailedMount", "demo-worker-0: no such volume (×3)"),
         ("5m ago", "Pending", "job accepted"),
     ]
@@ -182,59 +199,61 @@ def test_history_runs_backwards_and_holds_warnings_about_pods() -> None:
 @pytest.mark.parametrize(
     ("phase", "advice"),
     [
-        (Phase.TIMEOUT, "spec.timeLimit"),
-        (Phase.NODE_FAIL, "restartPolicy OnNodeFail"),
-        (Phase.PREEMPTED, "priority"),
-        (Phase.SUSPENDED, "pliant resume demo"),
+        (JobPhase.TIMEOUT, "spec.timeLimit"),
+        (JobPhase.NODE_FAIL, "restartPolicy OnNodeFail"),
+        (JobPhase.PREEMPTED, "priority"),
+        (JobPhase.SUSPENDED, "pliant resume demo"),
     ],
 )
-def test_every_end_has_its_advice(phase: Phase, advice: str) -> None:
+def test_every_end_has_its_advice(phase: JobPhase, advice: str) -> None:
     assert advice in " ".join(told_of(make_job(state=state(phase, "x"))).remedies)
 
 
 def test_a_story_fits_the_terminal() -> None:
-    job = make_job(state=state(Phase.FAILED, "a message that goes on for quite a while " * 5, ended_at=NOON))
-    text = story_text(told_of(job, pod(1, phase="Failed", code=1)), Style(), 60)
+    job = make_job(state=state(JobPhase.FAILED, "a message that goes on for quite a while " * 5, ended_at=NOON))
+    text = render_explanation(told_of(job, pod(1, phase="Failed", code=1)), TerminalStyle(), 60)
     assert max(map(len, text.splitlines())) <= 60
 
 
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        (Exit(code=1), "an exception that nobody caught"),
-        (Exit(code=127), "did not find the program"),
-        (Exit(code=42), "42 is the program's own code"),
-        (Exit(code=139), "mismatched libraries"),
-        (Exit(code=135), "/dev/shm"),
-        (Exit(code=1, reason="OOMKilled"), "more memory than its limit"),
+        (PodExit(code=1), "an exception that nobody caught"),
+        (PodExit(code=127), "did not find the program"),
+        (PodExit(code=42), "42 is the program's own code"),
+        (PodExit(code=139), "mismatched libraries"),
+        (PodExit(code=135), "/dev/shm"),
+        (PodExit(code=1, reason="OOMKilled"), "more memory than its limit"),
     ],
 )
-def test_exit_codes_have_meanings(end: Exit, words: str) -> None:
-    assert words in meaning_of(end)
-    assert meaning_of(None) == meaning_of(Exit()) == meaning_of(Exit(code=250)) == ""
+def test_exit_codes_have_meanings(end: PodExit, words: str) -> None:
+    assert words in explain_exit(end)
+    assert explain_exit(None) == explain_exit(PodExit()) == explain_exit(PodExit(code=250)) == ""
 
 
 def test_a_broken_object_is_found_all_the_same() -> None:
     raw = {"metadata": {"name": "x", "namespace": "a", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}}
-    broken = found(AITJ, {**raw, "spec": {}})
+    broken = parse_job_object(AITJ, {**raw, "spec": {}})
     assert broken.phase == "Invalid"
     assert broken.message.startswith("spec.replicaSpecs")
-    assert replace(broken, problem="").phase == "Pending"
+    assert replace(broken, parse_error="").phase == "Pending"
 
 
 def test_a_first_cause_whose_pod_is_gone_is_told_with_its_last_words() -> None:
-    cause = Failure(member="worker-1", code=1, node="n1", container="main", at=NOON, message="a\nRuntimeError: b")
-    spent = {Phase.PENDING: 2.0, Phase.RUNNING: 61.0}
-    job = make_job(state=state(Phase.FAILED, "x", ended_at=NOON, first_cause=cause, spent=spent))
+    cause = ReplicaFailure(
+        replica="worker-1", exit_code=1, node="n1", container="main", at=NOON, message="a\nRuntimeError: b"
+    )
+    spent = {JobPhase.PENDING: 2.0, JobPhase.RUNNING: 61.0}
+    job = make_job(state=state(JobPhase.FAILED, "x", ended_at=NOON, root_cause=cause, phase_seconds=spent))
     told = told_of(job)
-    assert told.why[0].text == (
+    assert told.reasons[0].text == (
         "First cause: worker-1 exited with code 1 (on n1, container main, attempt 0, 5m ago)."
     )
-    assert told.why[0].quoted == ["a", "RuntimeError: b"]
-    assert "Time: queued 2.0s, running 1m01s; 1m03s in all." in told.accounts
+    assert told.reasons[0].log_lines == ["a", "RuntimeError: b"]
+    assert "Time: queued 2.0s, running 1m01s; 1m03s in all." in told.facts
 
 
 def test_while_a_job_goes_on_the_cause_of_its_latest_restart_is_told() -> None:
-    cause = Failure(member="worker-0", cause=Cause.NODE, node="n1", reason="is gone", at=NOON)
-    told = told_of(make_job(state=state(Phase.RUNNING, first_cause=cause)), pod(0), pod(1))
-    assert told.why[0].text.startswith("The latest restart: worker-0 was lost: node n1 is gone (on n1")
+    cause = ReplicaFailure(replica="worker-0", cause=RestartCause.NODE, node="n1", reason="is gone", at=NOON)
+    told = told_of(make_job(state=state(JobPhase.RUNNING, root_cause=cause)), pod(0), pod(1))
+    assert told.reasons[0].text.startswith("The latest restart: worker-0 was lost: node n1 is gone (on n1")

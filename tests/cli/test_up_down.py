@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.home import AlreadyRunning, Home, Running
+from pliant.cli.local.state_dir import ClusterAlreadyRunning, ClusterStateDir, RunningCluster
 from pliant.errors import UserError
 from tests.cli.ordinary_user import ROOT, OrdinaryUser, finished
 from tests.kubectl import find_kubectl
@@ -74,9 +74,7 @@ def test_a_cluster_stays_up_is_found_again_and_keeps_its_objects(user: OrdinaryU
     assert "Succeed" in kubectl(user, kubeconfig_from(resumed.out), "get", "aitj", "quickstart")
 
 
-def test_data_may_be_kept_elsewhere_and_a_cluster_that_is_up_says_what_it_does_not_change(
-    user: OrdinaryUser,
-) -> None:
+def test_data_may_be_kept_elsewhere_and_a_cluster_that_is_up_says_what_it_does_not_change(user: OrdinaryUser) -> None:
     data = user.home / "elsewhere"
     assert user.run("up", "--data", str(data)).code == 0
     again = user.run("up", "--detach")
@@ -92,9 +90,7 @@ def test_without_an_operator_nobody_works_on_jobs_until_one_comes(user: Ordinary
     kubeconfig = kubeconfig_from(user.run("up", "--no-operator").out)
     kubectl(user, kubeconfig, "apply", "-f", str(QUICKSTART / "job.yaml"))
     with user.start("operator", "--kubeconfig", kubeconfig, "--log-format", "json") as operator:
-        kubectl(
-            user, kubeconfig, "wait", "aitj/quickstart", "--for=jsonpath={.status.phase}=Succeed", "--timeout=30s"
-        )
+        kubectl(user, kubeconfig, "wait", "aitj/quickstart", "--for=jsonpath={.status.phase}=Succeed", "--timeout=30s")
         operator.send_signal(signal.SIGTERM)
         done = finished(operator)
     assert done.code == 0, done.err
@@ -126,31 +122,31 @@ def test_a_cluster_that_cannot_start_says_why(user: OrdinaryUser) -> None:
 
 
 def test_the_place_of_a_cluster_follows_the_environment(tmp_path: Path) -> None:
-    assert Home.of("a", {"PLIANT_HOME": "/x"}).folder == Path("/x/a")
-    assert Home.of("a", {"XDG_DATA_HOME": "/y"}).folder == Path("/y/pliant/a")
-    assert Home.of("a", {}).folder == Path.home() / ".local" / "share" / "pliant" / "a"
+    assert ClusterStateDir.for_cluster("a", {"PLIANT_HOME": "/x"}).path == Path("/x/a")
+    assert ClusterStateDir.for_cluster("a", {"XDG_DATA_HOME": "/y"}).path == Path("/y/pliant/a")
+    assert ClusterStateDir.for_cluster("a", {}).path == Path.home() / ".local" / "share" / "pliant" / "a"
     with pytest.raises(UserError, match="cannot name a cluster"):
-        Home.of("../a", {})
+        ClusterStateDir.for_cluster("../a", {})
 
 
 def test_two_who_look_at_once_do_not_see_each_other(tmp_path: Path) -> None:
-    home = Home.of("a", {"PLIANT_HOME": str(tmp_path)})
-    with home.held() as claim:
-        claim.tell(Running(pid=1, url="https://dead", kubeconfig="/dead"))
-    with (home.folder / "lock").open() as another:
+    home = ClusterStateDir.for_cluster("a", {"PLIANT_HOME": str(tmp_path)})
+    with home.lock() as claim:
+        claim.publish(RunningCluster(pid=1, url="https://dead", kubeconfig="/dead"))
+    with (home.path / "lock").open() as another:
         fcntl.flock(another, fcntl.LOCK_SH)
-        assert home.running() is None
+        assert home.running_cluster() is None
         threading.Timer(0.03, fcntl.flock, (another, fcntl.LOCK_UN)).start()
-        with home.held():
+        with home.lock():
             pass  # whoever only looks keeps nobody from running it
 
 
 def test_only_one_process_holds_a_cluster(tmp_path: Path) -> None:
-    home = Home.of("a", {"PLIANT_HOME": str(tmp_path)})
-    assert home.running() is None
-    with home.held() as claim:
-        claim.tell(Running(pid=os.getpid(), url="https://here", kubeconfig="/there"))
-        assert home.running() == Running(pid=os.getpid(), url="https://here", kubeconfig="/there")
-        with pytest.raises(AlreadyRunning), home.held():
+    home = ClusterStateDir.for_cluster("a", {"PLIANT_HOME": str(tmp_path)})
+    assert home.running_cluster() is None
+    with home.lock() as claim:
+        claim.publish(RunningCluster(pid=os.getpid(), url="https://here", kubeconfig="/there"))
+        assert home.running_cluster() == RunningCluster(pid=os.getpid(), url="https://here", kubeconfig="/there")
+        with pytest.raises(ClusterAlreadyRunning), home.lock():
             pass
-    assert home.running() is None
+    assert home.running_cluster() is None

@@ -12,33 +12,33 @@ from typing import TextIO
 import pytest
 from rich.console import Console
 
-from pliant.cli.board import GroupLine
-from pliant.cli.live import FRAME, LiveView, group_text, region
-from pliant.cli.view import PlainView, Wishes
+from pliant.cli.local.run_state import GroupStatusLine
+from pliant.cli.output.live_view import REPAINT_INTERVAL, LiveView, render_group_line, render_status_area
+from pliant.cli.output.run_view import OutputOptions, PlainView
 from tests.cli.screen import seen
 
 
-def line(phase: str = "Running", running: int = 2, restarts: int = 0, message: str = "") -> GroupLine:
-    return GroupLine(
+def line(phase: str = "Running", running: int = 2, restarts: int = 0, message: str = "") -> GroupStatusLine:
+    return GroupStatusLine(
         job="demo",
         group="worker",
         phase=phase,
         running=running,
-        done=0,
+        succeeded=0,
         size=2,
         restarts=restarts,
         message=message,
     )
 
 
-def plain_view(wishes: Wishes | None = None) -> tuple[PlainView, io.StringIO, io.StringIO]:
+def plain_view(wishes: OutputOptions | None = None) -> tuple[PlainView, io.StringIO, io.StringIO]:
     out, err = io.StringIO(), io.StringIO()
-    return PlainView(out, err, wishes or Wishes(), lambda: None), out, err
+    return PlainView(out, err, wishes or OutputOptions(), lambda: None), out, err
 
 
 async def test_log_lines_stand_in_a_column_on_the_standard_output() -> None:
     view, out, err = plain_view()
-    view.expect(["worker-0", "ps-0"])
+    view.reserve_prefixes(["worker-0", "ps-0"])
     view.log("worker-0", "step 1")
     view.log("ps-0", "ready")
     view.close()
@@ -60,7 +60,7 @@ async def test_a_phase_is_told_once_on_the_standard_error() -> None:
 
 
 async def test_wishes_silence_logs_and_notes() -> None:
-    view, out, err = plain_view(Wishes(logs=False, notes=False))
+    view, out, err = plain_view(OutputOptions(show_logs=False, show_notes=False))
     view.log("worker-0", "step 1")
     view.note("something")
     view.show([line()])
@@ -74,16 +74,16 @@ async def test_a_reader_that_goes_away_is_noticed() -> None:
             raise BrokenPipeError
 
     hangups: list[bool] = []
-    view = PlainView(Closed(), io.StringIO(), Wishes(), lambda: hangups.append(True))
+    view = PlainView(Closed(), io.StringIO(), OutputOptions(), lambda: hangups.append(True))
     view.log("worker-0", "step 1")
     await asyncio.sleep(0)
     assert hangups == [True]
 
 
-def drawn(width: int, *lines: GroupLine) -> list[str]:
+def drawn(width: int, *lines: GroupStatusLine) -> list[str]:
     console = Console(file=io.StringIO(), width=width, force_terminal=False)
     with console.capture() as capture:
-        console.print(region(lines, timedelta(seconds=75), width))
+        console.print(render_status_area(lines, timedelta(seconds=75), width))
     return capture.get().splitlines()
 
 
@@ -102,14 +102,14 @@ def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
 def test_a_low_terminal_shows_as_many_groups_as_it_can() -> None:
     console = Console(file=io.StringIO(), width=60, force_terminal=False)
     with console.capture() as capture:
-        console.print(region([line()] * 12, timedelta(seconds=75), 60, 10))
+        console.print(render_status_area([line()] * 12, timedelta(seconds=75), 60, 10))
     shown = capture.get().splitlines()
     assert len(shown) == 8
     assert shown[-1] == "… and 6 more"
 
 
 def test_failures_and_restarts_stand_out() -> None:
-    text = group_text(line("Failed", restarts=2), 11)
+    text = render_group_line(line("Failed", restarts=2), 11)
     styles = {str(span.style) for span in text.spans}
     assert {"red", "yellow", "bold"} <= styles
 
@@ -125,9 +125,9 @@ class Terminal(io.StringIO):
 async def test_the_live_view_keeps_every_line_and_stands_below_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
-    view = LiveView(out, Wishes(), lambda: None)
+    view = LiveView(out, OutputOptions(), lambda: None)
     view.open()
-    view.expect(["worker-0"])
+    view.reserve_prefixes(["worker-0"])
     view.show([line(message="every member runs")])
     shown = []
     for round_ in range(3):
@@ -135,7 +135,7 @@ async def test_the_live_view_keeps_every_line_and_stands_below_them(monkeypatch:
             text = f"step {round_}{step} [not markup]"
             shown.append(f"worker-0 │ {text}")
             view.log("worker-0", text)
-        await asyncio.sleep(2 * FRAME)
+        await asyncio.sleep(2 * REPAINT_INTERVAL)
         *above, rule, group = out.screen()
         assert above == shown
         assert re.match(r"── \d+\.\d", rule)
@@ -153,7 +153,7 @@ async def test_an_output_that_takes_nothing_more_costs_its_lines_and_not_the_run
     err = io.StringIO()
     hangups: list[bool] = []
     with full_disk() as full:
-        view = PlainView(full, err, Wishes(), lambda: hangups.append(True))
+        view = PlainView(full, err, OutputOptions(), lambda: hangups.append(True))
         for step in range(3):
             view.log("worker-0", f"step {step}")
             await asyncio.sleep(0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.cli.problems import InvalidInput
-from pliant.cli.yamltext import MOST_BYTES, documents
+from pliant.cli.input.problems import InvalidInput
+from pliant.cli.input.yaml_reader import MAX_FILE_BYTES, parse_documents
 
 NINE = ",".join(["1"] * 9)
 BOMB = f"- &a0 [{NINE}]\n" + "".join(f"- &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 8))
@@ -15,7 +15,7 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
 
 
 def values(text: str) -> list[object]:
-    return [document.value for document in documents("file.yaml", text.encode())]
+    return [document.value for document in parse_documents("file.yaml", text.encode())]
 
 
 @pytest.mark.parametrize(
@@ -76,22 +76,22 @@ def test_what_cannot_be_read_is_refused_with_its_place(text: str, place: str, wo
     with pytest.raises(InvalidInput) as caught:
         values(text)
     [problem] = caught.value.problems
-    assert str(problem.place).startswith(place)
-    assert words in problem.what
+    assert str(problem.location).startswith(place)
+    assert words in problem.message
 
 
 def test_bytes_that_are_no_text_and_endless_files_are_refused() -> None:
     with pytest.raises(InvalidInput, match="not UTF-8"):
-        documents("file.yaml", b"a: 1\nb: \xff")
+        parse_documents("file.yaml", b"a: 1\nb: \xff")
     with pytest.raises(InvalidInput, match="larger than 4 MiB"):
-        documents("file.yaml", b"#" * (MOST_BYTES + 1))
+        parse_documents("file.yaml", b"#" * (MAX_FILE_BYTES + 1))
 
 
 def test_a_field_is_found_by_its_path_even_if_its_name_has_dots() -> None:
     text = "spec:\n  items:\n    - name: a\n      labels: {a.b/c: x}\n    - name: b\n"
-    [document] = documents("f", text.encode())
-    assert str(document.place("spec.items[1].name")) == "f:5:7"
-    assert str(document.place("spec.items[0].labels.a.b/c")) == "f:4:16"
-    assert str(document.place("spec.items[0].labels[a.b/c]")) == "f:4:16"
-    assert str(document.place("spec.items[0].nothing")) == "f:3:7"
-    assert str(document.place("spec.items[7].name")) == "f:2:3"
+    [document] = parse_documents("f", text.encode())
+    assert str(document.location_of("spec.items[1].name")) == "f:5:7"
+    assert str(document.location_of("spec.items[0].labels.a.b/c")) == "f:4:16"
+    assert str(document.location_of("spec.items[0].labels[a.b/c]")) == "f:4:16"
+    assert str(document.location_of("spec.items[0].nothing")) == "f:3:7"
+    assert str(document.location_of("spec.items[7].name")) == "f:2:3"

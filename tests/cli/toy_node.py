@@ -10,23 +10,23 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from pliant.cli.apply import served_catalog
-from pliant.cli.board import GroupLine
-from pliant.cli.checks import check
-from pliant.cli.manifests import Manifest
-from pliant.cli.problems import first_error
-from pliant.cli.session import Plan, Session
-from pliant.cli.style import Style
-from pliant.cli.verdict import Verdict
-from pliant.cli.view import PlainView, View, Wishes
-from pliant.cli.yamltext import documents
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
-from pliant.embedded.server.logs import LogOptions
+from pliant.cli.cluster.apply import catalog_for_manifests
+from pliant.cli.input.manifest_checks import check_runnable
+from pliant.cli.input.manifests import Manifest
+from pliant.cli.input.problems import first_pliant_error
+from pliant.cli.input.yaml_reader import parse_documents
+from pliant.cli.local.run_result import SessionResult
+from pliant.cli.local.run_session import RunPlan, RunSession
+from pliant.cli.local.run_state import GroupStatusLine
+from pliant.cli.output.run_view import OutputOptions, PlainView, RunView
+from pliant.cli.output.style import TerminalStyle
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.apiserver.streaming.logs import LogOptions
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import EVENTS, PODS
 from pliant.runtime.clock import SystemClock
@@ -76,12 +76,7 @@ class ToyNode:
         name, namespace = pod.metadata.name, pod.metadata.namespace
         for number in range(self.warnings):
             about = {"kind": "Pod", "name": name, "namespace": namespace}
-            told = {
-                "type": "Warning",
-                "reason": "FailedMount",
-                "message": "no such volume",
-                "involvedObject": about,
-            }
+            told = {"type": "Warning", "reason": "FailedMount", "message": "no such volume", "involvedObject": about}
             body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{name}.{number}"}, **told}
             await client.create(EVENTS, namespace, body)
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": "toy"}}
@@ -98,7 +93,7 @@ class ToyNode:
 class Shown:
     """What a run showed, and how it ended."""
 
-    verdict: Verdict
+    verdict: SessionResult
     out: str
     err: str
 
@@ -108,7 +103,7 @@ class LateView(PlainView):
 
     limit = timedelta(minutes=1)
 
-    def show(self, groups: Sequence[GroupLine]) -> None:
+    def show(self, groups: Sequence[GroupStatusLine]) -> None:
         """Show the groups, and move the clock of the event loop."""
         super().show(groups)
         loop = asyncio.get_running_loop()
@@ -120,26 +115,26 @@ class LateView(PlainView):
 async def run_on(node: ToyNode, text: str = JOB, *, until_late: bool = False) -> Shown:
     """Run the jobs of a text on a server in this process, with the toy as its only node."""
     timeout, view = (LateView.limit, LateView) if until_late else (None, PlainView)
-    manifests = [Manifest(document.value, document) for document in documents("job.yaml", text.encode())]
-    catalog = served_catalog(manifests)
-    check(manifests, catalog, "default")
-    plan = Plan(manifests=manifests, catalog=catalog, namespace="default", timeout=timeout, style=Style())
+    manifests = [Manifest(document.value, document) for document in parse_documents("job.yaml", text.encode())]
+    catalog = catalog_for_manifests(manifests)
+    check_runnable(manifests, catalog, "default")
+    plan = RunPlan(manifests=manifests, catalog=catalog, namespace="default", timeout=timeout, style=TerminalStyle())
     out, err = io.StringIO(), io.StringIO()
     try:
-        verdict = await _verdict(node, plan, view(out, err, Wishes(), lambda: None))
+        verdict = await _verdict(node, plan, view(out, err, OutputOptions(), lambda: None))
     except BaseExceptionGroup as group:
-        raise first_error(group) from group
+        raise first_pliant_error(group) from group
     return Shown(verdict, out.getvalue(), err.getvalue())
 
 
-async def _verdict(node: ToyNode, plan: Plan, view: View) -> Verdict:
+async def _verdict(node: ToyNode, plan: RunPlan, view: RunView) -> SessionResult:
     async with (
-        ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock(), logs=node) as api,
+        ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock(), log_source=node) as api,
         asyncio.TaskGroup() as tasks,
     ):
-        client = KubeClient(DirectTransport(api))
+        client = KubeClient(InProcessTransport(api))
         working = tasks.create_task(node.run(client))
-        verdict = await Session(client, plan, view, tasks).verdict(asyncio.get_running_loop().time(), Path("/"))
+        verdict = await RunSession(client, plan, view, tasks).run(asyncio.get_running_loop().time(), Path("/"))
         view.close()
         working.cancel()
         return verdict

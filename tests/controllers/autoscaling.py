@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from pliant.autoscale.pacing import Pace
-from pliant.controllers.autoscale.options import Options
+from pliant.autoscale.cooldowns import ResizeCooldowns
+from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.operator import Operator
 from pliant.errors import Conflict, Invalid, NotFound
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import CRDS, EVENTS, PODS
 from tests.embedded.placing import Places, placing
@@ -24,7 +24,7 @@ from tests.faults.rig import JOBS
 from tests.virtual_time import VirtualClock, passing
 
 BIRTH, GRACE = 0.2, 0.5
-QUICK = Options(pace=Pace(cooldown=2.0, restart_cooldown=2.0))
+QUICK = AutoscaleOptions(cooldowns=ResizeCooldowns(cooldown=2.0, restart_cooldown=2.0))
 
 
 class Kubelet:
@@ -66,7 +66,7 @@ class Kubelet:
         await asyncio.sleep(self.grace)
         meta = found.metadata
         with suppress(NotFound, Conflict):
-            await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace=0)
+            await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=0)
 
 
 @dataclass
@@ -92,9 +92,7 @@ class Stage:
             "apiVersion": JOBS.api_version,
             "kind": JOBS.kind,
             "metadata": {"name": name, "namespace": "default", "annotations": annotations},
-            "spec": {
-                "replicaSpecs": {"worker": {key: value for key, value in worker.items() if value is not None}}
-            },
+            "spec": {"replicaSpecs": {"worker": {key: value for key, value in worker.items() if value is not None}}},
         }
         await self.client.create(JOBS, "default", body)
 
@@ -123,19 +121,17 @@ class Stage:
         """Everything that was told of new sizes, the oldest first."""
         events = (await self.client.list(EVENTS, "default")).items
         mine = [each for each in events if each["reason"] == "Resized" and each["involvedObject"]["name"] == name]
-        return [
-            each["message"] for each in sorted(mine, key=lambda each: int(each["metadata"]["resourceVersion"]))
-        ]
+        return [each["message"] for each in sorted(mine, key=lambda each: int(each["metadata"]["resourceVersion"]))]
 
     def rounds(self) -> int:
         """Plans made so far."""
         assert self.operator.autoscaler is not None
-        return self.operator.autoscaler.planning.count
+        return self.operator.autoscaler.plan_durations.count
 
-    async def restart(self, options: Options | None) -> None:
+    async def restart(self, options: AutoscaleOptions | None) -> None:
         """Another operator in the place of the one at work."""
         await self.stop()
-        self.operator = Operator(self.client, VirtualClock(), autoscale=options)
+        self.operator = Operator(self.client, VirtualClock(), autoscale_options=options)
         self.tasks.append(asyncio.create_task(self.operator.run()))
         await self.operator.wait_ready()
 
@@ -147,15 +143,15 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(nodes: int = 2, options: Options | None = QUICK) -> AsyncIterator[Stage]:
+async def staged(nodes: int = 2, options: AutoscaleOptions | None = QUICK) -> AsyncIterator[Stage]:
     """Nodes of 4 CPUs each, everything that places and runs pods on them, and an operator at work."""
     async with placing() as places:
-        await places.client.create(CRDS, None, AITrainingJob().crd())
+        await places.client.create(CRDS, None, AITrainingJobFrontend().crd())
         for number in range(nodes):
             await places.node(f"node-{number}")
         kubelet = Kubelet(places.client)
         running = asyncio.create_task(kubelet.run())
-        stage = Stage(places, kubelet, Operator(places.client, VirtualClock(), autoscale=options))
+        stage = Stage(places, kubelet, Operator(places.client, VirtualClock(), autoscale_options=options))
         stage.tasks.append(asyncio.create_task(stage.operator.run()))
         await stage.operator.wait_ready()
         try:

@@ -9,23 +9,23 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from pliant.controllers.operator import Operator
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.errors import NotFound
-from pliant.frontends.base import definitions
-from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.frontends.elasticjob.job import ElasticJobFrontend
+from pliant.frontends.frontend import required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, Resource
-from pliant.kube.transport import Transport
-from pliant.model.rules import Rules
+from pliant.kube.transport.base import Transport
+from pliant.model.operator_config import OperatorConfig
 from tests.faults.stand_in_node import FOR_EVER, Script, StandInNodes
 from tests.virtual_time import VirtualClock
 
 Object = dict[str, Any]
-GROUP, VERSION = ElasticJob.group, ElasticJob.version
-JOBS = Resource(GROUP, VERSION, ElasticJob.plural, ElasticJob.kind)
+GROUP, VERSION = ElasticJobFrontend.group, ElasticJobFrontend.version
+JOBS = Resource(GROUP, VERSION, ElasticJobFrontend.plural, ElasticJobFrontend.kind)
 PLANS = Resource(GROUP, VERSION, "scaleplans", "ScalePlan")
 SPACE = "default"
 MASTER = "elasticjob-demo-dlrover-master"
@@ -115,21 +115,23 @@ def runs_on(name: str, index: int, attempt: int) -> int:
 @asynccontextmanager
 async def staged(
     script: Script = runs_on,
-    rules: Rules | None = None,
+    rules: OperatorConfig | None = None,
     through: Callable[[Transport], Transport] = lambda transport: transport,
     *,
     knows_plans: bool = True,
 ) -> AsyncIterator[Stage]:
     """A cluster on virtual time, with nodes and an operator, which may have a transport of its own."""
     clock = VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
-        client = KubeClient(DirectTransport(api))
-        for crd in definitions(ElasticJob())[: None if knows_plans else 1]:
+    async with ApiServer.start(
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
+    ) as api:
+        client = KubeClient(InProcessTransport(api))
+        for crd in required_crds(ElasticJobFrontend())[: None if knows_plans else 1]:
             await client.create(CRDS, None, crd)
         nodes = StandInNodes(client, script)
         await nodes.register()
-        own = KubeClient(through(DirectTransport(api)))
-        operator = Operator(own, clock, frontends=[ElasticJob()], rules=rules or Rules())
+        own = KubeClient(through(InProcessTransport(api)))
+        operator = Operator(own, clock, frontends=[ElasticJobFrontend()], config=rules or OperatorConfig())
         tasks = [asyncio.create_task(each) for each in (nodes.run(), operator.run())]
         await operator.wait_ready()
         try:

@@ -8,14 +8,14 @@ from contextlib import suppress
 
 import pytest
 
-from pliant.autoscale.pacing import Pace
-from pliant.controllers.autoscale.ledger import Ledger
-from pliant.controllers.autoscale.options import Options
-from pliant.controllers.autoscale.shapes import Shapes
+from pliant.autoscale.cooldowns import ResizeCooldowns
+from pliant.controllers.autoscale.node_usage import ClusterNodeUsage
+from pliant.controllers.autoscale.options import AutoscaleOptions
+from pliant.controllers.autoscale.pod_shapes import PodShapeCache
 from pliant.errors import Conflict, NotFound
+from pliant.kube.cache.store import ObjectStore
 from pliant.kube.resources import NODES, PODS
-from pliant.kube.store import ObjectStore
-from pliant.runtime.controller import Result
+from pliant.runtime.controller import ReconcileResult
 from tests.controllers.autoscaling import Stage, seconds, staged
 from tests.faults.rig import JOBS
 from tests.virtual_time import on_virtual_time
@@ -93,8 +93,8 @@ class People:
 @pytest.mark.parametrize(("seed", "policy"), [(1, "fair"), (2, "edl"), (3, "goodput")])
 @on_virtual_time
 async def test_plans_come_to_rest_and_the_account_is_right(seed: int, policy: str) -> None:
-    pace = Pace(cooldown=2.0, freeze=20.0, hold_off=5.0)
-    async with staged(nodes=len(NODE_NAMES), options=Options(policy=policy, pace=pace)) as stage:
+    pace = ResizeCooldowns(cooldown=2.0, manual_edit_freeze=20.0, regrow_backoff=5.0)
+    async with staged(nodes=len(NODE_NAMES), options=AutoscaleOptions(policy=policy, cooldowns=pace)) as stage:
         people = People(stage, random.Random(seed))
         for _ in range(STEPS):
             await people.act()
@@ -104,13 +104,17 @@ async def test_plans_come_to_rest_and_the_account_is_right(seed: int, policy: st
         rounds = stage.rounds()
         await seconds(600)
         assert stage.rounds() == rounds, "still planning when everything is at rest"
-        assert scaler.controller.results[Result.FAILED] == 0
-        anew = Ledger(Shapes(ObjectStore()))
-        for pod in scaler.sources.pods.store.all():
-            anew.changed(None, pod)
-        kept = scaler.sources.ledger
-        assert (anew.used, anew.asked, anew.seats) == (kept.used, kept.asked, kept.seats)
-        assert (anew.waiting, anew.leaving) == (kept.waiting, kept.leaving)
+        assert scaler.controller.results[ReconcileResult.FAILED] == 0
+        anew = ClusterNodeUsage(PodShapeCache(ObjectStore()))
+        for pod in scaler.cluster_informers.pods.store.all():
+            anew.apply_pod_change(None, pod)
+        kept = scaler.cluster_informers.usage
+        assert (anew.used_by_node, anew.requested_by_namespace, anew.placements) == (
+            kept.used_by_node,
+            kept.requested_by_namespace,
+            kept.placements,
+        )
+        assert (anew.pending, anew.terminating) == (kept.pending, kept.terminating)
         for job in (await stage.client.list(JOBS, "default")).items:
             [told] = job["status"]["scaling"]
             assert told["min"] <= told["size"] <= told["max"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pliant.controllers.autoscale.options import Options
+from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.operator import Operator
-from pliant.controllers.telemetry import Telemetry
+from pliant.controllers.telemetry import OperatorTelemetry
 from pliant.kube.client import KubeClient
-from pliant.kube.transport import Reply, Request, Transport
+from pliant.kube.transport.base import Reply, Request, Transport
 from tests.controllers.autoscaling import QUICK, Stage, seconds, staged
 from tests.virtual_time import VirtualClock, on_virtual_time
 
@@ -36,7 +36,7 @@ class Guarded:
 async def begin(stage: Stage, *hidden: str, namespaces: tuple[str, ...] = ()) -> None:
     """Have an operator at work that may not see some of the cluster."""
     client = KubeClient(Guarded(stage.client._transport, *hidden))
-    stage.operator = Operator(client, VirtualClock(), autoscale=QUICK, namespaces=namespaces)
+    stage.operator = Operator(client, VirtualClock(), autoscale_options=QUICK, namespaces=namespaces)
     stage.tasks.append(asyncio.create_task(stage.operator.run()))
     await stage.operator.wait_ready()
     await stage.submit("demo")
@@ -70,13 +70,13 @@ async def test_an_operator_that_shall_not_says_so_and_leaves_sizes_as_they_are()
     async with staged() as stage:
         await stage.submit("demo")
         await seconds(10)
-        await stage.restart(Options(policy=""))
+        await stage.restart(AutoscaleOptions(policy=""))
         await seconds(10)
         told = await stage.scaling("demo")
         assert (told["size"], told["by"]) == (6, "autoscaler")
         assert told["why"] == "the autoscaler is off: the operator was started with --autoscale off"
         assert stage.operator.autoscaler is not None
-        assert stage.operator.autoscaler.sources.pods.lists == 0
+        assert stage.operator.autoscaler.cluster_informers.pods.list_count == 0
 
 
 @on_virtual_time
@@ -92,9 +92,9 @@ async def test_what_the_autoscaler_does_can_be_measured() -> None:
     async with staged() as stage:
         await stage.submit("demo")
         await seconds(60)
-        telemetry = Telemetry()
+        telemetry = OperatorTelemetry()
         telemetry.operator = stage.operator
-        lines = telemetry.pages["/metrics"]().text.splitlines()
+        lines = telemetry.http_pages["/metrics"]().text.splitlines()
         assert "pliant_autoscaler_jobs 1" in lines
         assert 'pliant_autoscaler_resizes_total{reason="Grows"} 1' in lines
         assert f"pliant_autoscaler_plan_seconds_count {stage.rounds()}" in lines

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from pliant.autoscale.model import Claim, Cluster, Elastic
-from pliant.controllers.autoscale.ledger import Ledger, News
-from pliant.controllers.autoscale.picture import Drawn, Picture, Terms
-from pliant.controllers.autoscale.register import Register
-from pliant.controllers.autoscale.shapes import Shapes
-from pliant.controllers.autoscale.views import AnyPod, Quota
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, PendingPods
+from pliant.controllers.autoscale.node_usage import ClusterChange, ClusterNodeUsage
+from pliant.controllers.autoscale.object_views import ClusterPod, ResourceQuota
+from pliant.controllers.autoscale.pod_shapes import PodShapeCache
+from pliant.controllers.autoscale.scalable_jobs import ScalableJobs
+from pliant.controllers.autoscale.snapshot import GroupSnapshot, SnapshotBuilder, SnapshotOptions
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node
-from pliant.kube.store import ObjectStore
 from pliant.model.job import Job
-from pliant.model.state import EngineState, GroupState, Outcome, Phase, Request, Requester
+from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaOutcome, SizeRequest, SizeRequester
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 READY = [{"type": "Ready", "status": "True"}]
@@ -31,7 +31,7 @@ def node(name: str, *, cpu: str = "8", labels: dict[str, str] | None = None, **s
     return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, Node)
 
 
-def pod(name: str, on: str = "", *, cpu: str = "1", phase: str = "Running", **fields: Any) -> AnyPod:
+def pod(name: str, on: str = "", *, cpu: str = "1", phase: str = "Running", **fields: Any) -> ClusterPod:
     """A pod of anybody; `of` makes it a member, `spec` and `meta` add whatever else is needed."""
     of = fields.get("of")
     meta: dict[str, Any] = {"name": name, "namespace": "default", "uid": name, **fields.get("meta", {})}
@@ -42,21 +42,14 @@ def pod(name: str, on: str = "", *, cpu: str = "1", phase: str = "Running", **fi
     container = {"resources": {"requests": {"cpu": cpu} if cpu else {}}}
     spec = {"containers": [container], **({"nodeName": on} if on else {}), **fields.get("spec", {})}
     status = {"phase": phase if on else "Pending", **fields.get("status", {})}
-    return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, AnyPod)
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, ClusterPod)
 
 
-def job(size: int = 2, *, phase: Phase = Phase.RUNNING, name: str = "demo", **group: Any) -> Job:
+def job(size: int = 2, *, phase: JobPhase = JobPhase.RUNNING, name: str = "demo", **group: Any) -> Job:
     """A job of workers whose size the autoscaler may set between 1 and 6."""
     template = {"spec": {"containers": [{"name": "a", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
-    worker = {
-        "replicas": 2,
-        "minReplicas": 1,
-        "maxReplicas": 6,
-        "edlPolicy": "Auto",
-        "template": template,
-        **group,
-    }
-    parsed = AITrainingJob().parse(
+    worker = {"replicas": 2, "minReplicas": 1, "maxReplicas": 6, "edlPolicy": "Auto", "template": template, **group}
+    parsed = AITrainingJobFrontend().parse(
         {
             "metadata": {
                 "name": name,
@@ -67,7 +60,7 @@ def job(size: int = 2, *, phase: Phase = Phase.RUNNING, name: str = "demo", **gr
             "spec": {"replicaSpecs": {"worker": worker}},
         }
     )
-    memory = GroupState(size=size, requests={Requester.SPEC: Request(size=2, at=NOON)})
+    memory = GroupState(applied_size=size, size_requests={SizeRequester.SPEC: SizeRequest(size=2, at=NOON)})
     return replace(parsed, state=EngineState(phase=phase, started_at=NOON, groups={"worker": memory}))
 
 
@@ -76,44 +69,46 @@ class Scene:
 
     def __init__(self, *nodes: Node) -> None:
         self.nodes: ObjectStore[Node] = ObjectStore()
-        self.quotas: ObjectStore[Quota] = ObjectStore()
+        self.quotas: ObjectStore[ResourceQuota] = ObjectStore()
         self.nodes.replace(nodes, 1)
-        self.shapes = Shapes(self.nodes)
-        self.ledger = Ledger(self.shapes)
-        self.register = Register()
-        self.picture = Picture(self.nodes, self.quotas, self.ledger, self.shapes, self.register)
-        self.pods: dict[str, AnyPod] = {}
+        self.shapes = PodShapeCache(self.nodes)
+        self.ledger = ClusterNodeUsage(self.shapes)
+        self.register = ScalableJobs()
+        self.picture = SnapshotBuilder(self.nodes, self.quotas, self.ledger, self.shapes, self.register)
+        self.pods: dict[str, ClusterPod] = {}
 
-    def put(self, *pods: AnyPod) -> list[News]:
+    def put(self, *pods: ClusterPod) -> list[ClusterChange]:
         news = []
         for each in pods:
-            news.append(self.ledger.changed(self.pods.get(each.metadata.name), each))
+            news.append(self.ledger.apply_pod_change(self.pods.get(each.metadata.name), each))
             self.pods[each.metadata.name] = each
-        self.picture.touch_nodes()
+        self.picture.mark_nodes_changed()
         return news
 
-    def drop(self, name: str) -> News:
-        return self.ledger.changed(self.pods.pop(name), None)
+    def drop(self, name: str) -> ClusterChange:
+        return self.ledger.apply_pod_change(self.pods.pop(name), None)
 
     def note(self, *jobs: Job) -> None:
         for each in jobs:
-            self.picture.touch(self.register.note(each))
+            self.picture.mark_jobs_changed(self.register.update(each))
 
-    def drawn(self) -> list[Drawn]:
-        return self.picture.groups()
+    def drawn(self) -> list[GroupSnapshot]:
+        return self.picture.group_snapshots()
 
-    def cluster(self, now: datetime = NOON) -> Cluster:
+    def cluster(self, now: datetime = NOON) -> ClusterSnapshot:
         drawn = {each.elastic.key: each for each in self.drawn()}
-        return self.picture.cluster(drawn, {key: each.elastic for key, each in drawn.items()}, Terms(now, 0.97))
+        return self.picture.build_cluster(
+            drawn, {key: each.elastic for key, each in drawn.items()}, SnapshotOptions(now, 0.97)
+        )
 
     def taken(self, now: datetime = NOON) -> dict[str, int]:
-        return {each.name: each.taken.get("cpu", 0) for each in self.cluster(now).nodes}
+        return {each.name: each.used_by_others.get("cpu", 0) for each in self.cluster(now).nodes}
 
-    def claims(self) -> tuple[Claim, ...]:
-        return self.cluster().claims
+    def claims(self) -> tuple[PendingPods, ...]:
+        return self.cluster().pending_pods
 
-    def elastic(self) -> Elastic:
-        [found] = self.cluster().elastics
+    def elastic(self) -> ElasticGroup:
+        [found] = self.cluster().groups
         return found
 
 
@@ -129,7 +124,7 @@ def test_what_pods_take_is_known_by_node_and_follows_every_change() -> None:
     assert scene.taken() == {"a": 0, "b": 1000}
     scene.drop("z")
     scene.drop("x")
-    assert (scene.ledger.used, scene.ledger.seats, scene.ledger.asked) == ({}, {}, {})
+    assert (scene.ledger.used_by_node, scene.ledger.placements, scene.ledger.requested_by_namespace) == ({}, {}, {})
 
 
 def test_sidecars_limits_and_overhead_count() -> None:
@@ -146,26 +141,24 @@ def test_sidecars_limits_and_overhead_count() -> None:
 
 def test_members_of_a_group_are_told_from_other_pods() -> None:
     scene = Scene(node("a"), node("b"))
-    scene.put(
-        pod("w0", "a", of=("demo", 0)), pod("w1", "b", of=("demo", 1), spec={"priority": 7}), pod("other", "b")
-    )
+    scene.put(pod("w0", "a", of=("demo", 0)), pod("w1", "b", of=("demo", 1), spec={"priority": 7}), pod("other", "b"))
     scene.note(job())
     elastic = scene.elastic()
-    assert (elastic.places, elastic.size, elastic.least, elastic.most) == (("a", "b"), 2, 1, 6)
+    assert (elastic.replica_nodes, elastic.size, elastic.min_size, elastic.max_size) == (("a", "b"), 2, 1, 6)
     assert str(elastic.key) == "default/demo/worker"
-    assert dict(elastic.shape.needs) == {"cpu": 1000, "pods": 1}
-    assert elastic.shape.allowed is None
+    assert dict(elastic.shape.requests) == {"cpu": 1000, "pods": 1}
+    assert elastic.shape.allowed_nodes is None
     assert scene.taken() == {"a": 0, "b": 1000}
-    assert scene.drawn()[0].is_up
+    assert scene.drawn()[0].is_fully_running
 
 
 def test_a_member_that_waits_has_no_place_and_one_that_is_not_made_yet_is_missing() -> None:
     scene = Scene(node("a"))
     scene.put(pod("w0", "a", of=("demo", 0)), pod("w1", of=("demo", 1)))
     scene.note(job(4))
-    assert scene.elastic().places == ("a", "")
+    assert scene.elastic().replica_nodes == ("a", "")
     assert scene.claims() == ()
-    assert not scene.drawn()[0].is_up
+    assert not scene.drawn()[0].is_fully_running
 
 
 def test_those_who_leave_take_up_room_until_somebody_waits_for_it() -> None:
@@ -194,8 +187,8 @@ def test_like_pods_of_one_owner_wait_as_one_claim() -> None:
     owned: dict[str, Any] = {"ownerReferences": [{"name": "nginx", "uid": "rs", "controller": True}]}
     scene.put(*(pod(f"n{index}", cpu="3", meta=owned) for index in range(3)), pod("single"))
     found = {each.key: each for each in scene.claims()}
-    assert {key: each.number for key, each in found.items()} == {"default/nginx": 3, "default/single": 1}
-    assert dict(found["default/nginx"].shape.needs)["cpu"] == 3000
+    assert {key: each.count for key, each in found.items()} == {"default/nginx": 3, "default/single": 1}
+    assert dict(found["default/nginx"].shape.requests)["cpu"] == 3000
 
 
 def test_nobody_makes_room_for_a_newcomer_before_it_is_known_what_it_could_do_without() -> None:
@@ -204,9 +197,9 @@ def test_nobody_makes_room_for_a_newcomer_before_it_is_known_what_it_could_do_wi
     scene.put(pod("n0", of=("new", 0)), pod("n1", of=("new", 1)))
     assert scene.claims() == ()
     scene.note(job(name="new"))
-    assert scene.elastic().places == ("", "")
+    assert scene.elastic().replica_nodes == ("", "")
     scene.note(job(name="new", edlPolicy="Manual"))
-    assert [(each.key, each.number) for each in scene.claims()] == [("default/new", 2)]
+    assert [(each.key, each.count) for each in scene.claims()] == [("default/new", 2)]
 
 
 def test_nobody_makes_room_for_pods_that_room_would_not_help() -> None:
@@ -230,28 +223,25 @@ def test_nodes_that_take_nobody_are_closed_and_those_that_take_some_are_allowed_
     taint = {"key": "gpu", "effect": "NoSchedule"}
     away = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     scene = Scene(
-        node("open"),
-        node("cordoned", unschedulable=True),
-        node("gpu", taints=[taint]),
-        node("away", taints=[away]),
+        node("open"), node("cordoned", unschedulable=True), node("gpu", taints=[taint]), node("away", taints=[away])
     )
     scene.note(job())
-    assert {each.name: each.is_open for each in scene.cluster().nodes} == {
+    assert {each.name: each.is_schedulable for each in scene.cluster().nodes} == {
         "open": True,
         "cordoned": False,
         "gpu": True,
         "away": False,
     }
-    assert scene.elastic().shape.allowed == frozenset({"open", "cordoned", "away"})
+    assert scene.elastic().shape.allowed_nodes == frozenset({"open", "cordoned", "away"})
     tolerant = pod("w0", of=("demo", 0), spec={"tolerations": [{"key": "gpu", "operator": "Exists"}]})
     scene.put(tolerant)
-    assert scene.elastic().shape.allowed is None
+    assert scene.elastic().shape.allowed_nodes is None
 
 
 def test_a_node_that_is_not_ready_is_closed() -> None:
     broken = node("a")
     scene = Scene(msgspec.structs.replace(broken, status=msgspec.structs.replace(broken.status, conditions=())))
-    assert not scene.cluster().nodes[0].is_open
+    assert not scene.cluster().nodes[0].is_schedulable
 
 
 def test_a_quota_leaves_to_elastic_groups_what_others_do_not_use() -> None:
@@ -265,7 +255,7 @@ def test_a_quota_leaves_to_elastic_groups_what_others_do_not_use() -> None:
         "metadata": {"name": "s", "uid": "s", "namespace": "default"},
         "spec": {"hard": {"cpu": "1"}, "scopes": ["BestEffort"]},
     }
-    scene.quotas.replace([msgspec.convert(each, Quota) for each in (quota, tighter, scoped)], 1)
+    scene.quotas.replace([msgspec.convert(each, ResourceQuota) for each in (quota, tighter, scoped)], 1)
     scene.put(pod("w0", "a", of=("demo", 0)), pod("w1", of=("demo", 1)), pod("other", "a", cpu="2"), pod("waits"))
     assert scene.cluster().quotas == {}
     scene.note(job())
@@ -276,34 +266,34 @@ def test_jobs_that_may_not_be_set_are_not_drawn() -> None:
     scene = Scene(node("a"))
     scene.note(
         job(name="manual", edlPolicy="Manual"),
-        job(name="over", phase=Phase.SUCCEED),
-        job(name="rests", phase=Phase.SUSPENDED),
+        job(name="over", phase=JobPhase.SUCCEED),
+        job(name="rests", phase=JobPhase.SUSPENDED),
         replace(job(name="fresh"), state=None),
         job(0, name="none"),
     )
     assert scene.drawn() == []
     scene.note(job(name="fine"))
     assert len(scene.drawn()) == 1
-    scene.note(job(name="fine", phase=Phase.TERMINATING))
+    scene.note(job(name="fine", phase=JobPhase.TERMINATING))
     assert scene.drawn() == []
 
 
 def test_a_group_of_which_a_member_has_ended_is_drawn_as_pods_like_any_other() -> None:
     scene = Scene(node("a"))
     scene.put(pod("w0", "a", of=("demo", 0), phase="Succeeded"), pod("w1", "a", of=("demo", 1)))
-    memory = GroupState(size=2, finished={0: Outcome.SUCCEEDED})
-    scene.note(replace(job(), state=EngineState(phase=Phase.RUNNING, started_at=NOON, groups={"worker": memory})))
-    assert scene.drawn()[0].is_ending
-    assert (scene.cluster().elastics, scene.taken()) == ((), {"a": 1000})
+    memory = GroupState(applied_size=2, replica_outcomes={0: ReplicaOutcome.SUCCEEDED})
+    scene.note(replace(job(), state=EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups={"worker": memory})))
+    assert scene.drawn()[0].is_finishing
+    assert (scene.cluster().groups, scene.taken()) == ((), {"a": 1000})
 
 
 def test_only_changes_that_matter_are_news() -> None:
     scene = Scene(node("a"))
-    assert scene.put(pod("x")) == [News.NEED]
-    assert scene.put(pod("x")) == [News.NONE]
-    assert scene.put(pod("x", "a", phase="Pending")) == [News.ROOM]
-    assert scene.put(pod("x", "a")) == [News.NONE]
-    assert scene.put(pod("w0", "a", of=("demo", 0), phase="Pending")) == [News.ROOM]
-    assert scene.put(pod("w0", "a", of=("demo", 0))) == [News.NEED]
-    assert scene.put(pod("x", "a", phase="Failed")) == [News.ROOM]
-    assert scene.drop("x") is News.NONE
+    assert scene.put(pod("x")) == [ClusterChange.DEMAND]
+    assert scene.put(pod("x")) == [ClusterChange.NONE]
+    assert scene.put(pod("x", "a", phase="Pending")) == [ClusterChange.CAPACITY]
+    assert scene.put(pod("x", "a")) == [ClusterChange.NONE]
+    assert scene.put(pod("w0", "a", of=("demo", 0), phase="Pending")) == [ClusterChange.CAPACITY]
+    assert scene.put(pod("w0", "a", of=("demo", 0))) == [ClusterChange.DEMAND]
+    assert scene.put(pod("x", "a", phase="Failed")) == [ClusterChange.CAPACITY]
+    assert scene.drop("x") is ClusterChange.NONE

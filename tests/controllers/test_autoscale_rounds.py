@@ -109,7 +109,7 @@ async def test_groups_that_ask_for_nothing_stay_as_they_are() -> None:
 
 @on_virtual_time
 async def test_advice_is_told_and_nothing_is_changed_by_it() -> None:
-    async with staged(options=replace(QUICK, only_advice=True)) as stage:
+    async with staged(options=replace(QUICK, is_advice_only=True)) as stage:
         await stage.submit("demo")
         await seconds(30)
         told = await stage.scaling("demo")
@@ -193,10 +193,10 @@ async def test_other_people_s_pods_are_not_looked_at_before_there_is_a_group_to_
         await stage.pod("service", "1")
         await seconds(30)
         assert stage.operator.autoscaler is not None
-        assert stage.operator.autoscaler.sources.pods.lists == 0
+        assert stage.operator.autoscaler.cluster_informers.pods.list_count == 0
         await stage.submit("other")
         await seconds(5)
-        assert stage.operator.autoscaler.sources.pods.lists == 1
+        assert stage.operator.autoscaler.cluster_informers.pods.list_count == 1
 
 
 @on_virtual_time
@@ -268,7 +268,7 @@ async def test_a_deleted_job_is_no_longer_planned_for() -> None:
                 await stage.client.delete(PODS, "default", f"other-worker-{index}")
         await seconds(20)
         assert stage.operator.autoscaler is not None
-        assert [each.key.name for each in stage.operator.autoscaler.register] == ["demo"]
+        assert [each.key.name for each in stage.operator.autoscaler.scalable_jobs] == ["demo"]
         assert await stage.size("demo") == 3
 
 
@@ -289,6 +289,4 @@ async def test_nobody_counts_on_the_room_of_a_job_that_can_no_longer_be_understo
         await stage.client.patch(JOBS, "default", "demo", {"metadata": {"annotations": None}})
         await seconds(60)
         assert await stage.sizes("demo", "other") == [3, 2]
-        assert (await stage.resizes("demo"))[-1].endswith(
-            "from 4 to 3 (autoscaler: shares with default/other/worker)"
-        )
+        assert (await stage.resizes("demo"))[-1].endswith("from 4 to 3 (autoscaler: shares with default/other/worker)")

@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from pliant.controllers.events import BURST, EVENTS, HELD_BACK, REFILL, SAME_MOMENT, SETTLE, EventRecorder
+from pliant.controllers.events import (
+    COUNT_UPDATE_INTERVAL,
+    DUPLICATE_WINDOW,
+    EVENT_BURST,
+    EVENTS,
+    SUPPRESSED_NOTE,
+    TOKEN_REFILL_INTERVAL,
+    EventRecorder,
+)
 from pliant.errors import Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import EVENTS as OLDER
-from pliant.kube.transport import Reply, Request
+from pliant.kube.transport.base import Reply, Request
 from pliant.model.actions import EmitEvent
 from pliant.model.job import Owner
 from tests.embedded.serving import Served, serving
@@ -55,7 +63,7 @@ class Told:
         self.recorder = EventRecorder(KubeClient(self.line), VirtualClock(), "here")
 
     def tell(self, message: str, reason: str = "Restarting", owner: Owner = OWNER) -> None:
-        self.recorder.tell(owner, "default", said(message, reason))
+        self.recorder.emit(owner, "default", said(message, reason))
 
     async def events(self) -> dict[str, dict[str, Any]]:
         await quiet()
@@ -66,7 +74,7 @@ class Told:
 async def recording() -> AsyncIterator[Told]:
     async with serving() as served:
         told = Told(served)
-        async with told.recorder.running():
+        async with told.recorder.run_in_background():
             yield told
 
 
@@ -101,9 +109,9 @@ async def test_repetition_is_counted_in_memory_and_told_now_and_then() -> None:
     async with recording() as told:
         for _ in range(10):
             told.tell("again")
-            await passing(timedelta(seconds=SAME_MOMENT))
+            await passing(timedelta(seconds=DUPLICATE_WINDOW))
         assert told.line.writes == ["POST"]
-        await passing(timedelta(seconds=SETTLE))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
         event = (await told.events())["again"]
         assert count(event) == 10
         assert event["series"]["lastObservedTime"] == "2030-01-01T00:00:18.000000Z"
@@ -111,7 +119,7 @@ async def test_repetition_is_counted_in_memory_and_told_now_and_then() -> None:
         told.tell("again")
         await quiet()
         assert count((await told.events())["again"]) == 10
-        await passing(timedelta(seconds=SETTLE))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
         assert count((await told.events())["again"]) == 11
         await passing(timedelta(minutes=10))
         assert told.line.writes == ["POST", "PATCH", "PATCH"]
@@ -122,7 +130,7 @@ async def test_after_a_crash_the_same_thing_meets_its_first_telling() -> None:
     async with serving() as served:
         for life in range(3):
             told = Told(served)
-            async with told.recorder.running():
+            async with told.recorder.run_in_background():
                 told.tell("once")
                 await quiet()
                 assert told.line.writes == ["POST"], life
@@ -134,11 +142,11 @@ async def test_the_count_goes_on_where_the_last_life_left_it() -> None:
     async with serving() as served:
         for total in (3, 5, 7):
             told = Told(served)
-            async with told.recorder.running():
+            async with told.recorder.run_in_background():
                 for _ in range(3):
                     told.tell("again")
-                    await passing(timedelta(seconds=SETTLE))
-                await passing(timedelta(seconds=SETTLE))
+                    await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
+                await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
                 assert count((await told.events())["again"]) == total
 
 
@@ -148,11 +156,11 @@ async def test_a_flood_is_held_back_and_counted() -> None:
         for number in range(200):
             told.tell(f"restart {number}")
             await passing(timedelta(milliseconds=100))
-        await passing(timedelta(seconds=SETTLE))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL))
         events = await told.events()
-        alone = BURST + int(20 / REFILL)
+        alone = EVENT_BURST + int(20 / TOKEN_REFILL_INTERVAL)
         assert len(events) in (alone, alone + 1)
-        assert count(events[HELD_BACK]) == 200 - (len(events) - 1)
+        assert count(events[SUPPRESSED_NOTE]) == 200 - (len(events) - 1)
         assert len(told.line.writes) <= len(events) + 3
 
 
@@ -168,15 +176,15 @@ async def test_a_flood_of_one_object_holds_no_other_back() -> None:
 @on_virtual_time
 async def test_each_kind_of_news_that_is_held_back_has_its_own_count() -> None:
     async with recording() as told:
-        for number in range(BURST + 4):
+        for number in range(EVENT_BURST + 4):
             told.tell(f"a {number}", "Alpha")
         for number in range(3):
             told.tell(f"b {number}", "Beta")
-        await passing(timedelta(seconds=SETTLE * 2))
+        await passing(timedelta(seconds=COUNT_UPDATE_INTERVAL * 2))
         held = {
             event["reason"]: count(event)
             for event in (await told.served.client.list(EVENTS, "default")).items
-            if event["note"] == HELD_BACK
+            if event["note"] == SUPPRESSED_NOTE
         }
         assert held == {"Alpha": 4, "Beta": 3}
 
@@ -196,7 +204,7 @@ async def test_a_server_that_is_away_is_told_later() -> None:
 @on_virtual_time
 async def test_what_cannot_be_told_is_dropped_and_the_rest_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     async with recording() as told:
-        told.recorder.tell(OWNER, "nowhere", said("lost"))
+        told.recorder.emit(OWNER, "nowhere", said("lost"))
         told.line.is_cut = True
         told.tell("lost too")
         await passing(timedelta(minutes=5))
@@ -223,7 +231,7 @@ async def test_telling_never_waits() -> None:
     async with recording() as told:
         told.line.is_stuck = True
         for number in range(10_000):
-            told.recorder.tell(
+            told.recorder.emit(
                 Owner(api_version="v1", kind="Pod", name=f"p-{number}", uid=str(number)), "default", said("x")
             )
         assert asyncio.get_running_loop().time() == 0
@@ -233,12 +241,12 @@ async def test_telling_never_waits() -> None:
 async def test_last_words_are_written_but_not_waited_for_without_end() -> None:
     async with serving() as served:
         told = Told(served)
-        async with told.recorder.running():
+        async with told.recorder.run_in_background():
             told.tell("the end")
         assert set(await told.events()) == {"the end"}
         told.line.is_stuck = True
         began = asyncio.get_running_loop().time()
-        async with told.recorder.running():
+        async with told.recorder.run_in_background():
             told.tell("unheard")
         assert asyncio.get_running_loop().time() - began < 5
 

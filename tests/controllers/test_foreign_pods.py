@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from pliant.kube.resources import PODS
-from pliant.model.rules import Rules
+from pliant.model.operator_config import OperatorConfig
 from tests.controllers.elastic import SPACE, foreign_pod, staged
 from tests.faults.acts import lose_node
 from tests.virtual_time import on_virtual_time, passing
@@ -15,7 +15,7 @@ THEIRS = ["python", "-m", "dlrover.python.master.main"]
 
 @on_virtual_time
 async def test_a_pod_on_a_node_that_is_lost_is_let_go_so_that_its_master_learns_of_it() -> None:
-    async with staged(rules=Rules(node_grace=timedelta(seconds=2))) as stage:
+    async with staged(rules=OperatorConfig(node_grace_period=timedelta(seconds=2))) as stage:
         job = await stage.submit(command=THEIRS)
         for index in range(3):
             await stage.client.create(PODS, SPACE, foreign_pod(job, index))

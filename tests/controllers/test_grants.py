@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.controllers.events import EVENTS
-from pliant.controllers.grants import ROLE_BINDINGS, ROLES
+from pliant.controllers.rbac.master_access import ROLE_BINDINGS, ROLES
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
-from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Stage, staged
 from tests.virtual_time import on_virtual_time, passing
 
@@ -99,11 +99,7 @@ async def test_what_an_earlier_job_of_the_name_left_is_waited_for_and_what_peopl
     async with staged() as stage:
         owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": "demo", "uid": "1", "controller": True}
         for resource, meta in ((ROLES, {"ownerReferences": [owner]}), (SERVICE_ACCOUNTS, {})):
-            body = {
-                "apiVersion": resource.api_version,
-                "kind": resource.kind,
-                "metadata": {"name": MASTER, **meta},
-            }
+            body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": MASTER, **meta}}
             await stage.client.create(resource, SPACE, body)
         await stage.submit()
         await passing(timedelta(minutes=1))
@@ -119,7 +115,7 @@ async def test_a_master_whose_account_was_edited_has_its_rights_under_the_new_on
         spec = {"serviceAccountName": "mine", "containers": [{"name": "trainer"}]}
         edit = {"spec": {"replicaSpecs": {"dlrover-master": {"template": {"spec": spec}}}}}
         await stage.client.patch(JOBS, SPACE, "demo", edit)
-        await stage.client.delete(PODS, SPACE, f"{MASTER}-0", grace=0)
+        await stage.client.delete(PODS, SPACE, f"{MASTER}-0", grace_period_seconds=0)
         await passing(A_WHILE)
         assert (await stage.pods())[f"{MASTER}-0"]["spec"]["serviceAccountName"] == "mine"
         bound = await stage.client.get(ROLE_BINDINGS, SPACE, MASTER)

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from pliant.controllers.apply import Applier
-from pliant.controllers.job import Cluster, JobReconciler
-from pliant.controllers.masters import OWNER
-from pliant.controllers.nodes import NodeWatch
-from pliant.controllers.orphans import JOB_NAME, job_names
+from pliant.controllers.apply import ActionApplier
+from pliant.controllers.job import JobReconciler, ReconcilerDependencies
+from pliant.controllers.masters import OWNER_INDEX
+from pliant.controllers.node_faults import NodeFaultDetector
+from pliant.controllers.orphan_pods import JOB_NAME_INDEX, owner_index_keys
 from pliant.errors import Conflict
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.kube.cache.store import ObjectStore
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import encode
 from pliant.kube.objects import Pod, Service
-from pliant.kube.store import ObjectStore
-from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from pliant.model.job import JobKey
-from pliant.model.rules import Rules
+from pliant.model.operator_config import OperatorConfig
 from tests.frontends.raw import raw_job
 from tests.virtual_time import VirtualClock, on_virtual_time
 
@@ -36,25 +36,25 @@ class Conflicts(Transport):
         pass
 
 
-def reconciler_of(raw: dict[str, Any], client: KubeClient, applier: Applier) -> JobReconciler:
+def reconciler_of(raw: dict[str, Any], client: KubeClient, applier: ActionApplier) -> JobReconciler:
     clock = VirtualClock()
     jobs: ObjectStore[dict[str, Any]] = ObjectStore()
     jobs.replace([raw], 1)
-    pods: ObjectStore[Pod] = ObjectStore({OWNER: lambda pod: (), JOB_NAME: job_names})
-    services: ObjectStore[Service] = ObjectStore({OWNER: lambda service: ()})
-    cluster = Cluster(pods, services, applier, NodeWatch(ObjectStore(), clock), Rules())
-    return JobReconciler(AITrainingJob(), client, clock, jobs, cluster)
+    pods: ObjectStore[Pod] = ObjectStore({OWNER_INDEX: lambda pod: (), JOB_NAME_INDEX: owner_index_keys})
+    services: ObjectStore[Service] = ObjectStore({OWNER_INDEX: lambda service: ()})
+    cluster = ReconcilerDependencies(pods, services, applier, NodeFaultDetector(ObjectStore(), clock), OperatorConfig())
+    return JobReconciler(AITrainingJobFrontend(), client, clock, jobs, cluster)
 
 
 @on_virtual_time
 async def test_the_event_of_a_decision_is_emitted_only_after_the_decision_is_written() -> None:
     emitted: list[object] = []
     client = KubeClient(Conflicts())
-    applier = Applier(client, VirtualClock(), ObjectStore(), ObjectStore())
+    applier = ActionApplier(client, VirtualClock(), ObjectStore(), ObjectStore())
     raw = raw_job(suspend=True)
     raw["metadata"]["resourceVersion"] = "1"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(applier.events, "tell", lambda *words: emitted.append(words))
+        patch.setattr(applier.events, "emit", lambda *words: emitted.append(words))
         with pytest.raises(Conflict):
             await reconciler_of(raw, client, applier).reconcile(JobKey("team", "demo"))
     assert emitted == []

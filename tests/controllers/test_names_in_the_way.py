@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from pliant.controllers.operator import Operator
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS, CRDS, EVENTS, PODS, SERVICES, Resource
 from tests.faults.rig import JOBS
@@ -24,18 +24,8 @@ from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
 CONTAINER: dict[str, Any] = {"name": "main", "image": "train"}
 INTRUDERS: dict[Resource, dict[str, Any]] = {
-    PODS: {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "demo-w-0"},
-        "spec": {"containers": [CONTAINER]},
-    },
-    SERVICES: {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "demo-w-0"},
-        "spec": {"clusterIP": "None"},
-    },
+    PODS: {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-w-0"}, "spec": {"containers": [CONTAINER]}},
+    SERVICES: {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "demo-w-0"}, "spec": {"clusterIP": "None"}},
 }
 
 
@@ -43,9 +33,11 @@ INTRUDERS: dict[Resource, dict[str, Any]] = {
 async def operated() -> AsyncIterator[KubeClient]:
     """An API server with an operator at work and no nodes."""
     clock = VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
-        client = KubeClient(DirectTransport(api))
-        await client.create(CRDS, None, AITrainingJob().crd())
+    async with ApiServer.start(
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
+    ) as api:
+        client = KubeClient(InProcessTransport(api))
+        await client.create(CRDS, None, AITrainingJobFrontend().crd())
         running = asyncio.create_task(Operator(client, clock).run())
         try:
             yield client
@@ -138,7 +130,7 @@ async def test_no_member_starts_without_the_files_it_reads() -> None:
         await client.create(
             CONFIG_MAPS, "default", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": files}}
         )
-        await client.delete(PODS, "default", "demo-w-0", grace=0)
+        await client.delete(PODS, "default", "demo-w-0", grace_period_seconds=0)
         await passing(timedelta(seconds=5))
         assert await names(client, PODS) == ["demo-w-1"]
         status = (await client.get(JOBS, "default", "demo"))["status"]

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.controllers.nodes import NodeWatch
+from pliant.controllers.node_faults import NodeFaultDetector
+from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node, Pod
-from pliant.kube.store import ObjectStore
 from pliant.model.observed import NodeFault
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -35,7 +35,7 @@ def pod(*devices: str) -> Pod:
     )
 
 
-def watch(conditions: dict[str, str] | None, *taints: str, clock: Clock | None = None) -> NodeWatch:
+def watch(conditions: dict[str, str] | None, *taints: str, clock: Clock | None = None) -> NodeFaultDetector:
     """A watch that knows one node, or none."""
     store: ObjectStore[Node] = ObjectStore()
     if conditions is not None:
@@ -50,38 +50,38 @@ def watch(conditions: dict[str, str] | None, *taints: str, clock: Clock | None =
             },
         }
         store.replace([msgspec.convert(raw, Node)], 1)
-    nodes = NodeWatch(store, clock or Clock())
-    nodes.is_known = True
+    nodes = NodeFaultDetector(store, clock or Clock())
+    nodes.is_enabled = True
     return nodes
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 def test_a_node_that_is_not_ready_is_dead_since_it_says_so(status: str) -> None:
-    fault = watch({"Ready": status}).fault_under(pod())
-    assert fault == NodeFault(what="is not ready", since=EARLIER, is_dead=True)
+    fault = watch({"Ready": status}).fault_for_pod(pod())
+    assert fault == NodeFault(description="is not ready", since=EARLIER, is_dead=True)
 
 
 def test_a_node_that_is_ready_or_says_nothing_is_well() -> None:
-    assert watch({"Ready": "True"}).fault_under(pod()) is None
-    assert watch({}).fault_under(pod()) is None
+    assert watch({"Ready": "True"}).fault_for_pod(pod()) is None
+    assert watch({}).fault_for_pod(pod()) is None
 
 
 def test_a_node_that_is_not_there_is_gone_since_it_was_missed() -> None:
     clock = Clock()
     nodes = watch(None, clock=clock)
-    assert nodes.fault_under(pod()) == NodeFault(what="is gone", since=NOON)
+    assert nodes.fault_for_pod(pod()) == NodeFault(description="is gone", since=NOON)
     clock.time += timedelta(seconds=30)
-    assert nodes.fault_under(pod()) == NodeFault(what="is gone", since=NOON)
+    assert nodes.fault_for_pod(pod()) == NodeFault(description="is gone", since=NOON)
 
 
 def test_whoever_may_not_see_nodes_finds_no_fault_with_them() -> None:
     nodes = watch(None)
-    nodes.is_known = False
-    assert nodes.fault_under(pod()) is None
+    nodes.is_enabled = False
+    assert nodes.fault_for_pod(pod()) is None
 
 
 def test_a_node_taken_out_of_service_is_dead() -> None:
-    fault = watch({"Ready": "True"}, "node.kubernetes.io/out-of-service").fault_under(pod())
+    fault = watch({"Ready": "True"}, "node.kubernetes.io/out-of-service").fault_for_pod(pod())
     assert fault is not None
     assert fault.is_dead
 
@@ -100,20 +100,20 @@ DEVICE_FAULTS: list[tuple[dict[str, str], tuple[str, ...]]] = [
 def test_a_device_fault_concerns_pods_that_ask_for_the_device(
     conditions: dict[str, str], taints: tuple[str, ...], device: str
 ) -> None:
-    fault = watch(conditions, *taints).fault_under(pod(device))
+    fault = watch(conditions, *taints).fault_for_pod(pod(device))
     assert fault is not None
     assert not fault.is_dead
-    assert "device fault" in fault.what
+    assert "device fault" in fault.description
 
 
 @pytest.mark.parametrize(("conditions", "taints"), DEVICE_FAULTS)
 def test_a_device_fault_is_no_concern_of_others(conditions: dict[str, str], taints: tuple[str, ...]) -> None:
-    assert watch(conditions, *taints).fault_under(pod()) is None
+    assert watch(conditions, *taints).fault_for_pod(pod()) is None
 
 
 def test_one_kind_of_device_is_not_another() -> None:
-    assert watch({"GPUUnhealthy": "True"}).fault_under(pod("vendor.io/npu")) is None
-    assert watch({"NPUFault": "True"}).fault_under(pod("vendor.io/npu")) is not None
+    assert watch({"GPUUnhealthy": "True"}).fault_for_pod(pod("vendor.io/npu")) is None
+    assert watch({"NPUFault": "True"}).fault_for_pod(pod("vendor.io/npu")) is not None
 
 
 @pytest.mark.parametrize(
@@ -127,19 +127,19 @@ def test_one_kind_of_device_is_not_another() -> None:
     ],
 )
 def test_a_sound_device_is_no_fault(conditions: dict[str, str], taints: tuple[str, ...]) -> None:
-    assert watch(conditions, *taints).fault_under(pod("nvidia.com/gpu")) is None
+    assert watch(conditions, *taints).fault_for_pod(pod("nvidia.com/gpu")) is None
 
 
 def test_a_fault_that_comes_back_counts_from_its_return() -> None:
     clock = Clock()
     nodes = watch(None, clock=clock)
-    nodes.fault_under(pod())
+    nodes.fault_for_pod(pod())
     healthy = watch({"Ready": "True"}, clock=clock)
     nodes._nodes = healthy._nodes
-    assert nodes.fault_under(pod()) is None
+    assert nodes.fault_for_pod(pod()) is None
     nodes._nodes = ObjectStore()
     clock.time += timedelta(hours=1)
-    fault = nodes.fault_under(pod())
+    fault = nodes.fault_for_pod(pod())
     assert fault is not None
     assert fault.since == clock.time
 
@@ -148,8 +148,8 @@ def test_a_fault_that_one_pod_does_not_mind_goes_on_counting_for_another() -> No
     clock = Clock()
     nodes = watch({"Ready": "True"}, "nvidia.com/gpu-unhealthy", clock=clock)
     for _ in range(2):
-        fault = nodes.fault_under(pod("nvidia.com/gpu"))
+        fault = nodes.fault_for_pod(pod("nvidia.com/gpu"))
         assert fault is not None
         assert fault.since == NOON
-        assert nodes.fault_under(pod()) is None
+        assert nodes.fault_for_pod(pod()) is None
         clock.time += timedelta(seconds=5)

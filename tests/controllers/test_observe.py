@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.controllers.observe import Members, observe
+from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.kube.objects import Pod, Service
-from pliant.model.observed import Exit, ObservedPod, PodPhase, Stuck
+from pliant.model.observed import ObservedPod, PodExit, PodPhase, StuckContainer
 from tests.builders import make_group, make_job
 
 
@@ -28,8 +28,8 @@ def seen(
         "spec": {"nodeName": "n", "restartPolicy": restarts, "containers": [{"name": "main"}, {"name": "side"}]},
         "status": status or {},
     }
-    job = make_job(replace(make_group(), counted=frozenset(counted or ())))
-    [pod] = observe(job, Members(pods=[msgspec.convert(raw, Pod)])).pods
+    job = make_job(replace(make_group(), main_containers=frozenset(counted or ())))
+    [pod] = observe(job, CachedJobObjects(pods=[msgspec.convert(raw, Pod)])).pods
     return pod
 
 
@@ -77,23 +77,14 @@ def test_a_pod_is_as_far_as_its_containers(status: dict[str, Any], phase: PodPha
 
 
 def test_side_cars_neither_hold_up_success_nor_cause_failure() -> None:
-    assert (
-        seen(containers("Running", ended("main", 0), running("side")), counted={"main"}).phase
-        is PodPhase.SUCCEEDED
-    )
-    assert (
-        seen(containers("Failed", ended("main", 0), ended("side", 1)), counted={"main"}).phase
-        is PodPhase.SUCCEEDED
-    )
-    assert (
-        seen(containers("Running", running("main"), ended("side", 1)), counted={"main"}).phase is PodPhase.RUNNING
-    )
+    assert seen(containers("Running", ended("main", 0), running("side")), counted={"main"}).phase is PodPhase.SUCCEEDED
+    assert seen(containers("Failed", ended("main", 0), ended("side", 1)), counted={"main"}).phase is PodPhase.SUCCEEDED
+    assert seen(containers("Running", running("main"), ended("side", 1)), counted={"main"}).phase is PodPhase.RUNNING
 
 
 def test_a_container_that_the_node_will_restart_has_not_failed() -> None:
     assert (
-        seen(containers("Running", ended("main", 1), running("side")), restarts="OnFailure").phase
-        is PodPhase.RUNNING
+        seen(containers("Running", ended("main", 1), running("side")), restarts="OnFailure").phase is PodPhase.RUNNING
     )
 
 
@@ -105,8 +96,8 @@ def test_the_earliest_bad_end_is_the_exit() -> None:
             ended("side", 137, reason="OOMKilled", message="too\n much", finishedAt="2026-01-01T00:00:05Z"),
         )
     )
-    assert pod.exit == Exit(
-        code=137, container="side", reason="OOMKilled", message="much", last_words="too\n much"
+    assert pod.exit == PodExit(
+        code=137, container="side", reason="OOMKilled", message="much", last_log_lines="too\n much"
     )
     assert pod.finished_at is not None
     assert pod.finished_at.second == 5
@@ -117,16 +108,16 @@ def test_the_last_line_that_says_something_is_the_message() -> None:
     pod = seen(containers("Failed", ended("main", 1, message=trace)))
     assert pod.exit is not None
     assert pod.exit.message == "ValueError: loss is nan"
-    assert pod.exit.last_words == trace.strip()
+    assert pod.exit.last_log_lines == trace.strip()
 
 
 def test_of_a_long_speech_the_end_is_kept_in_whole_lines() -> None:
     speech = "".join(f"line {number} \x1b[0m\n" for number in range(400))
     pod = seen(containers("Failed", ended("main", 1, message=speech)))
     assert pod.exit is not None
-    assert len(pod.exit.last_words) <= 1024
-    assert pod.exit.last_words.startswith("line ")
-    assert pod.exit.last_words.endswith("line 399 [0m")
+    assert len(pod.exit.last_log_lines) <= 1024
+    assert pod.exit.last_log_lines.startswith("line ")
+    assert pod.exit.last_log_lines.endswith("line 399 [0m")
 
 
 def test_a_pod_has_run_from_its_first_start_to_its_last_end() -> None:
@@ -139,12 +130,12 @@ def test_a_pod_has_run_from_its_first_start_to_its_last_end() -> None:
 
 def test_a_failing_init_container_fails_the_pod() -> None:
     pod = seen({"phase": "Failed", "initContainerStatuses": [ended("fetch", 2)]})
-    assert pod.exit == Exit(code=2, container="fetch")
+    assert pod.exit == PodExit(code=2, container="fetch")
 
 
 def test_a_pod_that_failed_as_a_whole_says_why() -> None:
     pod = seen({"phase": "Failed", "reason": "Evicted", "message": "disk"})
-    assert pod.exit == Exit(reason="Evicted", message="disk")
+    assert pod.exit == PodExit(reason="Evicted", message="disk")
 
 
 @pytest.mark.parametrize(
@@ -152,24 +143,18 @@ def test_a_pod_that_failed_as_a_whole_says_why() -> None:
     [
         (containers("Pending", {"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}), ""),
         (
-            containers(
-                "Pending", {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}
-            ),
+            containers("Pending", {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}),
             "ErrImagePull: no",
         ),
         (
-            {
-                "conditions": [
-                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}
-                ]
-            },
+            {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}]},
             "Unschedulable: 0/1",
         ),
         ({"conditions": [{"type": "PodScheduled", "status": "True"}]}, ""),
     ],
 )
 def test_what_keeps_a_pod_from_starting_is_told(status: dict[str, Any], trouble: str) -> None:
-    assert seen(status).trouble == trouble
+    assert seen(status).problem == trouble
 
 
 def test_long_messages_are_cut() -> None:
@@ -180,8 +165,8 @@ def test_long_messages_are_cut() -> None:
 
 def test_services_are_known_by_name() -> None:
     raw = {"metadata": {"name": "s", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    found = observe(make_job(), Members(services=[msgspec.convert(raw, Service)])).services["s"]
-    assert found.is_leaving
+    found = observe(make_job(), CachedJobObjects(services=[msgspec.convert(raw, Service)])).services["s"]
+    assert found.is_terminating
 
 
 TOOK_IT = "2026-01-01T00:00:00Z"
@@ -203,18 +188,20 @@ TOOK_IT = "2026-01-01T00:00:00Z"
 def test_a_container_that_cannot_be_created_is_stuck_since_the_node_took_the_pod(reason: str) -> None:
     waiting = {"name": "side", "state": {"waiting": {"reason": reason, "message": "no"}}}
     pod = seen({**containers("Pending", running("main"), waiting), "startTime": TOOK_IT})
-    assert pod.stuck == Stuck(container="side", reason=reason, since=datetime(2026, 1, 1, tzinfo=UTC))
+    assert pod.stuck_container == StuckContainer(
+        container="side", reason=reason, since=datetime(2026, 1, 1, tzinfo=UTC)
+    )
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", "CrashLoopBackOff"])
 def test_a_container_that_waits_for_another_reason_is_not_stuck(reason: str) -> None:
     waiting = {"name": "main", "state": {"waiting": {"reason": reason}}}
-    assert seen({**containers("Pending", waiting), "startTime": TOOK_IT}).stuck is None
+    assert seen({**containers("Pending", waiting), "startTime": TOOK_IT}).stuck_container is None
 
 
 def test_a_pod_that_runs_is_not_stuck() -> None:
     waiting = {"name": "side", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
-    assert seen({**containers("Running", running("main"), waiting), "startTime": TOOK_IT}).stuck is None
+    assert seen({**containers("Running", running("main"), waiting), "startTime": TOOK_IT}).stuck_container is None
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.controllers.operator import Operator
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.aitrainingjob import AITrainingJob
-from pliant.frontends.base import definitions
-from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.frontends.elasticjob.job import ElasticJobFrontend
+from pliant.frontends.frontend import required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, NODES, PODS
 from tests.controllers.elastic import foreign_pod
@@ -28,10 +28,10 @@ from tests.virtual_time import VirtualClock, on_virtual_time, passing
 async def operated() -> AsyncIterator[KubeClient]:
     """An API server whose garbage collector is down, with a node and an operator."""
     clock = VirtualClock()
-    api = ApiServer(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0))
-    await api.prepare()
-    client = KubeClient(DirectTransport(api))
-    for crd in (AITrainingJob().crd(), *definitions(ElasticJob())):
+    api = ApiServer(Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0))
+    await api.bootstrap()
+    client = KubeClient(InProcessTransport(api))
+    for crd in (AITrainingJobFrontend().crd(), *required_crds(ElasticJobFrontend())):
         await client.create(CRDS, None, crd)
     await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
     running = asyncio.create_task(Operator(client, clock).run())

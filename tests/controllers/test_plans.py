@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from pliant.controllers.grants import ROLE_BINDINGS, ROLES
-from pliant.controllers.plans import JOB, PlanDesk, plan_key
-from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.controllers.rbac.master_access import ROLE_BINDINGS, ROLES
+from pliant.controllers.scale_plans import JOB_INDEX, ScalePlanStore, job_key_of_plan
+from pliant.frontends.elasticjob.job import ElasticJobFrontend
+from pliant.kube.cache.store import ObjectStore
 from pliant.kube.resources import CRDS, PODS, SERVICE_ACCOUNTS, SERVICES
-from pliant.kube.store import ObjectStore
 from pliant.model.job import JobKey
-from pliant.model.rules import Rules
+from pliant.model.operator_config import OperatorConfig
 from tests.controllers.elastic import JOBS, MASTER, PLANS, SPACE, foreign_pod, staged, workers
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
 
@@ -98,7 +98,7 @@ async def test_a_plan_that_changes_nothing_frees_its_name_at_once() -> None:
 
 @on_virtual_time
 async def test_few_finished_plans_are_kept_and_not_for_ever() -> None:
-    async with staged(rules=Rules(plan_history=2, plan_life=timedelta(minutes=1))) as stage:
+    async with staged(rules=OperatorConfig(plan_history_limit=2, plan_ttl=timedelta(minutes=1))) as stage:
         await stage.submit()
         for number in range(5):
             await stage.plan(f"demo-scaleplan-{number}", **workers(1 + number % 2))
@@ -172,7 +172,7 @@ async def test_plans_without_a_job_are_told_so_or_go() -> None:
 
 @on_virtual_time
 async def test_a_job_that_is_deleted_leaves_no_plan_of_its_master() -> None:
-    async with staged(rules=Rules(plan_history=10)) as stage:
+    async with staged(rules=OperatorConfig(plan_history_limit=10)) as stage:
         job = await stage.submit()
         await stage.plan("demo-scaleplan-0", **workers(2))
         await passing(A_WHILE)
@@ -192,22 +192,17 @@ async def test_a_plan_of_a_job_that_is_newer_than_what_is_cached_stays() -> None
         job = await stage.submit()
         await stage.plan("demo-scaleplan-0", **workers(2))
         await passing(A_WHILE)
-        owner = {
-            "apiVersion": JOBS.api_version,
-            "kind": "elasticjob",
-            "name": "demo",
-            "uid": job["metadata"]["uid"],
-        }
+        owner = {"apiVersion": JOBS.api_version, "kind": "elasticjob", "name": "demo", "uid": job["metadata"]["uid"]}
         change = {"metadata": {"ownerReferences": [owner]}}
         raw = await stage.client.patch(PLANS, SPACE, "demo-scaleplan-0", change)
-        kind = ElasticJob.plans
-        store: ObjectStore[dict[str, Any]] = ObjectStore({JOB: lambda plan: (str(plan_key(kind, plan)),)})
-        store.observe(raw)
-        desk = PlanDesk(kind, JOBS, stage.client, VirtualClock(), store)
-        await desk.clear(JobKey(SPACE, "demo"), "the uid of an earlier one")
+        kind = ElasticJobFrontend.plan_frontend
+        store: ObjectStore[dict[str, Any]] = ObjectStore({JOB_INDEX: lambda plan: (str(job_key_of_plan(kind, plan)),)})
+        store.observe_written(raw)
+        desk = ScalePlanStore(kind, JOBS, stage.client, VirtualClock(), store)
+        await desk.delete_orphan_plans(JobKey(SPACE, "demo"), "the uid of an earlier one")
         assert set(await stage.plans()) == {"demo-scaleplan-0"}
         await stage.client.delete(JOBS, SPACE, "demo")
-        await desk.clear(JobKey(SPACE, "demo"), "")
+        await desk.delete_orphan_plans(JobKey(SPACE, "demo"), "")
         assert await stage.plans() == {}
 
 
@@ -217,7 +212,7 @@ async def test_jobs_run_on_a_cluster_that_knows_no_plans_until_it_does() -> None
         await stage.submit()
         await passing(MOMENT)
         assert f"{MASTER}-0" in await stage.pods()
-        await stage.client.create(CRDS, None, ElasticJob.plans.crd())
+        await stage.client.create(CRDS, None, ElasticJobFrontend.plan_frontend.crd())
         await stage.plan("demo-scaleplan-0", **workers(2))
         await passing(timedelta(minutes=2))
         assert await stage.workers() == ["0", "1"]
@@ -232,7 +227,7 @@ async def test_plans_of_one_second_come_in_the_order_of_their_numbers() -> None:
         await passing(A_WHILE)
         assert await stage.workers() == ["0", "1"]
         told = [
-            moment["why"] for moment in (await stage.job())["pliant"]["timeline"] if moment["what"] == "Scaling"
+            moment["message"] for moment in (await stage.job())["pliant"]["timeline"] if moment["reason"] == "Scaling"
         ]
         assert told == ["demo-scaleplan-9: worker from 0 to 1", "demo-scaleplan-10: worker from 1 to 2"]
 

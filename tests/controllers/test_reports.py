@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.reporting import shared_secret
-from pliant.controllers.reports import EVERY, ReportDesk
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.cli.cluster.progress_receiver import get_or_create_secret
+from pliant.controllers.progress_reports import STATUS_WRITE_INTERVAL, ProgressReceiver
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frameworks.reporting import TOKEN, URL
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frameworks.progress_reporting import REPORT_TOKEN_VARIABLE, REPORT_URL_VARIABLE
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS
 from pliant.model.framework import Rank
-from pliant.runtime.posts import Answer, Post
+from pliant.runtime.http_posts import PostRequest, PostResponse
 from tests.faults.rig import JOBS
 from tests.frontends.raw import raw_group, raw_job
 from tests.virtual_time import VirtualClock, on_virtual_time
@@ -37,17 +37,17 @@ class Office:
 
     def __init__(self, client: KubeClient, clock: VirtualClock, raw: dict[str, Any]) -> None:
         self.client = client
-        self.desk = ReportDesk(client, clock, SECRET, BASE)
-        job = AITrainingJob().parse(raw)
+        self.desk = ProgressReceiver(client, clock, SECRET, BASE)
+        job = AITrainingJobFrontend().parse(raw)
         rank = Rank(group=job.groups[0], index=1, attempt=0)
-        contract = self.desk.contract
-        self.variables = {**contract.shared(job), **contract.environment(job, rank, "main")}
+        contract = self.desk.reporting
+        self.variables = {**contract.shared_environment(job), **contract.environment(job, rank, "main")}
 
-    def report(self, body: Any, *, url: str = "", token: str | None = None) -> Answer:
-        key = self.variables[TOKEN] if token is None else token
-        path = (url or self.variables[URL]).removeprefix(BASE)
+    def report(self, body: Any, *, url: str = "", token: str | None = None) -> PostResponse:
+        key = self.variables[REPORT_TOKEN_VARIABLE] if token is None else token
+        path = (url or self.variables[REPORT_URL_VARIABLE]).removeprefix(BASE)
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.desk.take(Post(path=path, headers={"authorization": f"Bearer {key}"}, body=text))
+        return self.desk.receive(PostRequest(path=path, headers={"authorization": f"Bearer {key}"}, body=text))
 
     async def status(self) -> tuple[Any, int]:
         found = await self.client.get(JOBS, "default", "demo")
@@ -57,13 +57,15 @@ class Office:
 @asynccontextmanager
 async def office() -> AsyncIterator[Office]:
     clock = VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
-        client = KubeClient(DirectTransport(api))
-        await client.create(CRDS, None, AITrainingJob().crd())
+    async with ApiServer.start(
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
+    ) as api:
+        client = KubeClient(InProcessTransport(api))
+        await client.create(CRDS, None, AITrainingJobFrontend().crd())
         raw = raw_job({"worker": raw_group()})
         raw["metadata"] = {"name": "demo", "namespace": "default"}
         made = Office(client, clock, await client.create(JOBS, "default", raw))
-        async with made.desk.writing():
+        async with made.desk.write_in_background():
             yield made
 
 
@@ -84,11 +86,11 @@ async def test_however_often_members_report_a_job_is_written_twice_a_minute() ->
         for step in range(600):
             here.report({"step": step, "loss": "nan"})
             await asyncio.sleep(0.1)
-        await asyncio.sleep(EVERY + 1)
+        await asyncio.sleep(STATUS_WRITE_INTERVAL + 1)
         progress, after = await here.status()
         assert (progress["step"], progress["metrics"]) == (599, {"loss": "nan"})
         assert after - before == 3  # the first report at once, then one write every thirty seconds
-        await asyncio.sleep(10 * EVERY)
+        await asyncio.sleep(10 * STATUS_WRITE_INTERVAL)
         assert (await here.status())[1] == after
 
 
@@ -98,7 +100,7 @@ async def test_what_was_not_said_again_stays_and_there_are_never_many_figures() 
         here.report({"step": 1, "total": 9, "loss": 2})
         for number in range(20):
             here.report({f"figure{number}": number})
-        await asyncio.sleep(2 * EVERY)
+        await asyncio.sleep(2 * STATUS_WRITE_INTERVAL)
         progress, _ = await here.status()
         assert (progress["total"], progress["metrics"]["loss"], len(progress["metrics"])) == (9, "2", 8)
 
@@ -106,7 +108,7 @@ async def test_what_was_not_said_again_stays_and_there_are_never_many_figures() 
 @on_virtual_time
 async def test_only_members_of_a_job_report_about_it() -> None:
     async with office() as here:
-        mine = here.variables[URL]
+        mine = here.variables[REPORT_URL_VARIABLE]
         assert here.report({"step": 1}, token="guessed").status is HTTPStatus.UNAUTHORIZED
         assert here.report({"step": 1}, url=mine.replace("demo", "other")).status is HTTPStatus.UNAUTHORIZED
         assert here.report({"step": 1}, url=f"{BASE}/metrics").status is HTTPStatus.NOT_FOUND
@@ -140,12 +142,12 @@ async def test_reports_about_a_job_that_is_gone_end_there() -> None:
     async with office() as here:
         await here.client.delete(JOBS, "default", "demo")
         assert here.report({"step": 1}).status is HTTPStatus.ACCEPTED
-        await asyncio.sleep(2 * EVERY)
+        await asyncio.sleep(2 * STATUS_WRITE_INTERVAL)
 
 
 @on_virtual_time
 async def test_operators_that_start_at_once_agree_on_one_secret() -> None:
     async with office() as here:
-        first, second = await asyncio.gather(*(shared_secret(here.client, "default", "x") for _ in range(2)))
-        assert first == second == await shared_secret(here.client, "default", "x")
+        first, second = await asyncio.gather(*(get_or_create_secret(here.client, "default", "x") for _ in range(2)))
+        assert first == second == await get_or_create_secret(here.client, "default", "x")
         assert len(first) == 32

@@ -14,7 +14,7 @@ from tests.virtual_time import VirtualClock, on_virtual_time
 @on_virtual_time
 async def test_what_members_reported_outlives_every_status_and_rides_along_with_it() -> None:
     async with office() as here:
-        running = asyncio.create_task(Operator(here.client, VirtualClock(), reports=here.desk).run())
+        running = asyncio.create_task(Operator(here.client, VirtualClock(), progress_receiver=here.desk).run())
         await asyncio.sleep(3)
         here.report({"step": 1})
         await asyncio.sleep(1)

@@ -6,8 +6,8 @@ import asyncio
 from datetime import timedelta
 from itertools import pairwise
 
-from pliant.controllers.served import wait_served
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.controllers.crds import wait_until_served
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.resources import CRDS
 from tests.embedded.serving import serving
 from tests.faults.rig import JOBS
@@ -17,9 +17,9 @@ from tests.virtual_time import on_virtual_time, passing
 @on_virtual_time
 async def test_a_definition_that_comes_a_moment_later_is_not_waited_for_a_minute() -> None:
     async with serving() as served, asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(wait_served(served.client, JOBS, lambda: None))
+        waiting = tasks.create_task(wait_until_served(served.client, JOBS, lambda: None))
         await passing(timedelta(seconds=0.5))
-        await served.client.create(CRDS, None, AITrainingJob().crd())
+        await served.client.create(CRDS, None, AITrainingJobFrontend().crd())
         await passing(timedelta(seconds=1))
         assert waiting.done()
 
@@ -29,7 +29,7 @@ async def test_a_kind_that_nobody_installs_is_looked_for_every_minute() -> None:
     looks: list[float] = []
     async with serving() as served, asyncio.TaskGroup() as tasks:
         clock = asyncio.get_running_loop().time
-        waiting = tasks.create_task(wait_served(served.client, JOBS, lambda: looks.append(clock())))
+        waiting = tasks.create_task(wait_until_served(served.client, JOBS, lambda: looks.append(clock())))
         await passing(timedelta(hours=1))
         waiting.cancel()
     gaps = [round(after - before) for before, after in pairwise(looks)]

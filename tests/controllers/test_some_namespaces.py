@@ -6,9 +6,9 @@ import asyncio
 from datetime import timedelta
 
 from pliant.controllers.operator import Operator
-from pliant.frontends.aitrainingjob import AITrainingJob
-from pliant.kube.informer import Informer
-from pliant.kube.joined import JoinedInformer, informer_of
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.kube.cache.informer import Informer
+from pliant.kube.cache.multi_namespace import MultiNamespaceInformer, create_informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import CRDS, NAMESPACES, PODS
 from tests.embedded.serving import Served, serving
@@ -20,7 +20,7 @@ THREE = ("team-a", "team-b", "team-c")
 
 
 async def prepare(served: Served) -> None:
-    await served.client.create(CRDS, None, AITrainingJob().crd())
+    await served.client.create(CRDS, None, AITrainingJobFrontend().crd())
     for name in THREE:
         await served.client.create(
             NAMESPACES, None, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -48,7 +48,7 @@ async def test_jobs_of_the_namespaces_named_are_worked_on_and_others_are_not() -
         await passing(timedelta(seconds=5))
         assert await pods(served) == {"team-a": 2, "team-b": 2, "team-c": 0}
         known = operator.informers["pods"]
-        assert (len(known.store), known.lists, known.is_synced, known.last_problem) == (4, 2, True, None)
+        assert (len(known.store), known.list_count, known.is_synced, known.last_error) == (4, 2, True, None)
         await served.client.delete(PODS, "team-b", "demo-worker-1")
         await passing(timedelta(seconds=5))
         assert await pods(served) == {"team-a": 2, "team-b": 2, "team-c": 0}
@@ -63,9 +63,9 @@ async def test_jobs_of_the_namespaces_named_are_worked_on_and_others_are_not() -
 @on_virtual_time
 async def test_one_namespace_or_all_need_one_informer() -> None:
     async with serving() as served:
-        several = informer_of(served.client, PODS, Pod, namespaces=("a", "b", "a"))
-        assert isinstance(several, JoinedInformer)
+        several = create_informer(served.client, PODS, Pod, namespaces=("a", "b", "a"))
+        assert isinstance(several, MultiNamespaceInformer)
         assert several.store.get("c", "x") is None
         assert not several.is_synced
         for names in ((), ("a",), ("a", "a")):
-            assert isinstance(informer_of(served.client, PODS, Pod, namespaces=names), Informer)
+            assert isinstance(create_informer(served.client, PODS, Pod, namespaces=names), Informer)

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from pliant.controllers.operator import Operator
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.kubeflow.mpi import MPIJob
-from pliant.frontends.kubeflow.pytorch import PyTorchJob
+from pliant.frontends.kubeflow.mpi import MPIJobFrontend
+from pliant.frontends.kubeflow.pytorch import PyTorchJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, EVENTS, NODES, PODS, SERVICES, Resource
 from tests.virtual_time import VirtualClock, on_virtual_time, passing
@@ -34,9 +34,11 @@ BEGUN = "2026-01-01T10:00:00Z"
 async def a_cluster() -> AsyncIterator[tuple[KubeClient, VirtualClock]]:
     """An API server with definitions and a node, and nobody at work yet."""
     clock = VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
-        client = KubeClient(DirectTransport(api))
-        for frontend in (PyTorchJob(), MPIJob()):
+    async with ApiServer.start(
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
+    ) as api:
+        client = KubeClient(InProcessTransport(api))
+        for frontend in (PyTorchJobFrontend(), MPIJobFrontend()):
             await client.create(CRDS, None, frontend.crd())
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "somewhere"}}
         await client.create(NODES, None, node)
@@ -137,7 +139,7 @@ async def test_the_end_of_a_member_taken_over_is_the_end_of_the_job() -> None:
         async with operated(client, clock):
             told = await client.get(TORCH, "default", "demo")
             assert (current(told)["type"], told["status"]["startTime"]) == ("Running", BEGUN)
-            assert told["status"]["pliant"]["timeline"][0]["why"] == "begun under another operator"
+            assert told["status"]["pliant"]["timeline"][0]["message"] == "begun under another operator"
             done = {"status": {"phase": "Succeeded"}}
             await client.patch(PODS, "default", "demo-master-0", done, subresource="status")
             await passing(timedelta(seconds=5))
@@ -171,7 +173,7 @@ async def test_a_member_that_is_leaving_is_replaced_when_it_is_gone() -> None:
         await client.delete(PODS, "default", "demo-master-0")
         async with operated(client, clock):
             assert await uids(client, PODS) == {"demo-master-0": before}
-            await client.delete(PODS, "default", "demo-master-0", grace=0)
+            await client.delete(PODS, "default", "demo-master-0", grace_period_seconds=0)
             await passing(timedelta(seconds=5))
             assert (await uids(client, PODS))["demo-master-0"] != before
             assert current(await client.get(TORCH, "default", "demo"))["type"] != "Failed"
@@ -199,4 +201,4 @@ async def test_a_definition_that_lets_nothing_be_remembered_is_told() -> None:
 
 async def _mended(client: KubeClient) -> Object:
     present = await client.get(CRDS, None, "pytorchjobs.kubeflow.org")
-    return {**present, "spec": PyTorchJob().crd()["spec"]}
+    return {**present, "spec": PyTorchJobFrontend().crd()["spec"]}

@@ -9,12 +9,12 @@ from datetime import timedelta
 
 import pytest
 
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.base import definitions
-from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.frontends.elasticjob.job import ElasticJobFrontend
+from pliant.frontends.frontend import required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
 from tests.controllers.elastic import JOBS, MASTER, SPACE, Object, foreign_pod
@@ -34,9 +34,11 @@ MARKS = {
 async def a_cluster() -> AsyncIterator[tuple[KubeClient, VirtualClock]]:
     """An API server that knows ElasticJobs, and nobody at work yet."""
     clock = VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
-        client = KubeClient(DirectTransport(api))
-        for crd in definitions(ElasticJob()):
+    async with ApiServer.start(
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
+    ) as api:
+        client = KubeClient(InProcessTransport(api))
+        for crd in required_crds(ElasticJobFrontend()):
             await client.create(CRDS, None, crd)
         yield client, clock
 
@@ -56,9 +58,7 @@ async def left_behind(client: KubeClient, phase: str = "Running") -> dict[str, s
     await client.patch(JOBS, SPACE, "demo", {"status": status}, subresource="status")
     if phase != "Running":
         return {}
-    await client.create(
-        SERVICES, SPACE, of_master(job, "Service", {"selector": MARKS, "ports": [{"port": 50001}]})
-    )
+    await client.create(SERVICES, SPACE, of_master(job, "Service", {"selector": MARKS, "ports": [{"port": 50001}]}))
     master = of_master(job, "Pod", TEMPLATE["spec"])
     master["metadata"]["name"] += "-0"
     for pod in (master, foreign_pod(job, 0), foreign_pod(job, 1)):
@@ -71,11 +71,7 @@ async def left_behind(client: KubeClient, phase: str = "Running") -> dict[str, s
 def of_master(job: Object, kind: str, spec: Object) -> Object:
     """What the other operator makes for a master."""
     owner = {**foreign_pod(job, 0)["metadata"]["ownerReferences"][0], "controller": True}
-    meta = {
-        "name": MASTER,
-        "labels": {**MARKS, "elasticjob.dlrover/replica-index": "0"},
-        "ownerReferences": [owner],
-    }
+    meta = {"name": MASTER, "labels": {**MARKS, "elasticjob.dlrover/replica-index": "0"}, "ownerReferences": [owner]}
     return {"apiVersion": "v1", "kind": kind, "metadata": meta, "spec": spec}
 
 

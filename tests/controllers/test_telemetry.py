@@ -4,11 +4,11 @@ import asyncio
 import re
 
 from pliant.controllers.operator import Operator
-from pliant.controllers.telemetry import Telemetry
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.controllers.telemetry import OperatorTelemetry
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
-from pliant.kube.metering import MeteredTransport
 from pliant.kube.resources import CRDS
+from pliant.kube.transport.metered import MeteredTransport
 from tests.embedded.serving import serving
 from tests.faults.rig import JOBS
 from tests.faults.scenarios import group
@@ -20,17 +20,17 @@ SAMPLE = re.compile(r'^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? \S+$')
 @on_virtual_time
 async def test_an_operator_tells_what_it_does_without_naming_anything_of_its_users() -> None:
     async with serving() as served:
-        await served.client.create(CRDS, None, AITrainingJob().crd())
-        telemetry = Telemetry()
-        assert telemetry.pages["/healthz"]().status == telemetry.pages["/readyz"]().status == 200
+        await served.client.create(CRDS, None, AITrainingJobFrontend().crd())
+        telemetry = OperatorTelemetry()
+        assert telemetry.http_pages["/healthz"]().status == telemetry.http_pages["/readyz"]().status == 200
         clock = asyncio.get_running_loop().time
-        client = KubeClient(MeteredTransport(served.transport, telemetry.note_call, clock))
+        client = KubeClient(MeteredTransport(served.transport, telemetry.record_api_call, clock))
         telemetry.operator = operator = Operator(client, VirtualClock(), workers=3)
-        assert telemetry.pages["/readyz"]().status == 503
-        assert "pods, services, aitrainingjobs.elasticdeeplearning.ai" in telemetry.pages["/readyz"]().text
+        assert telemetry.http_pages["/readyz"]().status == 503
+        assert "pods, services, aitrainingjobs.elasticdeeplearning.ai" in telemetry.http_pages["/readyz"]().text
         running = asyncio.create_task(operator.run())
         await operator.wait_ready()
-        assert telemetry.pages["/readyz"]().status == 200
+        assert telemetry.http_pages["/readyz"]().status == 200
         body = {
             "apiVersion": JOBS.api_version,
             "kind": JOBS.kind,
@@ -39,7 +39,7 @@ async def test_an_operator_tells_what_it_does_without_naming_anything_of_its_use
         }
         await served.client.create(JOBS, "default", body)
         await quiet()
-        text = telemetry.pages["/metrics"]().text
+        text = telemetry.http_pages["/metrics"]().text
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from pliant.cli.daemon import Tell, start_detached
-from pliant.cli.home import Home, Running
+from pliant.cli.local.daemon import NotifyReady, start_detached
+from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
 from pliant.errors import PliantError
 from tests.controlplane.build import KUBERNETES, build, cache_folder, components, folder_of
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, KWOK, SCHEDULER, started
@@ -89,7 +89,7 @@ def _up(args: Namespace) -> int:
         say(f"{GIVEN} names a cluster: nothing is started")
         return _export(KUBECONFIG=given)
     home = _home(args.name)
-    running = home.running()
+    running = home.running_cluster()
     if running is not None and running.kubeconfig:
         say(f"control plane `{args.name}` is up already at {running.url}")
         return _export(KUBECONFIG=running.kubeconfig)
@@ -98,19 +98,19 @@ def _up(args: Namespace) -> int:
     find_programs([ETCD, API_SERVER, CONTROLLERS, *(name for name, is_wanted in optional.items() if is_wanted)])
     if args.foreground:
         return _serve(args, home, lambda told: _say_up(args.name, told))
-    with home.held():
+    with home.lock():
         pass
-    _say_up(args.name, start_detached(lambda tell: _serve(args, home, tell), home.log))
+    _say_up(args.name, start_detached(lambda tell: _serve(args, home, tell), home.log_file))
     return 0
 
 
-def _serve(args: Namespace, home: Home, tell: Tell) -> int:
+def _serve(args: Namespace, home: ClusterStateDir, tell: NotifyReady) -> int:
     """Run a control plane until a signal comes or its owner goes."""
-    with home.held() as claim, _until_stopped(), started(scheduler=args.scheduler) as plane:
+    with home.lock() as claim, _until_stopped(), started(scheduler=args.scheduler) as plane:
         if args.kwok:
             plane.start_kwok()
         told = {"url": plane.url, "kubeconfig": str(plane.kubeconfig)}
-        claim.tell(Running(pid=os.getpid(), **told))
+        claim.publish(RunningCluster(pid=os.getpid(), **told))
         tell(told)
         if args.owner is None:
             signal.pause()
@@ -136,7 +136,7 @@ def _until_stopped() -> Iterator[None]:
 
 def _down(args: Namespace) -> int:
     home = _home(args.name)
-    running = home.running()
+    running = home.running_cluster()
     if running is None:
         say(f"control plane `{args.name}` is not running")
         return 0
@@ -150,7 +150,7 @@ def _down(args: Namespace) -> int:
 
 def _env(args: Namespace) -> int:
     found = {ASSETS: os.environ.get(ASSETS) or str(folder_of(cache_folder(os.environ)))}
-    running = _home(args.name).running()
+    running = _home(args.name).running_cluster()
     if kubeconfig := os.environ.get(GIVEN) or (running.kubeconfig if running else ""):
         found["KUBECONFIG"] = kubeconfig
     return _export(**found)
@@ -168,9 +168,9 @@ def _export(**variables: str) -> int:
     return 0
 
 
-def _home(name: str) -> Home:
+def _home(name: str) -> ClusterStateDir:
     states = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return Home.of(name, {"PLIANT_HOME": str(states / "pliant" / "kube")})
+    return ClusterStateDir.for_cluster(name, {"PLIANT_HOME": str(states / "pliant" / "kube")})
 
 
 if __name__ == "__main__":

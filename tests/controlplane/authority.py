@@ -88,9 +88,7 @@ class Authority:
             .not_valid_before(self._now - timedelta(hours=1) + min(lifetime, timedelta(0)))
             .not_valid_after(self._now + lifetime)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )
 
 

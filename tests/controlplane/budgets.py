@@ -15,9 +15,7 @@ def about_budgets() -> Iterator[Exchange]:
     """All of them, in order."""
     yield Exchange("create a budget", "POST", BUDGETS, _budget(minAvailable=1))
     yield Exchange("create a budget in percent", "POST", BUDGETS, _budget("share", maxUnavailable="50%"))
-    yield Exchange(
-        "create a budget with two bounds", "POST", BUDGETS, _budget("n", minAvailable=1, maxUnavailable=1)
-    )
+    yield Exchange("create a budget with two bounds", "POST", BUDGETS, _budget("n", minAvailable=1, maxUnavailable=1))
     yield Exchange("create a budget below nothing", "POST", BUDGETS, _budget("n", minAvailable=-1))
     yield Exchange("create a budget of a word", "POST", BUDGETS, _budget("n", maxUnavailable="half"))
     yield Exchange("get budgets as table", "GET", f"{BUDGETS}/b", accept=TABLE)

@@ -101,9 +101,7 @@ def build(names: Iterable[str], cache: Path, kubernetes: str = KUBERNETES) -> Pa
             with _alone(folder):
                 _build_all(missing(wanted, cache, kubernetes), folder, cache)
         except PermissionError as problem:
-            raise BuildError(
-                f"cannot write {problem.filename}: build as its owner, or set PLIANT_CACHE"
-            ) from problem
+            raise BuildError(f"cannot write {problem.filename}: build as its owner, or set PLIANT_CACHE") from problem
     return folder
 
 

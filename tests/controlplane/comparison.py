@@ -6,14 +6,12 @@ import json
 import re
 from typing import Any
 
-from pliant.kube.transport import Reply, Request, Transport
+from pliant.kube.transport.base import Reply, Request, Transport
 from tests.controlplane.exchange import Exchange
 
 CHOSEN = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "continue"})
 """Fields whose values a server chooses; only that they are there is compared."""
-_IGNORED = frozenset(
-    {"managedFields", "clusterIP", "clusterIPs", "storageVersionHash", "serverAddressByClientCIDRs"}
-)
+_IGNORED = frozenset({"managedFields", "clusterIP", "clusterIPs", "storageVersionHash", "serverAddressByClientCIDRs"})
 """What one of the servers has no use for, or chooses as it likes."""
 _SPEAKING = frozenset({"NotFound", "AlreadyExists", "Conflict"})
 """Reasons whose messages people read; others tell how a program read its input."""
@@ -57,9 +55,7 @@ def essence(body: Any, request: Request) -> Any:
 def _failure(status: dict[str, Any]) -> dict[str, Any]:
     details = dict(status.get("details") or {})
     causes = [
-        (each.get("field"), each.get("reason"))
-        for each in details.pop("causes", ())
-        if each.get("field") != _UNCHECKED
+        (each.get("field"), each.get("reason")) for each in details.pop("causes", ()) if each.get("field") != _UNCHECKED
     ]
     told = {"reason": status.get("reason"), **_plain(details), "causes": sorted(set(causes), key=str)}
     return {**told, "message": _CHANCE.sub("…", status["message"])} if status.get("reason") in _SPEAKING else told

@@ -45,9 +45,7 @@ class DeployedOperator:
 
 
 @contextmanager
-def run_deployed(
-    admin: Path, folder: Path, objects: Iterable[Object], home: str = HOME
-) -> Iterator[DeployedOperator]:
+def run_deployed(admin: Path, folder: Path, objects: Iterable[Object], home: str = HOME) -> Iterator[DeployedOperator]:
     """Run what the Deployment among these objects would start, on ports that are free here."""
     [deployment] = [each for each in objects if each["kind"] == "Deployment"]
     [container] = deployment["spec"]["template"]["spec"]["containers"]

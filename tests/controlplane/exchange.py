@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from pliant.kube.transport import JSON, Request
+from pliant.kube.transport.base import JSON, Request
 
 SPACE = "twin"
 IN = f"/api/v1/namespaces/{SPACE}"
@@ -29,13 +29,7 @@ class Exchange:
 
     def request(self, version: str) -> Request:
         """What is sent."""
-        body = (
-            b""
-            if self.body is None
-            else self.body
-            if isinstance(self.body, bytes)
-            else _encoded(self.body, version)
-        )
+        body = b"" if self.body is None else self.body if isinstance(self.body, bytes) else _encoded(self.body, version)
         query = {name: value.replace("{version}", version) for name, value in self.query.items()}
         return Request(
             method=self.method, path=self.path, query=query, body=body, content_type=self.media, accept=self.accept

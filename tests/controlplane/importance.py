@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pliant.kube.transport import MERGE_PATCH
+from pliant.kube.transport.base import MERGE_PATCH
 from tests.controlplane.exchange import IN, TABLE, Exchange, pod
 
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -18,9 +18,7 @@ def about_importance() -> Iterator[Exchange]:
     yield Exchange("create a class twice", "POST", _CLASSES, _class("high", 1000))
     yield Exchange("create a class above all", "POST", _CLASSES, _class("above", 2_000_000_000))
     yield Exchange("create a class of the system", "POST", _CLASSES, _class("system-mine", 5))
-    yield Exchange(
-        "create a class that is polite", "POST", _CLASSES, _class("polite", 5, preemptionPolicy="Never")
-    )
+    yield Exchange("create a class that is polite", "POST", _CLASSES, _class("polite", 5, preemptionPolicy="Never"))
     yield Exchange("create a class that is odd", "POST", _CLASSES, _class("odd", 5, preemptionPolicy="Perhaps"))
     yield Exchange("get a class", "GET", f"{_CLASSES}/high")
     named = {"fieldSelector": "metadata.name=high"}

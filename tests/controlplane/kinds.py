@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pliant.kube.transport import APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.controlplane.exchange import IN, JOBS, SPACE, TABLE, Exchange, config_map, job, pod, service
 
 
@@ -38,12 +38,10 @@ def _pods() -> Iterator[Exchange]:
     for said, affinity in _affinities().items():
         yield Exchange(f"create a pod with {said}", "POST", pods, pod("n", affinity={"nodeAffinity": affinity}))
     yield Exchange("get pods as table", "GET", pods, query={"fieldSelector": "metadata.name=p"}, accept=TABLE)
-    yield Exchange("change a pod's image", "PATCH", one, _image("other"), media=STRATEGIC_PATCH)
+    yield Exchange("change a pod's image", "PATCH", one, _image("other"), media=STRATEGIC_MERGE_PATCH)
     command = {"spec": {"containers": [{"name": "main", "command": ["false"]}]}}
-    yield Exchange("change a pod's command", "PATCH", one, command, media=STRATEGIC_PATCH)
-    yield Exchange(
-        "status through the main door", "PATCH", one, {"status": {"phase": "Running"}}, media=MERGE_PATCH
-    )
+    yield Exchange("change a pod's command", "PATCH", one, command, media=STRATEGIC_MERGE_PATCH)
+    yield Exchange("status through the main door", "PATCH", one, {"status": {"phase": "Running"}}, media=MERGE_PATCH)
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -128,7 +126,7 @@ def _jobs() -> Iterator[Exchange]:
     yield Exchange(
         "status of a job through the main door", "PATCH", one, {"status": {"phase": "Failed"}}, media=MERGE_PATCH
     )
-    yield Exchange("strategic for a job", "PATCH", one, _size(4), media=STRATEGIC_PATCH)
+    yield Exchange("strategic for a job", "PATCH", one, _size(4), media=STRATEGIC_MERGE_PATCH)
     yield Exchange("a job as table", "GET", one, accept=TABLE)
     yield Exchange("jobs as table", "GET", JOBS, accept=TABLE)
     yield Exchange("replace a job without a version", "PUT", one, job())
@@ -174,11 +172,7 @@ def _odd() -> Iterator[Exchange]:
         "type": "Normal",
     }
     yield Exchange("create an event", "POST", f"{IN}/events", event)
-    other = {
-        **event,
-        "metadata": {"name": "f"},
-        "involvedObject": {**event["involvedObject"], "namespace": "other"},
-    }
+    other = {**event, "metadata": {"name": "f"}, "involvedObject": {**event["involvedObject"], "namespace": "other"}}
     yield Exchange("create an event about elsewhere", "POST", f"{IN}/events", other)
     lease: dict[str, Any] = {
         "apiVersion": "coordination.k8s.io/v1",

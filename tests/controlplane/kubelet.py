@@ -16,24 +16,24 @@ from pathlib import Path
 
 from aiohttp import web
 
-from pliant.embedded.machines import capacity, register
-from pliant.embedded.names import Names
-from pliant.embedded.network.routes import Egress
-from pliant.embedded.network.serving import private_network
-from pliant.embedded.node.furnishing import Furnishing
-from pliant.embedded.node.inotify import FileWatch
-from pliant.embedded.node.kubelet import Kubelet
-from pliant.embedded.node.link import Launch, NodeAgent
-from pliant.embedded.node.podevents import PodEvents
-from pliant.embedded.node.podlogs import PodLogs
-from pliant.embedded.node.podscope import NodeServices
-from pliant.embedded.server.http import loopback_socket
-from pliant.embedded.server.logs import LogOptions
-from pliant.embedded.views import PodView, ServiceView
+from pliant.embedded.apiserver.http.https_server import bind_loopback_socket
+from pliant.embedded.apiserver.streaming.logs import LogOptions
+from pliant.embedded.controllers.node_registration import node_capacity, register_nodes
+from pliant.embedded.kubelet.kubelet import Kubelet
+from pliant.embedded.kubelet.logs.inotify import FileWatcher
+from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.pods.context import KubeletDependencies
+from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
+from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, NodeAgent
+from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
+from pliant.embedded.network.egress_connector import EgressPolicy
+from pliant.embedded.network.modes import serve_private_network
+from pliant.embedded.network.service_index import ServiceIndex
+from pliant.embedded.object_views import PodView, ServiceView
 from pliant.errors import ApiError
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.informer import Informer
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import NODES, PODS, SERVICES
 from pliant.runtime.clock import SystemClock
 
@@ -47,7 +47,7 @@ _VARIABLES = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/", "LANG": "C.UT
 class LogServer:
     """Answers the API server when somebody asks for the log of a pod."""
 
-    def __init__(self, client: KubeClient, logs: PodLogs) -> None:
+    def __init__(self, client: KubeClient, logs: PodLogStore) -> None:
         self._client = client
         self._logs = logs
 
@@ -62,7 +62,7 @@ class LogServer:
         context.load_cert_chain(folder / "server.crt", folder / "server.key")
         await runner.setup()
         try:
-            listener = loopback_socket(0)
+            listener = bind_loopback_socket(0)
             await web.SockSite(runner, listener, ssl_context=context).start()
             yield int(listener.getsockname()[1])
         finally:
@@ -95,37 +95,37 @@ async def serve(folder: Path) -> None:
     data, clock = folder / "node", SystemClock()
     data.mkdir(exist_ok=True)
     async with AsyncExitStack() as stack:
-        transport = transport_for(folder / "kubeconfig", None, clock.now)
+        transport = create_transport(folder / "kubeconfig", None, clock.now)
         await stack.enter_async_context(aclosing(transport))
         client = KubeClient(transport)
-        agent = await stack.enter_async_context(NodeAgent.started(Launch(data=data)))
-        logs = PodLogs(data / "pods", stack.enter_context(closing(FileWatch())))
-        names = Names()
-        network = private_network(agent, names, Egress(outside=False), data)
+        agent = await stack.enter_async_context(NodeAgent.start(AgentOptions(data_dir=data)))
+        logs = PodLogStore(data / "pods", stack.enter_context(closing(FileWatcher())))
+        names = ServiceIndex()
+        network = serve_private_network(agent, names, EgressPolicy(allow_external=False), data)
         locality = await stack.enter_async_context(network)
-        furnishing = Furnishing(data=data, workspace=data, base=_VARIABLES, locality=locality)
+        furnishing = PodFilesystem(data_dir=data, default_working_dir=data, base_env=_VARIABLES, pod_network=locality)
         port = await stack.enter_async_context(LogServer(client, logs).serving(folder))
-        services = NodeServices(
+        services = KubeletDependencies(
             client=client,
             clock=clock,
             agent=agent,
-            furnishing=furnishing,
+            filesystem=furnishing,
             logs=logs,
-            events=PodEvents(client, clock, "kubelet"),
+            events=PodEventRecorder(client, clock, "kubelet"),
         )
-        has = capacity(cpu=None, memory=None, gpu=0)
+        has = node_capacity(cpu=None, memory=None, gpu=0)
         kubelet = Kubelet(services, {NODE: has})
 
         def pod_changed(old: PodView | None, new: PodView | None) -> None:
-            names.pod_changed(old, new)
-            kubelet.pod_changed(old, new)
+            names.on_pod_change(old, new)
+            kubelet.on_pod_change(old, new)
 
         pods = Informer(client, PODS, PodView, on_change=pod_changed)
-        named = Informer(client, SERVICES, ServiceView, on_change=names.service_changed)
+        named = Informer(client, SERVICES, ServiceView, on_change=names.on_service_change)
         async with asyncio.TaskGroup() as tasks:
-            for work in (kubelet.run(), agent.wait_lost(), pods.run(), named.run()):
+            for work in (kubelet.run(), agent.raise_when_lost(), pods.run(), named.run()):
                 tasks.create_task(work)
-            await register(client, {NODE: has}, agent.address, clock.now())
+            await register_nodes(client, {NODE: has}, agent.address, clock.now())
             here = {
                 "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
                 "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},

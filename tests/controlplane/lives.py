@@ -42,12 +42,7 @@ def _probes() -> Iterator[Exchange]:
 
 def _sidecars() -> Iterator[Exchange]:
     pods = f"{IN}/pods"
-    beside = {
-        "name": "beside",
-        "image": "x",
-        "restartPolicy": "Always",
-        "readinessProbe": {"tcpSocket": {"port": 1}},
-    }
+    beside = {"name": "beside", "image": "x", "restartPolicy": "Always", "readinessProbe": {"tcpSocket": {"port": 1}}}
     yield Exchange("create a pod with a sidecar", "POST", pods, pod("sidecar", initContainers=[beside]))
     yield Exchange("get it as table", "GET", f"{pods}/sidecar", accept=TABLE)
     passing = {"name": "init", "image": "x", "readinessProbe": {"tcpSocket": {"port": 1}}}

@@ -10,33 +10,29 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.http import HttpTransport
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import Resource
-from pliant.kube.transport import Request
+from pliant.kube.transport.base import Request
+from pliant.kube.transport.http import HttpTransport
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 
 _FLOW = "flowcontrol.apiserver.k8s.io"
 _RIGHTS = "rbac.authorization.k8s.io"
 FLOW_SCHEMAS = Resource(_FLOW, "v1", "flowschemas", "FlowSchema", namespaced=False)
-PRIORITY_LEVELS = Resource(
-    _FLOW, "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", namespaced=False
-)
+PRIORITY_LEVELS = Resource(_FLOW, "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", namespaced=False)
 ROLE_BINDINGS = Resource(_RIGHTS, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 PATIENCE = 20.0
 _PATH = "/api/v1/namespaces/default/configmaps"
 
 
 @asynccontextmanager
-async def crowded(
-    plane: ControlPlane, admin: KubeClient, user: str, shares: int = 2
-) -> AsyncIterator[HttpTransport]:
+async def crowded(plane: ControlPlane, admin: KubeClient, user: str, shares: int = 2) -> AsyncIterator[HttpTransport]:
     """While this lasts, that user may do all things, but few at a time: the others are answered with 429.
 
     A share is about two and a half requests with the server's own settings. The transport is the user's.
     """
-    transport = transport_for(plane.kubeconfig_for(user), None, SystemClock().now)
+    transport = create_transport(plane.kubeconfig_for(user), None, SystemClock().now)
     made = [(PRIORITY_LEVELS, _level(user, shares)), (FLOW_SCHEMAS, _flow(user)), (ROLE_BINDINGS, _role(user))]
     answers = [await admin.create(resource, None, body) for resource, body in made]
     flow = answers[1]["metadata"]["uid"]

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 
-from pliant.cli.apply import install_crds
+from pliant.cli.cluster.apply import install_crds
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane, started
 
@@ -26,5 +26,5 @@ def populated() -> Iterator[ControlPlane]:
 
 
 async def _teach(plane: ControlPlane) -> None:
-    async with aclosing(transport_for(plane.kubeconfig, None, SystemClock().now)) as transport:
+    async with aclosing(create_transport(plane.kubeconfig, None, SystemClock().now)) as transport:
         await install_crds(KubeClient(transport))

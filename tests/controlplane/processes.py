@@ -74,9 +74,7 @@ def supervised() -> Iterator[Processes]:
     command = [sys.executable, "-I", supervisor.__file__, str(folder)]
     pipe = subprocess.PIPE
     # In a session of its own: Ctrl-C is for the owner, and what that does is its decision.
-    with subprocess.Popen(
-        command, cwd=folder, stdin=pipe, stdout=pipe, text=True, start_new_session=True
-    ) as process:
+    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, text=True, start_new_session=True) as process:
         assert process.stdin is not None
         try:
             yield Processes(folder, process)

@@ -30,11 +30,7 @@ def _die_with_parent() -> None:
 def _start(name: str, argv: list[str], log: str) -> dict[str, Any]:
     with open(log, "ab") as output:  # noqa: PTH123
         _processes[name] = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            preexec_fn=_die_with_parent,
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, preexec_fn=_die_with_parent
         )
     return {"pid": _processes[name].pid}
 

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.cli.apply import install_crds
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.cli.cluster.apply import install_crds
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.transport import APPLY_PATCH, MERGE_PATCH, Request, Transport
+from pliant.kube.client_config import create_transport
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, Request, Transport
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 
@@ -32,16 +32,16 @@ _WHEN = re.compile(r" at \d{4}-[0-9T:-]+Z")
 
 
 async def test_owners_are_the_same_on_both_servers(plane: ControlPlane) -> None:
-    real = transport_for(plane.kubeconfig, None, SystemClock().now)
+    real = create_transport(plane.kubeconfig, None, SystemClock().now)
     try:
-        async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
-            for server in (real, DirectTransport(api)):
+        async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
+            for server in (real, InProcessTransport(api)):
                 await install_crds(KubeClient(server))
             await _served(real)
             chance = random.Random(SEED)
             for number in range(STEPS):
                 step = _step(chance)
-                answers = [await _answer(server, step) for server in (real, DirectTransport(api))]
+                answers = [await _answer(server, step) for server in (real, InProcessTransport(api))]
                 assert answers[0] == answers[1], f"step {number}: {step}"
     finally:
         await real.aclose()
@@ -132,9 +132,7 @@ async def _answer(server: Transport, step: Request) -> Any:
         )
         for each in metadata.get("managedFields", ())
     )
-    ports = [
-        {key: port.get(key) for key in ("port", "targetPort")} for port in said.get("spec", {}).get("ports", ())
-    ]
+    ports = [{key: port.get(key) for key in ("port", "targetPort")} for port in said.get("spec", {}).get("ports", ())]
     kept = metadata.get("labels"), metadata.get("finalizers"), said.get("data") or None, ports
     if "replicaSpecs" in said.get("spec", {}):
         return reply.status, kept, said["spec"], fields

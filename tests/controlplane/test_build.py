@@ -38,11 +38,7 @@ def program(path: Path, script: str = "exit 1") -> Path:
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [
-        ("go version go1.26.8 linux/amd64", (1, 26, 8)),
-        ("Kubernetes v1.36.3", (1, 36, 3)),
-        ("go version devel", ()),
-    ],
+    [("go version go1.26.8 linux/amd64", (1, 26, 8)), ("Kubernetes v1.36.3", (1, 36, 3)), ("go version devel", ())],
 )
 def test_a_version_is_read_from_what_a_program_says(text: str, version: tuple[int, ...]) -> None:
     assert version_in(text) == version

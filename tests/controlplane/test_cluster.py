@@ -13,7 +13,7 @@ import pytest
 
 from pliant.errors import Forbidden, Gone, TooManyRequests, Unreachable
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import API_SERVER, ControlPlane, started
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.real
 
 @asynccontextmanager
 async def client_of(kubeconfig: Path) -> AsyncIterator[KubeClient]:
-    transport = transport_for(kubeconfig, None, SystemClock().now)
+    transport = create_transport(kubeconfig, None, SystemClock().now)
     async with aclosing(transport):
         yield KubeClient(transport)
 
@@ -76,7 +76,7 @@ async def test_versions_that_were_compacted_are_gone_after_a_restart(plane: Cont
         plane.start_apiserver()
         await admin.list(CONFIG_MAPS, "default")  # finds the old connection dead and makes a new one
         with pytest.raises(Gone):
-            async for _ in admin.watch(CONFIG_MAPS, "default", since=old):
+            async for _ in admin.watch(CONFIG_MAPS, "default", resource_version=old):
                 pass
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pliant.errors import NotFound
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import EventType, WatchEvent
+from pliant.kube.codec import WatchEvent, WatchEventType
 from pliant.kube.resources import NODES, PODS
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, KWOK, SCHEDULER, ControlPlane
 from tests.controlplane.fixtures import require
@@ -42,7 +42,7 @@ async def test_a_pod_runs_and_its_log_comes_through_the_api_server(inhabited: Co
         await client.create(PODS, "default", pod("short"))
         ended = await until_phase(client, "short", "Failed")
         assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
-        log = b"".join([chunk async for chunk in client.logs("default", "short")])
+        log = b"".join([chunk async for chunk in client.stream_logs("default", "short")])
         assert log == b"hello from short\n"
         await client.delete(PODS, "default", "short")
         with pytest.raises(NotFound):  # what has ended has nothing to wait for
@@ -63,16 +63,14 @@ async def test_simulated_nodes_run_pods_and_end_them_as_annotated(inhabited: Con
         ended = await until_phase(client, "ends", "Failed")
         assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
         await client.delete(PODS, "default", "stays")
-        await until(client, stays, lambda change: change.type is EventType.DELETED)
+        await until(client, stays, lambda change: change.type is WatchEventType.DELETED)
 
 
 async def until_phase(client: KubeClient, name: str, phase: str) -> dict[str, Any]:
     found = await client.get(PODS, "default", name)
     if found["status"]["phase"] == phase:
         return found
-    return await until(
-        client, found, lambda change: ((change.object or {}).get("status") or {}).get("phase") == phase
-    )
+    return await until(client, found, lambda change: ((change.object or {}).get("status") or {}).get("phase") == phase)
 
 
 async def until(
@@ -80,7 +78,7 @@ async def until(
 ) -> dict[str, Any]:
     """Wait for something to happen to a pod that was seen; what it is then."""
     name, since = seen["metadata"]["name"], seen["metadata"]["resourceVersion"]
-    changes = client.watch(PODS, "default", since=since, fields=f"metadata.name={name}")
+    changes = client.watch(PODS, "default", resource_version=since, fields=f"metadata.name={name}")
     async with asyncio.timeout(20), aclosing(changes):
         async for change in changes:
             if condition(change):

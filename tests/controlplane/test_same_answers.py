@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.cli.apply import install_crds
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.cli.cluster.apply import install_crds
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import SERVICE_ACCOUNTS
-from pliant.kube.transport import Transport
+from pliant.kube.transport.base import Transport
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.budgets import about_budgets
 from tests.controlplane.cluster import ControlPlane
@@ -48,16 +48,14 @@ KNOWN = {
 
 
 async def test_both_servers_answer_alike(plane: ControlPlane) -> None:
-    transport = transport_for(plane.kubeconfig, None, SystemClock().now)
+    transport = create_transport(plane.kubeconfig, None, SystemClock().now)
     try:
-        async with ApiServer.started(Store.in_memory(), Catalog.standard(), SystemClock()) as api:
-            differing = await differences(transport, DirectTransport(api))
+        async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
+            differing = await differences(transport, InProcessTransport(api))
     finally:
         await transport.aclose()
     news = {title: answers for title, answers in differing.items() if title not in KNOWN}
-    assert not news, "\n".join(
-        f"{title}\n  real     {real}\n  embedded {ours}" for title, (real, ours) in news.items()
-    )
+    assert not news, "\n".join(f"{title}\n  real     {real}\n  embedded {ours}" for title, (real, ours) in news.items())
     assert KNOWN.keys() <= differing.keys(), f"these agree by now: {KNOWN.keys() - differing.keys()}"
 
 
@@ -78,6 +76,6 @@ async def differences(real: Transport, embedded: Transport) -> dict[str, tuple[o
 
 async def account_made(client: KubeClient) -> None:
     """Before the controllers have been to a namespace, no pod is admitted to it."""
-    async for change in client.watch(SERVICE_ACCOUNTS, SPACE, since="0", fields="metadata.name=default"):
+    async for change in client.watch(SERVICE_ACCOUNTS, SPACE, resource_version="0", fields="metadata.name=default"):
         if change.object is not None:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pliant.kube.transport import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.controlplane.exchange import IN, PARTIAL, SPACE, TABLE, Exchange, config_map
 
 
@@ -73,7 +73,7 @@ def _patches() -> Iterator[Exchange]:
     yield Exchange("steps that fail", "PATCH", one, [{**steps[0], "value": "0"}], media=JSON_PATCH)
     yield Exchange("steps to nowhere", "PATCH", one, [{"op": "remove", "path": "/x/y"}], media=JSON_PATCH)
     yield Exchange("steps of nonsense", "PATCH", one, {"op": "add"}, media=JSON_PATCH)
-    yield Exchange("strategic", "PATCH", one, {"data": {"f": "6"}}, media=STRATEGIC_PATCH)
+    yield Exchange("strategic", "PATCH", one, {"data": {"f": "6"}}, media=STRATEGIC_MERGE_PATCH)
     yield Exchange("an unknown patch", "PATCH", one, {}, media="application/nonsense")
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.cluster import Site, an_ordinary_user, cluster
 
@@ -22,6 +22,6 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 async def client(site: Site) -> AsyncIterator[KubeClient]:
     """A client of the cluster."""
-    transport = transport_for(site.kubeconfig, None, SystemClock().now)
+    transport = create_transport(site.kubeconfig, None, SystemClock().now)
     yield KubeClient(transport)
     await transport.aclose()

@@ -15,8 +15,8 @@ import pytest
 
 from pliant.errors import BadRequest, NotFound
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import EventType
-from pliant.kube.resources import CLAIMS, CONFIG_MAPS, PODS, Resource
+from pliant.kube.codec import WatchEventType
+from pliant.kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from tests.dlrover_masters.jobs import ENOUGH, Master, claim, manual_plan, programs
 from tests.dlrover_masters.versions import RELEASES
 from tests.real_frameworks.environments import missing
@@ -42,7 +42,7 @@ class Stage(Scene):
         listing = await self.client.list(PLANS, self.namespace)
         self._followers.append(asyncio.create_task(self._follow(PLANS, listing.resource_version)))
         await self.client.create(CONFIG_MAPS, self.namespace, programs())
-        await self.client.create(CLAIMS, self.namespace, claim())
+        await self.client.create(PERSISTENT_VOLUME_CLAIMS, self.namespace, claim())
 
     @property
     def plans(self) -> dict[str, Object]:
@@ -51,7 +51,7 @@ class Stage(Scene):
 
     def posted(self) -> list[Object]:
         """Every ScalePlan that ever was, as it was first seen."""
-        return [each.object for each in self.history if each.kind == "ScalePlan" and each.type is EventType.ADDED]
+        return [each.object for each in self.history if each.kind == "ScalePlan" and each.type is WatchEventType.ADDED]
 
     def plans_done(self, *names: str) -> bool:
         """Whether these plans have succeeded, or are no longer there."""
@@ -60,9 +60,7 @@ class Stage(Scene):
 
     def members(self, job: str) -> dict[str, Object]:
         """The pods of a job that are at work or will be, by name; not its master."""
-        return {
-            name: pod for name, pod in self.pods.items() if name.startswith(f"{job}-edljob-") and _is_live(pod)
-        }
+        return {name: pod for name, pod in self.pods.items() if name.startswith(f"{job}-edljob-") and _is_live(pod)}
 
     def running(self, job: str, kind: str = "worker") -> set[str]:
         """The members of one kind that run."""
@@ -71,7 +69,7 @@ class Stage(Scene):
 
     def ever(self, job: str) -> list[str]:
         """Every member that ever was, in order."""
-        made = (each for each in self.history if each.kind == "Pod" and each.type is EventType.ADDED)
+        made = (each for each in self.history if each.kind == "Pod" and each.type is WatchEventType.ADDED)
         return [each.name for each in made if each.name.startswith(f"{job}-edljob-")]
 
     async def until_running(self, job: str, size: int, kind: str = "worker", within: float = SLOW) -> set[str]:

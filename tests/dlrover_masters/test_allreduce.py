@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.engine.ending import MASTERS_GRACE
+from pliant.engine.lifecycle.finish import MASTER_COMPLETION_TIMEOUT
 from pliant.kube.client import KubeClient
 from tests.dlrover_masters.jobs import Master, allreduce
 from tests.dlrover_masters.stage import SLOW, Stage, a_stage, master_pod
@@ -85,9 +85,7 @@ async def test_people_have_more_workers_and_fewer_by_a_plan(client: KubeClient, 
 
 
 @EACH
-async def test_a_new_master_does_not_wait_for_workers_that_were_taken_away(
-    client: KubeClient, master: Master
-) -> None:
+async def test_a_new_master_does_not_wait_for_workers_that_were_taken_away(client: KubeClient, master: Master) -> None:
     async with a_stage(client, master) as stage:
         await training(stage, master)
         # By an edit: a new master reads `replicas`.
@@ -110,7 +108,7 @@ async def test_a_job_ends_though_its_new_master_waits_for_workers_that_a_plan_to
         await until_together(stage, 1)
         await replace_master(stage)
         await stage.finish()
-        await stage.until_over("t", within=MASTERS_GRACE.total_seconds() + SLOW)
+        await stage.until_over("t", within=MASTER_COMPLETION_TIMEOUT.total_seconds() + SLOW)
 
 
 @EACH

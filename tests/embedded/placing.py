@@ -7,23 +7,23 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.cluster import Worker
-from pliant.embedded.evictions import Evictions
-from pliant.embedded.gangs import DIALECTS, groups_of
-from pliant.embedded.node.podevents import PodEvents
-from pliant.embedded.nodemarks import NodeMarks
-from pliant.embedded.orphans import Orphans
-from pliant.embedded.scheduler import NAME, Scheduler
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.cluster import BackgroundTask
+from pliant.embedded.controllers.node_taints import TaintController
+from pliant.embedded.controllers.pod_gc import PodGarbageCollector
+from pliant.embedded.controllers.taint_eviction import TaintEvictionController
+from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
+from pliant.embedded.object_views import PodView
+from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.scheduler.pod_groups import POD_GROUP_RESOURCES, pod_group_informer
+from pliant.embedded.scheduler.scheduler import SCHEDULER_NAME, Scheduler
 from pliant.embedded.storage.store import Store
-from pliant.embedded.views import PodView
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS
-from pliant.kube.transport import STRATEGIC_PATCH
+from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from tests.embedded.serving import pod
 from tests.virtual_time import VirtualClock, quiet
 
@@ -55,7 +55,7 @@ class Places:
     async def tell(self, name: str, condition: str, status: str) -> None:
         """Let a node fare like this."""
         patch = {"status": {"conditions": [{"type": condition, "status": status}]}}
-        await self.client.patch(NODES, None, name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+        await self.client.patch(NODES, None, name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
         await quiet()
 
     async def mark(self, name: str, *taints: str) -> None:
@@ -122,24 +122,33 @@ def preferring(**weights: tuple[int, dict[str, Any]]) -> dict[str, Any]:
 async def placing() -> AsyncIterator[Places]:
     """A server where pods are given to nodes and taken off them."""
     clock = VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock) as api:
-        client = KubeClient(DirectTransport(api))
-        scheduler = Scheduler(client, clock, PodEvents(client, clock, NAME))
-        marks, evictions = NodeMarks(client, clock), Evictions(client, clock)
-        orphans = Orphans(client, clock)
+    async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), clock) as api:
+        client = KubeClient(InProcessTransport(api))
+        scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, SCHEDULER_NAME))
+        marks, evictions = TaintController(client, clock), TaintEvictionController(client, clock)
+        orphans = PodGarbageCollector(client, clock)
 
         def pod_changed(old: PodView | None, new: PodView | None) -> None:
             for each in (scheduler, evictions, orphans):
-                each.pod_changed(old, new)
+                each.on_pod_change(old, new)
 
         def node_changed(old: Node | None, new: Node | None) -> None:
             for each in (scheduler, marks, evictions, orphans):
-                each.node_changed(old, new)
+                each.on_node_change(old, new)
 
         pods = Informer(client, PODS, PodView, on_change=pod_changed)
         nodes = Informer(client, NODES, Node, on_change=node_changed)
-        groups = [groups_of(each, client, scheduler.gangs) for each in DIALECTS]
-        running: tuple[Worker, ...] = (scheduler, scheduler.gangs, marks, evictions, orphans, pods, nodes, *groups)
+        groups = [pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES]
+        running: tuple[BackgroundTask, ...] = (
+            scheduler,
+            scheduler.pod_groups,
+            marks,
+            evictions,
+            orphans,
+            pods,
+            nodes,
+            *groups,
+        )
         workers = [asyncio.create_task(each.run()) for each in running]
         try:
             await quiet()

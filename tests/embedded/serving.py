@@ -13,17 +13,16 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.certs import server_identity
-from pliant.embedded.server.direct import DirectTransport
-from pliant.embedded.server.http import HttpFront, loopback_socket
-from pliant.embedded.server.kubeconfig import write_kubeconfig
-from pliant.embedded.server.logs import LogSource
+from pliant.embedded.apiserver.auth.cluster_credentials import ensure_serving_certificate, write_kubeconfig
+from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopback_socket
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.apiserver.streaming.logs import LogSource
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, Resource
-from pliant.kube.transport import JSON, Reply, Request
+from pliant.kube.transport.base import JSON, Reply, Request
 from pliant.runtime.clock import SystemClock
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
@@ -48,7 +47,7 @@ class Served:
     def __init__(self, api: ApiServer, clock: HandClock) -> None:
         self.api = api
         self.clock = clock
-        self.transport = DirectTransport(api)
+        self.transport = InProcessTransport(api)
         self.client = KubeClient(self.transport)
 
     async def call(
@@ -67,7 +66,9 @@ async def serving(store: Store | None = None, logs: LogSource | None = None) -> 
     """A prepared server with its garbage collector."""
     clock = HandClock()
     store = store or Store.in_memory()
-    async with ApiServer.started(store, Catalog.standard(), clock, logs=logs, chance=random.Random(1)) as api:
+    async with ApiServer.start(
+        store, KindRegistry.with_builtin_kinds(), clock, log_source=logs, rng=random.Random(1)
+    ) as api:
         yield Served(api, clock)
 
 
@@ -181,17 +182,17 @@ class Reachable:
     url: str
     kubeconfig: Path
     authority: bytes
-    front: HttpFront
+    front: HttpsServer
 
 
 @asynccontextmanager
 async def reachable(api: ApiServer, folder: Path) -> AsyncIterator[Reachable]:
     """Serve over HTTPS, with a kubeconfig in `folder`."""
-    identity = server_identity(folder / "tls", SystemClock().now())
-    async with HttpFront.serving(api, token=TOKEN, context=identity.context()) as front:
-        listener = loopback_socket()
+    identity = ensure_serving_certificate(folder / "tls", SystemClock().now())
+    async with HttpsServer.start(api, admin_token=TOKEN, ssl_context=identity.create_ssl_context()) as front:
+        listener = bind_loopback_socket()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
         await front.listen(listener)
         kubeconfig = folder / "kubeconfig"
-        write_kubeconfig(kubeconfig, url=url, authority=identity.authority, token=TOKEN)
-        yield Reachable(url=url, kubeconfig=kubeconfig, authority=identity.authority, front=front)
+        write_kubeconfig(kubeconfig, url=url, ca_certificate=identity.ca_certificate, token=TOKEN)
+        yield Reachable(url=url, kubeconfig=kubeconfig, authority=identity.ca_certificate, front=front)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pliant.embedded.storage.store import Store
 from pliant.errors import Conflict
 from pliant.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, SECRETS, SERVICES, Resource
-from pliant.kube.transport import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pliant.kube.transport.base import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.embedded.serving import WIDGETS, config, pod, serving, widget, widget_definition, with_widgets
 from tests.virtual_time import run
 
@@ -98,7 +98,7 @@ def test_an_object_with_anything_anywhere_is_kept_or_refused(data: st.DataObject
     run(scenario())
 
 
-@given(data=st.data(), media=st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, JSON]))
+@given(data=st.data(), media=st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, JSON]))
 def test_any_patch_of_anything_is_answered(data: st.DataObject, media: str) -> None:
     objects = sound()
     resource = data.draw(st.sampled_from(list(objects)))
@@ -131,10 +131,10 @@ def test_any_patch_of_anything_is_answered(data: st.DataObject, media: str) -> N
 
 
 async def test_no_increment_is_lost_among_many_writers(tmp_path: Path) -> None:
-    async with Store.opened(tmp_path / "objects.db") as store, serving(store) as served:
+    async with Store.open(tmp_path / "objects.db") as store, serving(store) as served:
         for name in ("a", "b"):
             await served.client.create(CONFIG_MAPS, "default", config(name, data={"n": "0"}))
-        since = str(store.visible.version)
+        since = str(store.committed.version)
         conflicts = 0
 
         async def writer(name: str) -> None:
@@ -152,7 +152,7 @@ async def test_no_increment_is_lost_among_many_writers(tmp_path: Path) -> None:
         await asyncio.gather(*(writer(name) for name in ("a", "b") for _ in range(5)))
         assert conflicts > 0
         told: dict[str, list[int]] = {"a": [], "b": []}
-        async for event in served.client.watch(CONFIG_MAPS, "default", since=since):
+        async for event in served.client.watch(CONFIG_MAPS, "default", resource_version=since):
             assert event.object is not None
             told[event.object["metadata"]["name"]].append(int(event.object["data"]["n"]))
             if sum(map(len, told.values())) == 100:

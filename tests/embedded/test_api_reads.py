@@ -10,7 +10,7 @@ import pytest
 from pliant.embedded.storage.store import Store
 from pliant.errors import BadRequest, Gone, NotFound, ServerError
 from pliant.kube.resources import CONFIG_MAPS, EVENTS, PODS
-from pliant.kube.transport import Request, StreamReply
+from pliant.kube.transport.base import Request, StreamReply
 from tests.embedded.serving import WIDGETS, Served, config, pod, serving, widget, with_widgets
 from tests.virtual_time import on_virtual_time, passing
 
@@ -62,7 +62,7 @@ async def test_pages_show_the_cluster_as_it_was_at_the_first(served: Served) -> 
 
 
 async def test_a_page_whose_past_is_forgotten_has_expired() -> None:
-    async with serving(Store.in_memory(keep=4)) as served:
+    async with serving(Store.in_memory(max_history=4)) as served:
         for name in "ab":
             await served.client.create(CONFIG_MAPS, "default", config(name))
         _, first = await served.call("GET", CONFIG_MAPS.path("default"), limit="1")
@@ -77,11 +77,11 @@ async def test_a_page_whose_past_is_forgotten_has_expired() -> None:
 
 async def test_a_version_from_the_future_is_not_served(served: Served) -> None:
     with pytest.raises(ServerError, match="Too large resource version: 999999"):
-        await served.client.raw(f"{PODS.path('default')}?resourceVersion=999999")
+        await served.client.get_raw(f"{PODS.path('default')}?resourceVersion=999999")
     reply, _ = await served.call("GET", PODS.path("default"), resourceVersion="0")
     assert reply.status == 200
     with pytest.raises(Gone):
-        async for _ in served.client.watch(PODS, since="999999"):
+        async for _ in served.client.watch(PODS, resource_version="999999"):
             pass
 
 
@@ -95,7 +95,7 @@ async def test_large_lists_are_streamed_and_read_as_one(served: Served) -> None:
     assert max(map(len, pieces)) < 300_000
     listing = await served.client.list(CONFIG_MAPS, "default")
     assert [item["metadata"]["name"] for item in listing.items] == [f"c{number:02}" for number in range(40)]
-    assert listing.resource_version == str(served.api.store.visible.version)
+    assert listing.resource_version == str(served.api.store.committed.version)
 
 
 async def test_tables_are_made_when_asked_for(served: Served) -> None:
@@ -105,7 +105,7 @@ async def test_tables_are_made_when_asked_for(served: Served) -> None:
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert [column["name"] for column in table["columnDefinitions"]][:2] == ["Name", "Size"]
     assert table["rows"][0]["cells"][:2] == ["a", 3]
-    assert table["metadata"]["resourceVersion"] == str(served.api.store.visible.version)
+    assert table["metadata"]["resourceVersion"] == str(served.api.store.committed.version)
     _, one = await served.call("GET", WIDGETS.path("default", "a"), accept=TABLE)
     assert [row["cells"][0] for row in one["rows"]] == ["a"]
     wanted = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -132,7 +132,7 @@ async def test_the_server_says_what_it_serves(served: Served) -> None:
     _, document = await served.call("GET", "/openapi/v3/apis/example.org/v1", hash="whatever")
     assert document["openapi"].startswith("3.")
     with pytest.raises(NotFound):
-        await served.client.raw("/openapi/v2")
+        await served.client.get_raw("/openapi/v2")
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,7 @@ async def test_the_server_says_what_it_serves(served: Served) -> None:
         ("GET", "/api/v1/pods/", 200),
     ],
 )
-async def test_paths_mean_what_they_mean_in_kubernetes(
-    served: Served, method: str, path: str, status: int
-) -> None:
+async def test_paths_mean_what_they_mean_in_kubernetes(served: Served, method: str, path: str, status: int) -> None:
     reply, _ = await served.call(method, path, {})
     assert reply.status == status
 
@@ -193,9 +191,7 @@ async def test_events_are_found_by_what_they_are_about(served: Served) -> None:
     about = {"kind": "Pod", "namespace": "default", "name": "a", "uid": "u"}
     for number, uid in enumerate(["u", "other"]):
         event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e{number}"}}
-        await served.client.create(
-            EVENTS, "default", event | {"involvedObject": about | {"uid": uid}, "reason": "R"}
-        )
+        await served.client.create(EVENTS, "default", event | {"involvedObject": about | {"uid": uid}, "reason": "R"})
     fields = "involvedObject.name=a,involvedObject.namespace=default,involvedObject.kind=Pod,involvedObject.uid=u"
     found = await served.client.list(EVENTS, "default", fields=fields)
     assert [item["metadata"]["name"] for item in found.items] == ["e0"]

@@ -8,7 +8,7 @@ import pytest
 
 from pliant.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from pliant.kube.transport import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from tests.embedded.serving import WIDGETS, Served, config, pod, service, serving, widget, with_widgets
 
 
@@ -23,7 +23,7 @@ async def test_a_created_object_gets_what_the_server_gives(served: Served) -> No
     metadata = made["metadata"]
     assert metadata["uid"].count("-") == 4
     assert metadata["creationTimestamp"] == "2030-01-01T00:00:00Z"
-    assert int(metadata["resourceVersion"]) == served.api.store.visible.version
+    assert int(metadata["resourceVersion"]) == served.api.store.committed.version
     assert metadata["namespace"] == "default"
     spec = made["spec"]
     assert spec["restartPolicy"] == "Always"
@@ -115,11 +115,7 @@ async def test_each_endpoint_changes_only_its_own_part(served: Served) -> None:
 
 async def test_what_the_server_owns_cannot_be_rewritten(served: Served) -> None:
     made = await served.client.create(CONFIG_MAPS, "default", config("a"))
-    theirs = {
-        "creationTimestamp": "2001-01-01T00:00:00Z",
-        "deletionTimestamp": "2001-01-01T00:00:00Z",
-        "generation": 7,
-    }
+    theirs = {"creationTimestamp": "2001-01-01T00:00:00Z", "deletionTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
     assert await served.client.patch(CONFIG_MAPS, "default", "a", {"metadata": theirs}) == made
 
 
@@ -135,11 +131,9 @@ async def test_patches_come_in_three_kinds(served: Served) -> None:
     await served.client.create(PODS, "default", pod("a", labels={"x": "1", "y": "2"}))
     patch = [{"op": "replace", "path": "/metadata/labels/x", "value": "3"}]
     await served.client.patch(PODS, "default", "a", patch, content_type=JSON_PATCH)
-    await served.client.patch(
-        PODS, "default", "a", {"metadata": {"labels": {"y": None}}}, content_type=MERGE_PATCH
-    )
+    await served.client.patch(PODS, "default", "a", {"metadata": {"labels": {"y": None}}}, content_type=MERGE_PATCH)
     image = {"spec": {"containers": [{"name": "main", "image": "new"}]}}
-    made = await served.client.patch(PODS, "default", "a", image, content_type=STRATEGIC_PATCH)
+    made = await served.client.patch(PODS, "default", "a", image, content_type=STRATEGIC_MERGE_PATCH)
     assert made["metadata"]["labels"] == {"x": "3"}
     assert made["spec"]["containers"][0]["command"] == ["true"]
     assert made["spec"]["containers"][0]["image"] == "new"
@@ -149,7 +143,7 @@ async def test_patches_it_cannot_read_are_refused_by_media_type(served: Served) 
     await with_widgets(served)
     await served.client.create(WIDGETS, "default", widget("a"))
     path = WIDGETS.path("default", "a")
-    for media in (STRATEGIC_PATCH, "text/plain"):
+    for media in (STRATEGIC_MERGE_PATCH, "text/plain"):
         reply, status = await served.call("PATCH", path, {}, media=media)
         assert (reply.status, status["reason"]) == (415, "UnsupportedMediaType")
 
@@ -211,10 +205,10 @@ async def test_yaml_is_read_but_not_its_aliases(served: Served) -> None:
 
 
 async def test_a_dry_run_answers_and_keeps_nothing(served: Served) -> None:
-    version = served.api.store.visible.version
+    version = served.api.store.committed.version
     reply, made = await served.call("POST", SERVICES.path("default"), service("a"), dryRun="All")
     assert (reply.status, made["metadata"]["name"]) == (201, "a")
-    assert served.api.store.visible.version == version
+    assert served.api.store.committed.version == version
     await served.client.create(CONFIG_MAPS, "default", config("a"))
     reply, _ = await served.call("DELETE", CONFIG_MAPS.path("default", "a"), dryRun="All")
     assert reply.status == 200

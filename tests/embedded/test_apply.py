@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.embedded.server import fieldsets
+from pliant.embedded.apiserver.patch import field_sets
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from pliant.kube.transport import APPLY_PATCH, MERGE_PATCH
+from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
 from tests.embedded.serving import WIDGETS, Served, serving, with_widgets
 from tests.embedded.test_kubectl import Kubectl, kubectl, with_widget
 
@@ -26,7 +26,7 @@ async def served() -> AsyncIterator[Served]:
 
 async def apply(served: Served, who: str, data: dict[str, str], **more: Any) -> dict[str, Any]:
     body = {"metadata": {"name": "a", **more.pop("metadata", {})}, "data": data}
-    return await served.client.apply(CONFIG_MAPS, "default", body, manager=who, **more)
+    return await served.client.apply(CONFIG_MAPS, "default", body, field_manager=who, **more)
 
 
 async def kept(served: Served) -> dict[str, Any]:
@@ -117,7 +117,7 @@ async def test_lists_are_merged_by_their_keys(served: Served) -> None:
         return {"metadata": {"name": "a"}, "spec": {"containers": list(containers)}}
 
     main = {"name": "main", "image": "x", "command": ["true"], "ports": [{"containerPort": 80}]}
-    await served.client.apply(PODS, "default", pod(main), manager="ada")
+    await served.client.apply(PODS, "default", pod(main), field_manager="ada")
     _, made = await served.call("GET", PODS.path("default", "a"))
     (entry,) = made["metadata"]["managedFields"]
     port = 'k:{"containerPort":80,"protocol":"TCP"}'
@@ -128,7 +128,7 @@ async def test_lists_are_merged_by_their_keys(served: Served) -> None:
         "f:name": {},
         "f:ports": {port: {".": {}, "f:containerPort": {}}},
     }
-    await served.client.apply(PODS, "default", pod({"name": "main", "image": "y"}), manager="bob", force=True)
+    await served.client.apply(PODS, "default", pod({"name": "main", "image": "y"}), field_manager="bob", force=True)
     _, changed = await served.call("GET", PODS.path("default", "a"))
     (container,) = changed["spec"]["containers"]
     assert (container["image"], container["command"]) == ("y", ["true"])
@@ -142,25 +142,25 @@ async def test_sets_and_services(served: Served) -> None:
     assert (await kept(served))["metadata"]["finalizers"] == ["b.io/y"]
     ports = [{"name": "http", "port": 80}, {"name": "https", "port": 443}]
     body = {"metadata": {"name": "s"}, "spec": {"selector": {"x": "y"}, "ports": ports}}
-    await served.client.apply(SERVICES, "default", body, manager="ada")
+    await served.client.apply(SERVICES, "default", body, field_manager="ada")
     body["spec"] = {"selector": {"x": "y"}, "ports": ports[:1]}
-    left = await served.client.apply(SERVICES, "default", body, manager="ada")
+    left = await served.client.apply(SERVICES, "default", body, field_manager="ada")
     assert [port["port"] for port in left["spec"]["ports"]] == [80]
 
 
 async def test_custom_kinds_and_their_status(served: Served) -> None:
     await with_widgets(served)
     body = {"metadata": {"name": "w"}, "spec": {"colour": "red"}, "status": {"phase": "On"}}
-    made = await served.client.apply(WIDGETS, "default", body, manager="ada")
+    made = await served.client.apply(WIDGETS, "default", body, field_manager="ada")
     assert made["spec"] == {"colour": "red", "size": 1}
     assert "status" not in made
     status = {"metadata": {"name": "w"}, "status": {"phase": "On"}}
-    made = await served.client.apply(WIDGETS, "default", status, manager="ada", subresource="status")
+    made = await served.client.apply(WIDGETS, "default", status, field_manager="ada", subresource="status")
     assert made["status"] == {"phase": "On"}
     _, seen = await served.call("GET", WIDGETS.path("default", "w"))
     fields = [(each.get("subresource"), each["fieldsV1"]) for each in seen["metadata"]["managedFields"]]
     assert fields == [(None, {"f:spec": {"f:colour": {}}}), ("status", {"f:status": {"f:phase": {}}})]
-    again = await served.client.apply(WIDGETS, "default", {"metadata": {"name": "w"}, "spec": {}}, manager="ada")
+    again = await served.client.apply(WIDGETS, "default", {"metadata": {"name": "w"}, "spec": {}}, field_manager="ada")
     assert again["spec"] == {"size": 1}
     assert again["status"] == {"phase": "On"}
 
@@ -174,9 +174,9 @@ async def test_senseless_applications_are_refused(served: Served) -> None:
     _, status = await served.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
     assert status["message"] == "metadata.managedFields must be nil"
     with pytest.raises(Invalid):
-        await served.client.apply(PODS, "default", {"metadata": {"name": "a"}, "spec": {}}, manager="ada")
+        await served.client.apply(PODS, "default", {"metadata": {"name": "a"}, "spec": {}}, field_manager="ada")
     with pytest.raises(NotFound):
-        await served.client.apply(PODS, "default", {"metadata": {"name": "a"}}, manager="x", subresource="status")
+        await served.client.apply(PODS, "default", {"metadata": {"name": "a"}}, field_manager="x", subresource="status")
 
 
 def test_paths_are_kept_and_printed() -> None:
@@ -191,15 +191,15 @@ def test_paths_are_kept_and_printed() -> None:
         }
     }
     value = {"list": [{"name": "x", "deep": {"y": [1]}}], "set": ["v"], "empty": {}}
-    paths = dict(fieldsets.leaves(value, shape)).keys()
-    assert sorted(map(fieldsets.printed, paths)) == [
+    paths = dict(field_sets.iter_fields(value, shape)).keys()
+    assert sorted(map(field_sets.format_path, paths)) == [
         ".empty",
         '.list[name="x"]',
         '.list[name="x"].deep.y',
         '.list[name="x"].name',
         '.set[="v"]',
     ]
-    assert set(fieldsets.decoded(fieldsets.encoded(paths))) == paths
+    assert set(field_sets.decode_fields_v1(field_sets.encode_fields_v1(paths))) == paths
 
 
 async def test_kubectl_applies_on_the_server(kubectl: Kubectl) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.server.budgets import Standing, selects
+from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
 from pliant.errors import Invalid
-from pliant.kube.resources import DISRUPTION_BUDGETS, PODS
-from pliant.kube.transport import STRATEGIC_PATCH
+from pliant.kube.resources import POD_DISRUPTION_BUDGETS, PODS
+from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from tests.embedded.serving import Served, pod, serving
 from tests.embedded.test_eviction import eviction
 from tests.embedded.test_kubectl import Kubectl, kubectl
@@ -39,13 +39,13 @@ async def make_pod(server: Served, name: str) -> None:
 async def tell(server: Served, name: str, ready: str) -> None:
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
     patch = {"status": status}
-    await server.client.patch(PODS, "default", name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+    await server.client.patch(PODS, "default", name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
 async def protect(server: Served, name: str = "web", **spec: Any) -> None:
     spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
-    await server.client.create(DISRUPTION_BUDGETS, "default", body)
+    await server.client.create(POD_DISRUPTION_BUDGETS, "default", body)
 
 
 async def evicted(server: Served, name: str) -> tuple[int, dict[str, Any]]:
@@ -79,7 +79,7 @@ async def test_pods_that_serve_nobody_cost_no_budget(served: Served) -> None:
     await tell(served, "b", "False")
     assert (await evicted(served, "b"))[0] == 429  # there are too few as it is
     await served.client.patch(
-        DISRUPTION_BUDGETS, "default", "web", {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
+        POD_DISRUPTION_BUDGETS, "default", "web", {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
     )
     assert (await evicted(served, "b"))[0] == 201
 
@@ -104,7 +104,7 @@ async def test_budgets_that_make_no_sense_are_refused(served: Served) -> None:
 
 async def test_kubectl_makes_and_shows_budgets(kubectl: Kubectl) -> None:
     await kubectl("create", "pdb", "web", "--selector=app=web,tier in (a,b)", "--min-available=50%")
-    kept = await kubectl.client.get(DISRUPTION_BUDGETS, "default", "web")
+    kept = await kubectl.client.get(POD_DISRUPTION_BUDGETS, "default", "web")
     assert kept["spec"]["minAvailable"] == "50%"
     assert kept["spec"]["selector"]["matchLabels"] == {"app": "web"}
     shown = (await kubectl("get", "pdb")).splitlines()
@@ -128,7 +128,10 @@ async def test_kubectl_makes_and_shows_budgets(kubectl: Kubectl) -> None:
 def test_what_is_allowed_follows_from_the_bounds(
     spec: dict[str, Any], expected: int, healthy: int, allowed: int
 ) -> None:
-    assert Standing.of(spec, expected=expected, healthy=healthy).allowed == allowed
+    assert (
+        DisruptionBudgetStatus.compute(spec, expected_pods=expected, current_healthy=healthy).disruptions_allowed
+        == allowed
+    )
 
 
 def test_selectors_mean_what_their_terms_say() -> None:
@@ -137,13 +140,13 @@ def test_selectors_mean_what_their_terms_say() -> None:
     def term(operator: str, key: str, *values: str) -> dict[str, Any]:
         return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
-    assert selects({}, labels)
-    assert not selects(None, labels)
-    assert selects({"matchLabels": {"a": "1"}}, labels)
-    assert not selects({"matchLabels": {"a": "2"}}, labels)
-    assert selects(term("In", "a", "0", "1"), labels)
-    assert not selects(term("In", "c", "1"), labels)
-    assert selects(term("NotIn", "c", "1"), labels)
-    assert selects(term("Exists", "b"), labels)
-    assert selects(term("DoesNotExist", "c"), labels)
-    assert not selects(term("Near", "a"), labels)
+    assert label_selector_matches({}, labels)
+    assert not label_selector_matches(None, labels)
+    assert label_selector_matches({"matchLabels": {"a": "1"}}, labels)
+    assert not label_selector_matches({"matchLabels": {"a": "2"}}, labels)
+    assert label_selector_matches(term("In", "a", "0", "1"), labels)
+    assert not label_selector_matches(term("In", "c", "1"), labels)
+    assert label_selector_matches(term("NotIn", "c", "1"), labels)
+    assert label_selector_matches(term("Exists", "b"), labels)
+    assert label_selector_matches(term("DoesNotExist", "c"), labels)
+    assert not label_selector_matches(term("Near", "a"), labels)

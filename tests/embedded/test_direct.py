@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.errors import Unreachable
-from pliant.kube.transport import Reply, Request
+from pliant.kube.transport.base import Reply, Request
 from tests.embedded.serving import serving
 from tests.virtual_time import on_virtual_time
 
@@ -31,7 +31,7 @@ async def test_a_direct_call_gives_up_in_time_like_one_over_a_network(monkeypatc
 
 async def test_a_closed_transport_reaches_nobody() -> None:
     async with serving() as served:
-        transport = DirectTransport(served.api)
+        transport = InProcessTransport(served.api)
         await transport.aclose()
         with pytest.raises(Unreachable, match="closed"):
             await transport.send(Request(method="GET", path="/api"))

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.catalog import discovery
-from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.registry import discovery
+from pliant.embedded.registry.kind_registry import KindRegistry
 from tests.embedded.crd_examples import make_crd
 
 
 @pytest.fixture
-def catalog() -> Catalog:
-    catalog = Catalog.standard()
-    catalog.put_crd(make_crd())
+def catalog() -> KindRegistry:
+    catalog = KindRegistry.with_builtin_kinds()
+    catalog.register_crd(make_crd())
     return catalog
 
 
@@ -20,32 +20,32 @@ def entry(resources: list[dict[str, Any]], key: str, name: str) -> dict[str, Any
     return next(resource for resource in resources if resource[key] == name)
 
 
-def test_groups_list_their_versions_best_first(catalog: Catalog) -> None:
-    groups = {group["name"]: group for group in discovery.group_list(catalog)["groups"]}
+def test_groups_list_their_versions_best_first(catalog: KindRegistry) -> None:
+    groups = {group["name"]: group for group in discovery.api_group_list(catalog)["groups"]}
     built_in, others = list(groups)[:-1], list(groups)[-1:]
     assert {"coordination.k8s.io", "events.k8s.io", "apiextensions.k8s.io"} <= set(built_in)
     assert others == ["example.org"]
     assert [version["version"] for version in groups["example.org"]["versions"]] == ["v1", "v1beta1"]
     assert groups["example.org"]["preferredVersion"] == {"groupVersion": "example.org/v1", "version": "v1"}
-    alone = discovery.group(catalog, "example.org")
+    alone = discovery.api_group(catalog, "example.org")
     assert alone is not None
     assert alone["kind"] == "APIGroup"
-    assert discovery.group(catalog, "nobody.org") is None
+    assert discovery.api_group(catalog, "nobody.org") is None
 
 
-def test_resources_come_with_their_subresources(catalog: Catalog) -> None:
-    answer = discovery.resource_list(catalog, "example.org", "v1")
+def test_resources_come_with_their_subresources(catalog: KindRegistry) -> None:
+    answer = discovery.api_resource_list(catalog, "example.org", "v1")
     assert answer is not None
     assert answer["groupVersion"] == "example.org/v1"
     assert entry(answer["resources"], "name", "jobs")["shortNames"] == ["jb"]
     scale = entry(answer["resources"], "name", "jobs/scale")
     assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
     assert scale["verbs"] == ["get", "patch", "update"]
-    assert discovery.resource_list(catalog, "example.org", "v9") is None
+    assert discovery.api_resource_list(catalog, "example.org", "v9") is None
 
 
-def test_core_resources_are_listed_without_a_group(catalog: Catalog) -> None:
-    answer = discovery.resource_list(catalog, "", "v1")
+def test_core_resources_are_listed_without_a_group(catalog: KindRegistry) -> None:
+    answer = discovery.api_resource_list(catalog, "", "v1")
     assert answer is not None
     assert answer["groupVersion"] == "v1"
     assert entry(answer["resources"], "name", "pods/log")["verbs"] == ["get"]
@@ -54,8 +54,8 @@ def test_core_resources_are_listed_without_a_group(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
-def test_everything_is_told_at_once(catalog: Catalog, version: str) -> None:
-    answer = discovery.aggregated(catalog, core=False, version=version)
+def test_everything_is_told_at_once(catalog: KindRegistry, version: str) -> None:
+    answer = discovery.aggregated_discovery(catalog, is_core=False, version=version)
     assert answer["apiVersion"] == f"apidiscovery.k8s.io/{version}"
     group = next(item for item in answer["items"] if item["metadata"]["name"] == "example.org")
     assert [served["version"] for served in group["versions"]] == ["v1", "v1beta1"]
@@ -66,8 +66,8 @@ def test_everything_is_told_at_once(catalog: Catalog, version: str) -> None:
     assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
-def test_the_core_group_is_told_apart(catalog: Catalog) -> None:
-    answer = discovery.aggregated(catalog, core=True)
+def test_the_core_group_is_told_apart(catalog: KindRegistry) -> None:
+    answer = discovery.aggregated_discovery(catalog, is_core=True)
     assert [served["version"] for served in answer["items"][0]["versions"]] == ["v1"]
     pods = entry(answer["items"][0]["versions"][0]["resources"], "resource", "pods")
     assert pods["shortNames"] == ["po"]
@@ -83,5 +83,5 @@ def test_the_core_group_is_told_apart(catalog: Catalog) -> None:
 
 
 def test_versions_are_ranked_as_kubernetes_does() -> None:
-    ranked = sorted(["v1alpha1", "v10", "foo", "v1beta2", "v2", "v1", "v1beta1"], key=discovery.version_rank)
+    ranked = sorted(["v1alpha1", "v10", "foo", "v1beta2", "v2", "v1", "v1beta1"], key=discovery.version_sort_key)
     assert ranked == ["v10", "v2", "v1", "v1beta2", "v1beta1", "v1alpha1", "foo"]

@@ -71,7 +71,7 @@ async def test_both_forms_are_watched_and_deleted_alike() -> None:
         await served.client.delete(NEWER, "default", "e")
         for resource, word in ((EVENTS, "message"), (NEWER, "note")):
             told = []
-            async for event in served.client.watch(resource, since="1"):
+            async for event in served.client.watch(resource, resource_version="1"):
                 assert event.object is not None
                 told.append((str(event.type), event.object["apiVersion"], event.object[word]))
                 if len(told) == 2:

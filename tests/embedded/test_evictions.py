@@ -58,9 +58,9 @@ async def test_pods_that_do_not_put_up_with_a_mark_leave_at_once() -> None:
         await places.mark("n", "broken:NoExecute")
         assert await is_leaving(places, "leaves")
         told = (await places.client.get(PODS, "default", "leaves"))["status"]["conditions"]
-        assert [
-            (each["type"], each["status"], each["reason"]) for each in told if each["type"] != "PodScheduled"
-        ] == [("DisruptionTarget", "True", "DeletionByTaintManager")]
+        assert [(each["type"], each["status"], each["reason"]) for each in told if each["type"] != "PodScheduled"] == [
+            ("DisruptionTarget", "True", "DeletionByTaintManager")
+        ]
         assert not await is_leaving(places, "stays")
 
 
@@ -123,7 +123,7 @@ async def test_a_successor_has_time_of_its_own() -> None:
         await places.pod("p", tolerations=patient)
         await places.mark("n", "broken:NoExecute")
         await passing(timedelta(seconds=50))
-        await places.client.delete(PODS, "default", "p", grace=0)
+        await places.client.delete(PODS, "default", "p", grace_period_seconds=0)
         anyway = toleration("broken", effect="NoSchedule")
         await places.pod("p", nodeName="n", tolerations=[*patient, anyway])
         await passing(timedelta(seconds=50))
@@ -138,7 +138,7 @@ async def test_a_pod_that_is_gone_is_not_missed() -> None:
         await places.node("n")
         await places.pod("p", tolerations=[toleration("broken", tolerationSeconds=60)])
         await places.mark("n", "broken:NoExecute")
-        await places.client.delete(PODS, "default", "p", grace=0)
+        await places.client.delete(PODS, "default", "p", grace_period_seconds=0)
         await passing(timedelta(hours=1))
         try:
             await places.client.get(PODS, "default", "p")

@@ -10,26 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pliant.embedded.gangs import COSCHEDULING, VOLCANO
+from pliant.embedded.scheduler.pod_groups import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from pliant.kube.resources import NODES, PODS, Resource
 from tests.embedded.placing import GPU, Places, placing
 from tests.embedded.serving import pod
 from tests.virtual_time import on_virtual_time, quiet
 
-DIALECTS = [COSCHEDULING, VOLCANO]
+DIALECTS = [COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS]
 
 
-async def group(places: Places, name: str, least: int, dialect: Resource = COSCHEDULING) -> None:
+async def group(places: Places, name: str, least: int, dialect: Resource = COSCHEDULING_POD_GROUPS) -> None:
     """Make a PodGroup."""
     body = {"apiVersion": dialect.api_version, "kind": "PodGroup", "metadata": {"name": name}}
     await places.client.create(dialect, "default", {**body, "spec": {"minMember": least}})
     await quiet()
 
 
-async def member(places: Places, of: str, number: int, dialect: Resource = COSCHEDULING, gpus: int = 1) -> None:
+async def member(
+    places: Places, of: str, number: int, dialect: Resource = COSCHEDULING_POD_GROUPS, gpus: int = 1
+) -> None:
     """Make a pod of a group."""
     body = pod(f"{of}-{number}")
-    if dialect is COSCHEDULING:
+    if dialect is COSCHEDULING_POD_GROUPS:
         body["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": of}
     else:
         body["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": of}
@@ -103,7 +105,7 @@ async def test_two_gangs_that_fit_one_at_a_time_run_one_after_the_other() -> Non
         assert "" not in await seats(places, "g", 3)
         assert await seats(places, "h", 3) == [""] * 3
         for number in range(3):
-            await places.client.delete(PODS, "default", f"g-{number}", grace=0)
+            await places.client.delete(PODS, "default", f"g-{number}", grace_period_seconds=0)
         assert "" not in await seats(places, "h", 3)
 
 
@@ -118,7 +120,7 @@ async def test_members_that_do_not_fit_side_by_side_are_packed() -> None:
             await member(places, "g", number, gpus=gpus)
         assert "" not in await seats(places, "g", 4)
         for number in range(4):
-            await places.client.delete(PODS, "default", f"g-{number}", grace=0)
+            await places.client.delete(PODS, "default", f"g-{number}", grace_period_seconds=0)
         await group(places, "h", 3)
         for number, gpus in enumerate((2, 2, 4)):
             await member(places, "h", number, gpus=gpus)
@@ -158,7 +160,7 @@ def test_no_gang_is_ever_half_placed_and_each_that_fits_has_its_turn(
                 assert len(names) <= sum(gpus)
                 had_a_turn |= set(map(gang_of_pod, names))
                 for name in names:
-                    await places.client.delete(PODS, "default", name, grace=0)
+                    await places.client.delete(PODS, "default", name, grace_period_seconds=0)
                 await quiet()
             assert had_a_turn >= {name for name, size in least.items() if size <= sum(gpus)}
 
@@ -172,7 +174,7 @@ async def test_one_member_that_is_replaced_does_not_wait_for_the_others() -> Non
         await group(places, "g", 3)
         for number in range(3):
             await member(places, "g", number)
-        await places.client.delete(PODS, "default", "g-1", grace=0)
+        await places.client.delete(PODS, "default", "g-1", grace_period_seconds=0)
         await member(places, "g", 1)
         assert await places.of("g-1") == "n"
 

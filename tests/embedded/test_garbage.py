@@ -89,10 +89,7 @@ async def test_an_owner_in_another_namespace_is_no_owner(served: Served) -> None
 async def test_foreground_deletion_takes_blocking_dependents_first(served: Served) -> None:
     owner = await make(served, "owner")
     held = config("held")
-    held["metadata"] |= {
-        "ownerReferences": [owned_by(owner, blockOwnerDeletion=True)],
-        "finalizers": ["test/hold"],
-    }
+    held["metadata"] |= {"ownerReferences": [owned_by(owner, blockOwnerDeletion=True)], "finalizers": ["test/hold"]}
     await served.client.create(CONFIG_MAPS, "default", held)
     await make(served, "free", owner)
     answer = await served.client.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
@@ -124,9 +121,7 @@ async def test_a_finalizer_holds_an_object_until_it_is_removed(served: Served) -
     again = await served.client.delete(WIDGETS, "default", "a")
     assert again["metadata"]["resourceVersion"] == leaving["metadata"]["resourceVersion"]
     with pytest.raises(Invalid, match="no new finalizers can be added"):
-        await served.client.patch(
-            WIDGETS, "default", "a", {"metadata": {"finalizers": ["test/hold", "test/more"]}}
-        )
+        await served.client.patch(WIDGETS, "default", "a", {"metadata": {"finalizers": ["test/hold", "test/more"]}})
     await served.client.patch(WIDGETS, "default", "a", {"metadata": {"finalizers": []}})
     assert not await exists(served, WIDGETS, "a")
 
@@ -136,12 +131,12 @@ async def test_a_running_pod_leaves_with_grace(served: Served) -> None:
     leaving = await served.client.delete(PODS, "default", "a")
     assert leaving["metadata"]["deletionTimestamp"] == "2030-01-01T00:00:30Z"
     assert leaving["metadata"]["deletionGracePeriodSeconds"] == 30
-    shorter = await served.client.delete(PODS, "default", "a", grace=5)
+    shorter = await served.client.delete(PODS, "default", "a", grace_period_seconds=5)
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 5
-    longer = await served.client.delete(PODS, "default", "a", grace=60)
+    longer = await served.client.delete(PODS, "default", "a", grace_period_seconds=60)
     assert longer["metadata"]["deletionGracePeriodSeconds"] == 5
     assert await exists(served, PODS, "a")
-    gone = await served.client.delete(PODS, "default", "a", grace=0)
+    gone = await served.client.delete(PODS, "default", "a", grace_period_seconds=0)
     assert gone["kind"] == "Pod"
     assert not await exists(served, PODS, "a")
 
@@ -159,7 +154,7 @@ async def test_a_pod_that_cannot_be_running_leaves_at_once(served: Served) -> No
 async def test_a_pod_with_a_finalizer_outlives_its_grace(served: Served) -> None:
     await bound_pod(served, finalizers=["test/hold"])
     await served.client.delete(PODS, "default", "a")
-    held = await served.client.delete(PODS, "default", "a", grace=0)
+    held = await served.client.delete(PODS, "default", "a", grace_period_seconds=0)
     assert held["metadata"]["deletionGracePeriodSeconds"] == 0
     await served.client.patch(PODS, "default", "a", {"metadata": {"finalizers": None}})
     assert not await exists(served, PODS, "a")
@@ -226,7 +221,7 @@ async def test_a_definition_goes_after_its_objects(served: Served) -> None:
 
 async def test_what_a_crash_left_undone_is_done_at_the_next_start(tmp_path: Path) -> None:
     path = tmp_path / "objects.db"
-    async with Store.opened(path) as store:
+    async with Store.open(path) as store:
         async with serving(store) as served:
             owner = await make(served, "owner")
             await with_widgets(served)
@@ -236,9 +231,9 @@ async def test_what_a_crash_left_undone_is_done_at_the_next_start(tmp_path: Path
         # No collector runs any more: the store closes with work left over.
         ghost["metadata"]["namespace"] = "default"
         await store.write(lambda transaction: transaction.put("/configmaps", ghost))
-    async with Store.opened(path) as store, serving(store) as served:
+    async with Store.open(path) as store, serving(store) as served:
         for _ in range(200):
-            if store.visible.find_uid("ghost") is None:
+            if store.committed.find_key_by_uid("ghost") is None:
                 break
             await asyncio.sleep(0.01)
         assert not await exists(served, CONFIG_MAPS, "ghost")

@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.chaos import GPU_FAULT
-from pliant.embedded.gpuhealth import GpuHealth
-from pliant.embedded.gpuprobe import GpuProbe, found_gpus
-from pliant.embedded.gpus import GPU, Gpu, GpuDesk, asked_for_by_pod, shared_out
-from pliant.kube.informer import Informer
+from pliant.embedded.controllers.gpu_health import GpuHealthController
+from pliant.embedded.controllers.gpu_probe import GpuProbe, discover_gpus
+from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION
+from pliant.embedded.scheduler.gpu_allocation import (
+    GPU_RESOURCE,
+    Gpu,
+    GpuAllocator,
+    assign_gpus_to_nodes,
+    pod_requested_gpus,
+)
+from pliant.kube.cache.informer import Informer
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES
 from tests.embedded.nvidia_smi import FakeSmi
@@ -36,7 +42,7 @@ def spec(*containers: int, init: tuple[int, ...] = (), node: str = "n") -> dict[
 
     def described(prefix: str, wants: tuple[int, ...]) -> list[dict[str, Any]]:
         return [
-            {"name": f"{prefix}{number}", "resources": {"limits": {GPU: str(count)}}}
+            {"name": f"{prefix}{number}", "resources": {"limits": {GPU_RESOURCE: str(count)}}}
             for number, count in enumerate(wants)
         ]
 
@@ -44,59 +50,61 @@ def spec(*containers: int, init: tuple[int, ...] = (), node: str = "n") -> dict[
 
 
 async def test_the_gpus_of_the_machine_are_found(smi: FakeSmi) -> None:
-    assert await found_gpus() == REAL
+    assert await discover_gpus() == REAL
     smi.fails()
-    assert await found_gpus() == []
+    assert await discover_gpus() == []
 
 
 def test_nodes_share_what_there_is_and_pretend_what_is_not() -> None:
     three = [*REAL, Gpu(2, "GPU-2-uuid")]
-    assert shared_out(three, ["a", "b"], None) == {"a": tuple(REAL), "b": (three[2],)}
-    assert shared_out(three, ["a", "b"], 1) == {"a": (REAL[0],), "b": (REAL[1],)}
-    assert shared_out(three, ["a", "b"], 2) == {"a": (Gpu(0), Gpu(1)), "b": (Gpu(0), Gpu(1))}
-    assert shared_out(three, ["a"], 0) == {"a": ()}
-    assert shared_out([], ["a"], None) == {"a": ()}
+    assert assign_gpus_to_nodes(three, ["a", "b"], None) == {"a": tuple(REAL), "b": (three[2],)}
+    assert assign_gpus_to_nodes(three, ["a", "b"], 1) == {"a": (REAL[0],), "b": (REAL[1],)}
+    assert assign_gpus_to_nodes(three, ["a", "b"], 2) == {"a": (Gpu(0), Gpu(1)), "b": (Gpu(0), Gpu(1))}
+    assert assign_gpus_to_nodes(three, ["a"], 0) == {"a": ()}
+    assert assign_gpus_to_nodes([], ["a"], None) == {"a": ()}
 
 
 async def test_no_two_pods_ever_share_one() -> None:
-    desk = GpuDesk({"n": REAL})
-    await desk.take("first", "n", 1)
-    await desk.take("second", "n", 1)
-    third = asyncio.create_task(desk.take("third", "n", 1))
+    desk = GpuAllocator({"n": REAL})
+    await desk.allocate("first", "n", 1)
+    await desk.allocate("second", "n", 1)
+    third = asyncio.create_task(desk.allocate("third", "n", 1))
     await asyncio.sleep(0)
     assert not third.done()
-    seen = [desk.variables(pod, spec(1), "c0")["CUDA_VISIBLE_DEVICES"] for pod in ("first", "second")]
+    seen = [desk.visible_devices_env(pod, spec(1), "c0")["CUDA_VISIBLE_DEVICES"] for pod in ("first", "second")]
     assert seen == ["GPU-0-uuid", "GPU-1-uuid"]
     await desk.release("second")
     await third
-    assert desk.variables("third", spec(1), "c0")["NVIDIA_VISIBLE_DEVICES"] == "GPU-1-uuid"
+    assert desk.visible_devices_env("third", spec(1), "c0")["NVIDIA_VISIBLE_DEVICES"] == "GPU-1-uuid"
 
 
 async def test_containers_of_one_pod_have_their_own_and_init_containers_use_them_before() -> None:
-    desk = GpuDesk({"n": [Gpu(index) for index in range(4)]})
+    desk = GpuAllocator({"n": [Gpu(index) for index in range(4)]})
     pod = spec(1, 2, 0, init=(3,))
-    assert asked_for_by_pod(pod) == 3
-    await desk.take("p", "n", 3)
-    visible = {name: desk.variables("p", pod, name)["CUDA_VISIBLE_DEVICES"] for name in ("c0", "c1", "c2", "i0")}
+    assert pod_requested_gpus(pod) == 3
+    await desk.allocate("p", "n", 3)
+    visible = {
+        name: desk.visible_devices_env("p", pod, name)["CUDA_VISIBLE_DEVICES"] for name in ("c0", "c1", "c2", "i0")
+    }
     assert visible == {"c0": "0", "c1": "1,2", "c2": "", "i0": "0,1,2"}
 
 
 async def test_who_asked_for_none_sees_none_where_there_are_some() -> None:
-    desk = GpuDesk({"n": REAL, "plain": ()})
+    desk = GpuAllocator({"n": REAL, "plain": ()})
     hidden = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-    assert desk.variables("p", spec(0), "c0") == hidden
-    assert desk.variables("p", spec(0, node="plain"), "c0") == {}
+    assert desk.visible_devices_env("p", spec(0), "c0") == hidden
+    assert desk.visible_devices_env("p", spec(0, node="plain"), "c0") == {}
 
 
 async def test_a_bad_one_is_not_handed_out_until_it_is_well() -> None:
-    desk = GpuDesk({"n": REAL})
-    await desk.note_faults("n", {REAL[0]: "lost"})
-    await desk.take("first", "n", 1)
-    assert desk.variables("first", spec(1), "c0")["CUDA_VISIBLE_DEVICES"] == "GPU-1-uuid"
-    second = asyncio.create_task(desk.take("second", "n", 1))
+    desk = GpuAllocator({"n": REAL})
+    await desk.set_faults("n", {REAL[0]: "lost"})
+    await desk.allocate("first", "n", 1)
+    assert desk.visible_devices_env("first", spec(1), "c0")["CUDA_VISIBLE_DEVICES"] == "GPU-1-uuid"
+    second = asyncio.create_task(desk.allocate("second", "n", 1))
     await asyncio.sleep(0)
     assert not second.done()
-    await desk.note_faults("n", {})
+    await desk.set_faults("n", {})
     await second
 
 
@@ -104,19 +112,19 @@ async def test_what_nvidia_smi_and_the_kernel_say_is_understood(smi: FakeSmi, tm
     log = tmp_path / "kmsg"
     log.write_text("4,1,1,-;NVRM: Xid (PCI:0000:01:00): 79, said before we listened\n")
     probe = GpuProbe(REAL, log)
-    assert await probe.faults() == {}
+    assert await probe.find_faults() == {}
     smi.lists(0, 1, errors=[1])
-    assert await probe.faults() == {REAL[1]: "7 uncorrected ECC errors"}
+    assert await probe.find_faults() == {REAL[1]: "7 uncorrected ECC errors"}
     smi.lists(1)
-    assert await probe.faults() == {REAL[0]: "lost: nvidia-smi no longer lists it"}
+    assert await probe.find_faults() == {REAL[0]: "lost: nvidia-smi no longer lists it"}
     smi.fails()
-    assert await probe.faults() == {}
-    assert set(await probe.faults()) == set(REAL)
+    assert await probe.find_faults() == {}
+    assert set(await probe.find_faults()) == set(REAL)
     smi.lists(0, 1)
     with log.open("a") as kernel:
         kernel.write("4,2,2,-;NVRM: Xid (PCI:0000:01:00): 31, pid=7, a program's own fault\n")
         kernel.write("4,3,3,-;NVRM: Xid (PCI:0000:02:00): 79, pid=7, GPU has fallen off the bus.\n")
-    assert await probe.faults() == {REAL[1]: "Xid 79: pid=7, GPU has fallen off the bus."}
+    assert await probe.find_faults() == {REAL[1]: "Xid 79: pid=7, GPU has fallen off the bus."}
     probe.close()
 
 
@@ -124,17 +132,17 @@ async def test_what_nvidia_smi_and_the_kernel_say_is_understood(smi: FakeSmi, tm
 async def test_a_node_tells_of_a_bad_gpu_and_offers_one_less() -> None:
     async with placing() as places:
         await places.node("n", gpus=2)
-        desk = GpuDesk({"n": (Gpu(0), Gpu(1))})
-        health = GpuHealth(places.client, VirtualClock(), desk)
-        nodes = Informer(places.client, NODES, Node, on_change=health.node_changed)
+        desk = GpuAllocator({"n": (Gpu(0), Gpu(1))})
+        health = GpuHealthController(places.client, VirtualClock(), desk)
+        nodes = Informer(places.client, NODES, Node, on_change=health.on_node_change)
         tasks = [asyncio.create_task(each.run()) for each in (health, nodes)]
 
         async def told(words: str | None) -> tuple[str, str, str]:
-            await places.client.patch(NODES, None, "n", {"metadata": {"annotations": {GPU_FAULT: words}}})
+            await places.client.patch(NODES, None, "n", {"metadata": {"annotations": {GPU_FAULT_ANNOTATION: words}}})
             await quiet()
             status = (await places.client.get(NODES, None, "n"))["status"]
             (condition,) = (each for each in status["conditions"] if each["type"] == "GPUUnhealthy")
-            return condition["status"], condition["message"], status["allocatable"][GPU]
+            return condition["status"], condition["message"], status["allocatable"][GPU_RESOURCE]
 
         assert await told("Xid 79") == ("True", "GPU 0: Xid 79", "1")
         assert await places.pod("one", gpus=1) == "n"

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 from cryptography import x509
 
-from pliant.embedded.server.certs import server_identity
-from pliant.embedded.server.http import loopback_socket
+from pliant.embedded.apiserver.auth.cluster_credentials import ensure_serving_certificate
+from pliant.embedded.apiserver.http.https_server import bind_loopback_socket
 from pliant.errors import NotFound, Unreachable
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import CONFIG_MAPS, PODS
-from pliant.kube.transport import Transport
+from pliant.kube.transport.base import Transport
 from pliant.runtime.clock import SystemClock
 from tests.embedded.serving import TOKEN, Reachable, Served, config, pod, reachable, serving
 
@@ -44,7 +44,7 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
     async with serving() as served, reachable(served.api, tmp_path) as at:
         trust = ssl.create_default_context(cadata=at.authority.decode())
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
-            transport = transport_for(at.kubeconfig, None, SystemClock().now)
+            transport = create_transport(at.kubeconfig, None, SystemClock().now)
             yield Door(served=served, at=at, session=session, transport=transport)
             await transport.aclose()
 
@@ -117,13 +117,13 @@ async def test_discovery_is_not_sent_twice(door: Door) -> None:
 async def test_a_watch_streams_and_ends_with_the_server(tmp_path: Path) -> None:
     async with serving() as served:
         async with reachable(served.api, tmp_path) as at:
-            transport = transport_for(at.kubeconfig, None, SystemClock().now)
+            transport = create_transport(at.kubeconfig, None, SystemClock().now)
             client = KubeClient(transport)
             heard: asyncio.Queue[str] = asyncio.Queue()
 
             async def listen() -> None:
                 async for event in client.watch(
-                    CONFIG_MAPS, "default", since=str(served.api.store.visible.version)
+                    CONFIG_MAPS, "default", resource_version=str(served.api.store.committed.version)
                 ):
                     heard.put_nowait(event.type)
 
@@ -140,28 +140,26 @@ async def test_a_watch_streams_and_ends_with_the_server(tmp_path: Path) -> None:
 
 async def test_a_watcher_that_leaves_is_forgotten(door: Door) -> None:
     let_in = {"Authorization": f"Bearer {TOKEN}"}
-    url = f"{door.at.url}/api/v1/configmaps?watch=true&resourceVersion={door.served.api.store.visible.version}"
-    history = door.served.api.store.visible.history("/configmaps")
+    url = f"{door.at.url}/api/v1/configmaps?watch=true&resourceVersion={door.served.api.store.committed.version}"
+    history = door.served.api.store.committed.history("/configmaps")
     async with door.session.get(url, headers=let_in) as answer:
         assert answer.status == 200
         await eventually(lambda: len(history._waiting) == 1)
         answer.close()
     await eventually(lambda: len(history._waiting) == 0)
-    assert door.at.front._streams == set()
+    assert door.at.front._stream_tasks == set()
 
 
-async def test_a_reader_that_leaves_in_the_middle_is_no_error(
-    door: Door, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_reader_that_leaves_in_the_middle_is_no_error(door: Door, caplog: pytest.LogCaptureFixture) -> None:
     client = KubeClient(door.transport)
     for number in range(60):
         await client.create(CONFIG_MAPS, "default", config(f"c{number:02}", data={"x": "y" * 900_000}))
     let_in = {"Authorization": f"Bearer {TOKEN}"}
     # More than the buffers on the way hold, so that the server has to wait for its reader.
     async with door.session.get(f"{door.at.url}/api/v1/configmaps", headers=let_in) as answer:
-        await eventually(lambda: len(door.at.front._streams) == 1)
+        await eventually(lambda: len(door.at.front._stream_tasks) == 1)
         answer.close()
-    await eventually(lambda: not door.at.front._streams)
+    await eventually(lambda: not door.at.front._stream_tasks)
     assert [record.getMessage() for record in caplog.records if record.name == "aiohttp.server"] == []
 
 
@@ -172,7 +170,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 
 
 async def test_more_sockets_may_join(door: Door) -> None:
-    handed_over = loopback_socket()
+    handed_over = bind_loopback_socket()
     port = handed_over.getsockname()[1]
     await door.at.front.listen(handed_over)
     async with door.session.get(f"https://127.0.0.1:{port}/healthz") as answer:
@@ -180,10 +178,10 @@ async def test_more_sockets_may_join(door: Door) -> None:
 
 
 def test_certificates_satisfy_strict_verifiers(tmp_path: Path) -> None:
-    identity = server_identity(tmp_path, _now(), addresses=["10.0.0.1"])
-    assert identity.key.stat().st_mode & 0o777 == 0o600
-    authority = x509.load_pem_x509_certificate(identity.authority)
-    server = x509.load_pem_x509_certificate(identity.certificate.read_bytes())
+    identity = ensure_serving_certificate(tmp_path, _now(), extra_names=["10.0.0.1"])
+    assert identity.key_path.stat().st_mode & 0o777 == 0o600
+    authority = x509.load_pem_x509_certificate(identity.ca_certificate)
+    server = x509.load_pem_x509_certificate(identity.cert_path.read_bytes())
     for certificate, is_authority in ((authority, True), (server, False)):
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
         assert (constraints.critical, constraints.value.ca) == (True, is_authority)
@@ -195,9 +193,9 @@ def test_certificates_satisfy_strict_verifiers(tmp_path: Path) -> None:
 
 
 def test_an_identity_is_kept_until_it_must_cover_more(tmp_path: Path) -> None:
-    first = server_identity(tmp_path, _now())
-    assert server_identity(tmp_path, _now()).authority == first.authority
-    assert server_identity(tmp_path, _now(), addresses=["10.0.0.1"]).authority != first.authority
+    first = ensure_serving_certificate(tmp_path, _now())
+    assert ensure_serving_certificate(tmp_path, _now()).ca_certificate == first.ca_certificate
+    assert ensure_serving_certificate(tmp_path, _now(), extra_names=["10.0.0.1"]).ca_certificate != first.ca_certificate
 
 
 def _now() -> datetime:

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
-from pliant.embedded.server.logs import LogOptions
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.apiserver.streaming.logs import LogOptions
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
@@ -94,8 +94,10 @@ class Kubectl:
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     program = find_kubectl()
     clock = SystemClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, logs=TwoLines()) as api:
-        client = KubeClient(DirectTransport(api))
+    async with ApiServer.start(
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, log_source=TwoLines()
+    ) as api:
+        client = KubeClient(InProcessTransport(api))
         async with reachable(api, tmp_path) as at:
             yield Kubectl(program, at.kubeconfig, tmp_path, client)
 
@@ -122,12 +124,8 @@ async def running_pod(kubectl: Kubectl) -> None:
 
 async def test_apply_creates_then_changes_then_leaves_alone(kubectl: Kubectl) -> None:
     await with_widget(kubectl, size=2)
-    assert "widget.example.org/w unchanged" in await kubectl(
-        "apply", "-f", "-", stdin=manifest(widget("w", size=2))
-    )
-    assert "widget.example.org/w configured" in await kubectl(
-        "apply", "-f", "-", stdin=manifest(widget("w", size=3))
-    )
+    assert "widget.example.org/w unchanged" in await kubectl("apply", "-f", "-", stdin=manifest(widget("w", size=2)))
+    assert "widget.example.org/w configured" in await kubectl("apply", "-f", "-", stdin=manifest(widget("w", size=3)))
     assert await kubectl("get", "wd", "w", "-o", "jsonpath={.spec.size}") == "3"
     assert "pod/p created" in await kubectl("apply", "-f", "-", stdin=POD)
     assert "service/s unchanged" in await kubectl("apply", "-f", "-", stdin=POD)

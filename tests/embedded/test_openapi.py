@@ -5,29 +5,29 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.embedded.catalog import openapi
-from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.registry import openapi
+from pliant.embedded.registry.kind_registry import KindRegistry
 from tests.embedded.crd_examples import make_crd
 
 
 @pytest.fixture
-def catalog() -> Catalog:
-    catalog = Catalog.standard()
-    catalog.put_crd(make_crd())
+def catalog() -> KindRegistry:
+    catalog = KindRegistry.with_builtin_kinds()
+    catalog.register_crd(make_crd())
     return catalog
 
 
-def document(catalog: Catalog, group: str, version: str) -> dict[str, Any]:
+def document(catalog: KindRegistry, group: str, version: str) -> dict[str, Any]:
     found = openapi.document(catalog, group, version)
     assert found is not None
     return found
 
 
-def places(catalog: Catalog) -> dict[str, str]:
+def places(catalog: KindRegistry) -> dict[str, str]:
     return {place: entry["serverRelativeURL"] for place, entry in openapi.index(catalog)["paths"].items()}
 
 
-def test_the_index_names_each_document_by_its_content(catalog: Catalog) -> None:
+def test_the_index_names_each_document_by_its_content(catalog: KindRegistry) -> None:
     before = places(catalog)
     assert set(before) == {
         "api/v1",
@@ -47,20 +47,20 @@ def test_the_index_names_each_document_by_its_content(catalog: Catalog) -> None:
     assert before["api/v1"].startswith("/openapi/v3/api/v1?hash=")
     changed = make_crd()
     changed["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["extra"] = {"type": "string"}
-    catalog.put_crd(changed)
+    catalog.register_crd(changed)
     after = places(catalog)
     assert after["apis/example.org/v1"] != before["apis/example.org/v1"]
     assert after["api/v1"] == before["api/v1"]
 
 
-def test_equal_catalogs_have_equal_hashes(catalog: Catalog) -> None:
-    other = Catalog.standard()
-    other.put_crd(make_crd())
-    other.put_crd(make_crd())
+def test_equal_catalogs_have_equal_hashes(catalog: KindRegistry) -> None:
+    other = KindRegistry.with_builtin_kinds()
+    other.register_crd(make_crd())
+    other.register_crd(make_crd())
     assert places(other) == places(catalog)
 
 
-def test_writes_tell_that_fields_are_validated(catalog: Catalog) -> None:
+def test_writes_tell_that_fields_are_validated(catalog: KindRegistry) -> None:
     paths = document(catalog, "example.org", "v1")["paths"]
     one = paths["/apis/example.org/v1/namespaces/{namespace}/jobs/{name}"]
     many = paths["/apis/example.org/v1/namespaces/{namespace}/jobs"]
@@ -73,7 +73,7 @@ def test_writes_tell_that_fields_are_validated(catalog: Catalog) -> None:
     assert paths["/apis/example.org/v1/jobs"]["get"]["x-kubernetes-action"] == "list"
 
 
-def test_schemas_say_which_kind_they_are(catalog: Catalog) -> None:
+def test_schemas_say_which_kind_they_are(catalog: KindRegistry) -> None:
     schemas = document(catalog, "example.org", "v1")["components"]["schemas"]
     job = schemas["org.example.v1.Job"]
     assert job["x-kubernetes-group-version-kind"] == [{"group": "example.org", "version": "v1", "kind": "Job"}]
@@ -86,12 +86,12 @@ def test_schemas_say_which_kind_they_are(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     "place", [("", "v1"), ("coordination.k8s.io", "v1"), ("apiextensions.k8s.io", "v1"), ("example.org", "v1")]
 )
-def test_documents_hold_every_reference_they_make(catalog: Catalog, place: tuple[str, str]) -> None:
+def test_documents_hold_every_reference_they_make(catalog: KindRegistry, place: tuple[str, str]) -> None:
     found = document(catalog, *place)
     text = msgspec.json.encode(found).decode()
     wanted = {part.partition('"')[0] for part in text.split('"#/components/schemas/')[1:]}
     assert wanted <= set(found["components"]["schemas"])
 
 
-def test_an_unserved_version_has_no_document(catalog: Catalog) -> None:
+def test_an_unserved_version_has_no_document(catalog: KindRegistry) -> None:
     assert openapi.document(catalog, "example.org", "v1alpha1") is None

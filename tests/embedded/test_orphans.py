@@ -29,7 +29,7 @@ async def test_pods_of_a_deleted_node_are_deleted_after_a_while() -> None:
         since = (await places.client.list(PODS, "default")).resource_version
         await passing(timedelta(seconds=1))
         assert [await is_there(places, name) for name in ("one", "two", "three")] == [False, False, True]
-        watch = places.client.watch(PODS, "default", since=since, fields="metadata.name=one")
+        watch = places.client.watch(PODS, "default", resource_version=since, fields="metadata.name=one")
         failed, deleted = [await anext(watch), await anext(watch)]
         await watch.aclose()
         assert failed.object is not None

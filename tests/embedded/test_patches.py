@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.embedded.schema import copied
-from pliant.embedded.server.json_patch import is_same
-from pliant.embedded.server.patches import apply_patch, merged
+from pliant.embedded.apiserver.patch.json_patch import is_json_equal
+from pliant.embedded.apiserver.patch.patches import apply_merge_patch, apply_patch
+from pliant.embedded.schema import deep_copy
 from pliant.errors import ApiError, BadRequest, Invalid
-from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 NAMES = st.sampled_from(["a", "b", "c", "d/e", "f~g"])
 VALUES: st.SearchStrategy[Any] = st.recursive(
@@ -48,35 +48,35 @@ def test_merge_patches_follow_the_examples_of_rfc_7386(target: Any, patch: Any, 
 
 @given(OBJECTS, OBJECTS)
 def test_merging_twice_is_merging_once(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    once = merged(target, patch)
-    assert is_same(merged(once, patch), once)
+    once = apply_merge_patch(target, patch)
+    assert is_json_equal(apply_merge_patch(once, patch), once)
 
 
 @given(OBJECTS, OBJECTS)
 def test_a_merged_object_has_what_the_patch_says_and_keeps_the_rest(
     target: dict[str, Any], patch: dict[str, Any]
 ) -> None:
-    before = copied(target)
-    result = merged(target, patch)
-    assert is_same(target, before)
+    before = deep_copy(target)
+    result = apply_merge_patch(target, patch)
+    assert is_json_equal(target, before)
     for name, value in patch.items():
         assert (name in result) is (value is not None)
     for name in target.keys() - patch.keys():
-        assert is_same(result[name], target[name])
+        assert is_json_equal(result[name], target[name])
 
 
 @given(OBJECTS)
 def test_an_empty_patch_changes_nothing_and_everything_merges_into_nothing(obj: dict[str, Any]) -> None:
-    assert is_same(merged(obj, {}), obj)
+    assert is_json_equal(apply_merge_patch(obj, {}), obj)
     if not has_null_member(obj):
-        assert is_same(merged({}, obj), obj)
+        assert is_json_equal(apply_merge_patch({}, obj), obj)
 
 
 @given(OBJECTS, OBJECTS)
 def test_strategic_merge_is_plain_merge_for_kinds_without_keyed_lists(
     target: dict[str, Any], patch: dict[str, Any]
 ) -> None:
-    assert is_same(apply_patch(STRATEGIC_PATCH, target, patch), merged(target, patch))
+    assert is_json_equal(apply_patch(STRATEGIC_MERGE_PATCH, target, patch), apply_merge_patch(target, patch))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_what_is_no_json_patch_is_a_bad_request(patch: Any) -> None:
         apply_patch(JSON_PATCH, {"a": 1}, patch)
 
 
-@pytest.mark.parametrize("form", [MERGE_PATCH, STRATEGIC_PATCH])
+@pytest.mark.parametrize("form", [MERGE_PATCH, STRATEGIC_MERGE_PATCH])
 def test_a_merge_patch_must_be_an_object(form: str) -> None:
     with pytest.raises(BadRequest):
         apply_patch(form, {}, [])
@@ -173,7 +173,7 @@ def test_a_json_patch_can_turn_any_object_into_any_other(source: dict[str, Any],
     patch = [{"op": "remove", "path": pointer(name)} for name in source if name not in goal]
     patch += [{"op": "add", "path": pointer(name), "value": value} for name, value in goal.items()]
     patch += [{"op": "test", "path": pointer(name), "value": value} for name, value in goal.items()]
-    assert is_same(apply_patch(JSON_PATCH, source, patch), goal)
+    assert is_json_equal(apply_patch(JSON_PATCH, source, patch), goal)
 
 
 POD: dict[str, Any] = {
@@ -185,9 +185,7 @@ POD: dict[str, Any] = {
         ],
         "volumes": [{"name": "v", "emptyDir": {}}],
     },
-    "status": {
-        "conditions": [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}],
-    },
+    "status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]},
 }
 
 
@@ -219,22 +217,14 @@ POD: dict[str, Any] = {
             ("spec", "containers"),
             [{"name": "side", "ports": [{"containerPort": 80, "name": "web"}]}],
         ),
-        (
-            {"spec": {"containers": [{"$patch": "replace"}, {"name": "new"}]}},
-            ("spec", "containers"),
-            [{"name": "new"}],
-        ),
+        ({"spec": {"containers": [{"$patch": "replace"}, {"name": "new"}]}}, ("spec", "containers"), [{"name": "new"}]),
         (
             {"spec": {"containers": [{"name": "side", "ports": [{"containerPort": 81}]}]}},
             ("spec", "containers", 1, "ports"),
             [{"containerPort": 80, "name": "web"}, {"containerPort": 81}],
         ),
         (
-            {
-                "spec": {
-                    "volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]
-                }
-            },
+            {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}},
             ("spec", "volumes"),
             [{"name": "v", "hostPath": {"path": "/x"}}],
         ),
@@ -259,8 +249,8 @@ POD: dict[str, Any] = {
     ],
 )
 def test_strategic_patches_merge_lists_by_key(patch: Any, path: tuple[Any, ...], result: Any) -> None:
-    before = copied(POD)
-    value: Any = apply_patch(STRATEGIC_PATCH, POD, patch)
+    before = deep_copy(POD)
+    value: Any = apply_patch(STRATEGIC_MERGE_PATCH, POD, patch)
     for step in path:
         value = value[step]
     assert value == result
@@ -268,17 +258,13 @@ def test_strategic_patches_merge_lists_by_key(patch: Any, path: tuple[Any, ...],
 
 
 def test_a_strategic_patch_may_remove_a_part_by_directive() -> None:
-    assert "status" not in apply_patch(STRATEGIC_PATCH, POD, {"status": {"$patch": "delete"}})
+    assert "status" not in apply_patch(STRATEGIC_MERGE_PATCH, POD, {"status": {"$patch": "delete"}})
 
 
 @pytest.mark.parametrize(
     "patch",
-    [
-        {"spec": {"containers": [{"image": "nameless"}]}},
-        {"spec": {"$patch": "shuffle"}},
-        {"spec": {"$whatever": 1}},
-    ],
+    [{"spec": {"containers": [{"image": "nameless"}]}}, {"spec": {"$patch": "shuffle"}}, {"spec": {"$whatever": 1}}],
 )
 def test_a_strategic_patch_that_makes_no_sense_is_a_bad_request(patch: Any) -> None:
     with pytest.raises(BadRequest):
-        apply_patch(STRATEGIC_PATCH, POD, patch)
+        apply_patch(STRATEGIC_MERGE_PATCH, POD, patch)

@@ -51,9 +51,7 @@ async def test_one_term_is_enough_but_all_of_it() -> None:
     async with placing() as places:
         await places.node("n", labels=LABELS)
         true, false = requirement("zone", "In", "a"), requirement("zone", "In", "b")
-        assert await places.pod(
-            "one", affinity=insisting({"matchExpressions": [false]}, {"matchExpressions": [true]})
-        )
+        assert await places.pod("one", affinity=insisting({"matchExpressions": [false]}, {"matchExpressions": [true]}))
         assert not await places.pod("half", affinity=insisting({"matchExpressions": [true, false]}))
         assert not await places.pod(
             "selector", nodeSelector={"zone": "b"}, affinity=insisting({"matchExpressions": [true]})
@@ -131,7 +129,7 @@ async def test_gpus_are_given_out_until_there_are_none() -> None:
         assert not await places.pod("b", gpus=2)
         assert await places.refusal("b") == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
         assert await places.pod("c", gpus=1) == "n"
-        await places.client.delete(PODS, "default", "a", grace=0)
+        await places.client.delete(PODS, "default", "a", grace_period_seconds=0)
         assert await places.of("b") == "n"
 
 

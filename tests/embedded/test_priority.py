@@ -89,7 +89,7 @@ async def test_as_few_as_possible_make_way_and_the_least_important() -> None:
         (told,) = (each for each in conditions if each["type"] == "DisruptionTarget")
         assert told["reason"] == "PreemptionByScheduler"
         assert not await places.pod("thief", gpus=1)
-        await places.client.delete(PODS, "default", gone, grace=0)
+        await places.client.delete(PODS, "default", gone, grace_period_seconds=0)
         assert (await places.of("high"), await places.of("thief")) == ("n", "")
         assert not await leaving(places, "middle")
 
@@ -116,7 +116,7 @@ async def test_room_that_was_made_for_one_is_not_for_lesser_ones() -> None:
         await places.pod("b", gpus=1)
         assert not await places.pod("high", gpus=2, priorityClassName="high")
         assert await leaving(places, "a", "b") == ["a", "b"]
-        await places.client.delete(PODS, "default", "a", grace=0)
+        await places.client.delete(PODS, "default", "a", grace_period_seconds=0)
         assert not await places.pod("thief", gpus=1)
-        await places.client.delete(PODS, "default", "b", grace=0)
+        await places.client.delete(PODS, "default", "b", grace_period_seconds=0)
         assert (await places.of("high"), await places.of("thief")) == ("n", "")

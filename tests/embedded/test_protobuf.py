@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.embedded.server.protobuf import read_protobuf
+from pliant.embedded.apiserver.http.protobuf import decode_protobuf
 from pliant.errors import BadRequest
 
 
@@ -18,7 +18,7 @@ def envelope(kind: bytes, message: bytes) -> bytes:
 
 def test_options_of_a_deletion_are_read() -> None:
     message = bytes([1 << 3, 30]) + field(2, field(1, b"uid-1")) + field(4, b"Background")
-    assert read_protobuf(envelope(b"DeleteOptions", message)) == {
+    assert decode_protobuf(envelope(b"DeleteOptions", message)) == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "gracePeriodSeconds": 30,
@@ -40,16 +40,14 @@ def test_options_of_a_deletion_are_read() -> None:
 )
 def test_what_cannot_be_read_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
-        read_protobuf(body)
+        decode_protobuf(body)
 
 
 def test_a_priority_class_is_read_also_one_below_zero() -> None:
     minus_one = bytes([0xFF] * 9 + [0x01])
     message = field(1, field(1, b"low")) + bytes([2 << 3]) + minus_one + field(5, b"Never")
-    body = (
-        b"k8s\x00" + field(1, field(1, b"scheduling.k8s.io/v1") + field(2, b"PriorityClass")) + field(2, message)
-    )
-    assert read_protobuf(body) == {
+    body = b"k8s\x00" + field(1, field(1, b"scheduling.k8s.io/v1") + field(2, b"PriorityClass")) + field(2, message)
+    assert decode_protobuf(body) == {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": "low"},

@@ -36,11 +36,7 @@ REFUSED = {
         service("n", ports=[{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]),
         "spec.ports[1].name",
     ),
-    "several ports without names": (
-        SERVICES,
-        service("n", ports=[{"port": 80}, {"port": 81}]),
-        "spec.ports[0].name",
-    ),
+    "several ports without names": (SERVICES, service("n", ports=[{"port": 80}, {"port": 81}]), "spec.ports[0].name"),
     "a request above its limit": (
         PODS,
         with_container(resources={"requests": {"cpu": "2"}, "limits": {"cpu": "1500m"}}),
@@ -61,9 +57,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("resource", "body", "field"), REFUSED.values(), ids=REFUSED)
-async def test_the_field_at_fault_is_named(
-    served: Served, resource: Any, body: dict[str, Any], field: str
-) -> None:
+async def test_the_field_at_fault_is_named(served: Served, resource: Any, body: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refusal:
         await served.client.create(resource, "default", body)
     assert refusal.value.details["causes"][0]["field"] == field

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.catalog.crds import complete, established
-from pliant.embedded.catalog.resources import Catalog
+from pliant.embedded.registry.crds import established_status, set_crd_name_defaults
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.errors import InvalidSpec
 from tests.embedded.crd_examples import make_crd
 
@@ -14,18 +14,18 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_built_in_kinds_are_found_by_path_and_by_kind() -> None:
-    catalog = Catalog.standard()
+    catalog = KindRegistry.with_builtin_kinds()
     pods = catalog.find("", "v1", "pods")
     assert pods is not None
-    assert catalog.of_kind("v1", "Pod") is pods
-    assert (pods.api_version, pods.key) == ("v1", "/pods")
+    assert catalog.find_kind("v1", "Pod") is pods
+    assert (pods.api_version, pods.resource_key) == ("v1", "/pods")
     assert pods.subresources[:3] == ("status", "log", "binding")
-    leases = catalog.of_kind("coordination.k8s.io/v1", "Lease")
+    leases = catalog.find_kind("coordination.k8s.io/v1", "Lease")
     assert leases is not None
-    assert (leases.plural, leases.qualified) == ("leases", "leases.coordination.k8s.io")
+    assert (leases.plural, leases.qualified_name) == ("leases", "leases.coordination.k8s.io")
 
 
-@pytest.mark.parametrize("kind", list(Catalog.standard().kinds()), ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("kind", list(KindRegistry.with_builtin_kinds().kinds()), ids=lambda kind: kind.plural)
 def test_every_built_in_schema_compiles_and_takes_a_bare_object(kind: Any) -> None:
     obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a", "labels": {"a": "b"}}}
     assert kind.schema.prune(obj) == []
@@ -34,7 +34,7 @@ def test_every_built_in_schema_compiles_and_takes_a_bare_object(kind: Any) -> No
 
 
 def test_pods_get_the_defaults_of_a_real_cluster() -> None:
-    schema = Catalog.standard().of_kind("v1", "Pod").schema  # type: ignore[union-attr]
+    schema = KindRegistry.with_builtin_kinds().find_kind("v1", "Pod").schema  # type: ignore[union-attr]
     assert schema is not None
     pod: dict[str, Any] = {
         "metadata": {"name": "p"},
@@ -48,13 +48,10 @@ def test_pods_get_the_defaults_of_a_real_cluster() -> None:
 
 
 def test_a_pod_with_mistakes_is_told_each_of_them() -> None:
-    schema = Catalog.standard().of_kind("v1", "Pod").schema  # type: ignore[union-attr]
+    schema = KindRegistry.with_builtin_kinds().find_kind("v1", "Pod").schema  # type: ignore[union-attr]
     assert schema is not None
     container = {"name": "No_Name", "image": True, "env": [{"value": "x"}], "comand": ["x"]}
-    pod: dict[str, Any] = {
-        "metadata": {"name": "p"},
-        "spec": {"containers": [container], "restartPolicy": "Perhaps"},
-    }
+    pod: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": [container], "restartPolicy": "Perhaps"}}
     assert schema.prune(pod) == ["spec.containers[0].comand"]
     assert [problem.field for problem in schema.validate(pod)] == [
         "spec.containers[0].name",
@@ -65,11 +62,11 @@ def test_a_pod_with_mistakes_is_told_each_of_them() -> None:
 
 
 def test_a_crd_adds_its_served_versions_and_takes_them_away_again() -> None:
-    catalog = Catalog.standard()
+    catalog = KindRegistry.with_builtin_kinds()
     before = catalog.version
-    catalog.put_crd(make_crd())
+    catalog.register_crd(make_crd())
     assert catalog.version > before
-    job = catalog.of_kind("example.org/v1", "Job")
+    job = catalog.find_kind("example.org/v1", "Job")
     assert job is not None
     assert catalog.find("example.org", "v1", "jobs") is job
     assert (job.list_kind, job.short_names, job.subresources, job.has_status) == (
@@ -79,12 +76,16 @@ def test_a_crd_adds_its_served_versions_and_takes_them_away_again() -> None:
         True,
     )
     assert job.scale is not None
-    assert (job.scale.spec, job.scale.status, job.scale.selector) == (".spec.replicas", ".status.replicas", None)
+    assert (job.scale.spec_replicas, job.scale.status_replicas, job.scale.label_selector) == (
+        ".spec.replicas",
+        ".status.replicas",
+        None,
+    )
     older = catalog.find("example.org", "v1beta1", "jobs")
     assert older is not None
-    assert (older.key, older.is_storage, older.subresources) == (job.key, False, ())
+    assert (older.resource_key, older.is_storage_version, older.subresources) == (job.resource_key, False, ())
     assert catalog.find("example.org", "v1alpha1", "jobs") is None
-    catalog.drop_crd("jobs.example.org")
+    catalog.unregister_crd("jobs.example.org")
     assert catalog.find("example.org", "v1", "jobs") is None
 
 
@@ -108,42 +109,36 @@ def _version(**changes: Any) -> dict[str, Any]:
             "spec.versions[0].schema.openAPIV3Schema.properties[a].type",
         ),
         (
-            {
-                "versions": [
-                    _version(additionalPrinterColumns=[{"name": "A", "type": "string", "jsonPath": ".a["}])
-                ]
-            },
+            {"versions": [_version(additionalPrinterColumns=[{"name": "A", "type": "string", "jsonPath": ".a["}])]},
             "spec.versions[0].additionalPrinterColumns[0].jsonPath",
         ),
         ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.strategy"),
         ({"preserveUnknownFields": True}, "spec.preserveUnknownFields"),
     ],
 )
-def test_a_crd_that_cannot_be_served_names_the_field_and_changes_nothing(
-    changes: dict[str, Any], field: str
-) -> None:
-    catalog = Catalog.standard()
+def test_a_crd_that_cannot_be_served_names_the_field_and_changes_nothing(changes: dict[str, Any], field: str) -> None:
+    catalog = KindRegistry.with_builtin_kinds()
     before = catalog.version
     with pytest.raises(InvalidSpec) as caught:
-        catalog.put_crd(make_crd(**changes))
+        catalog.register_crd(make_crd(**changes))
     assert caught.value.field == field
     assert catalog.version == before
 
 
 def test_a_crd_may_leave_out_names_that_follow_from_others() -> None:
     crd = make_crd(names={"plural": "jobs", "kind": "Job"})
-    complete(crd)
+    set_crd_name_defaults(crd)
     assert crd["spec"]["names"] == {"plural": "jobs", "kind": "Job", "singular": "job", "listKind": "JobList"}
     assert crd["spec"]["conversion"] == {"strategy": "None"}
 
 
 def test_a_served_crd_is_established_once() -> None:
     crd = make_crd()
-    crd["status"] = established(crd, NOW)
+    crd["status"] = established_status(crd, NOW)
     assert {c["type"]: c["status"] for c in crd["status"]["conditions"]} == {
         "NamesAccepted": "True",
         "Established": "True",
     }
     assert crd["status"]["storedVersions"] == ["v1"]
-    again = established(crd, datetime(2027, 1, 1, tzinfo=UTC))
+    again = established_status(crd, datetime(2027, 1, 1, tzinfo=UTC))
     assert again == crd["status"]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pliant.embedded.schema import Schema
-from pliant.embedded.schema.formats import STRING_FORMATS, compiled_pattern
-from pliant.embedded.schema.metadata import DNS_LABEL, SERVICE_LABEL, metadata_problems
+from pliant.embedded.schema.formats import STRING_FORMATS, compile_go_pattern
+from pliant.embedded.schema.metadata import DNS_1035_LABEL, DNS_LABEL, validate_metadata
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_formats_tell_sound_text_from_other_text(form: str, sound: str, unsound:
     ],
 )
 def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, found: bool) -> None:
-    assert (compiled_pattern(pattern).search(text) is not None) is found
+    assert (compile_go_pattern(pattern).search(text) is not None) is found
 
 
 @pytest.mark.parametrize(
@@ -60,15 +60,15 @@ def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, found: bool
     ],
 )
 def test_metadata_has_limits(metadata: dict[str, Any], says: str) -> None:
-    (problem,) = metadata_problems(metadata)
+    (problem,) = validate_metadata(metadata)
     assert says in problem.message
 
 
 def test_some_kinds_have_narrower_names() -> None:
-    assert metadata_problems({"name": "a.b"}) == []
-    assert metadata_problems({"name": "a.b"}, DNS_LABEL) != []
-    assert metadata_problems({"name": "1a"}, DNS_LABEL) == []
-    assert metadata_problems({"name": "1a"}, SERVICE_LABEL) != []
+    assert validate_metadata({"name": "a.b"}) == []
+    assert validate_metadata({"name": "a.b"}, DNS_LABEL) != []
+    assert validate_metadata({"name": "1a"}, DNS_LABEL) == []
+    assert validate_metadata({"name": "1a"}, DNS_1035_LABEL) != []
 
 
 def test_keywords_without_a_type_speak_only_about_values_they_fit() -> None:

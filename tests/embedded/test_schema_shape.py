@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pliant.embedded.catalog.builtin import builtin_kinds
-from pliant.embedded.schema import Schema, copied
+from pliant.embedded.registry.builtin_kinds import builtin_kinds
+from pliant.embedded.schema import Schema, deep_copy
 
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
@@ -66,9 +66,7 @@ def test_null_means_unset_unless_the_field_is_nullable() -> None:
 
 def test_unknown_fields_are_cut_and_named() -> None:
     group = {"type": "object", "properties": {"replicas": INTEGER}}
-    schema = schema_of(
-        groups={"type": "object", "additionalProperties": group}, list={"type": "array", "items": group}
-    )
+    schema = schema_of(groups={"type": "object", "additionalProperties": group}, list={"type": "array", "items": group})
     obj: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "X",
@@ -172,7 +170,7 @@ def test_defaulting_and_pruning_twice_change_nothing_more(openapi: dict[str, Any
     obj = {"spec": value}
     schema.prune(obj)
     schema.default(obj)
-    once = copied(obj)
+    once = deep_copy(obj)
     schema.default(obj)
     assert schema.prune(obj) == []
     assert obj == once
@@ -181,16 +179,14 @@ def test_defaulting_and_pruning_twice_change_nothing_more(openapi: dict[str, Any
 @example(
     {
         "type": "object",
-        "properties": {
-            "spec": {"type": "object", "additionalProperties": {"type": "boolean", "default": False}},
-        },
+        "properties": {"spec": {"type": "object", "additionalProperties": {"type": "boolean", "default": False}}},
     },
     {"a": None},
 )
 @given(ROOTS, VALUES)
 def test_pruning_and_defaulting_may_come_in_either_order(openapi: dict[str, Any], value: Any) -> None:
     schema = Schema.compile(openapi)
-    one, other = {"spec": copied(value)}, {"spec": copied(value)}
+    one, other = {"spec": deep_copy(value)}, {"spec": deep_copy(value)}
     schema.prune(one)
     schema.default(one)
     schema.default(other)

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import msgspec
 
-from pliant.embedded.slices import Slices
-from pliant.embedded.views import PodView, ServiceView
+from pliant.embedded.controllers.endpoint_slices import EndpointSliceController
+from pliant.embedded.object_views import PodView, ServiceView
 
 MANY = 500
 
@@ -25,17 +25,17 @@ def service(number: int) -> ServiceView:
 
 
 def test_few_services_are_looked_at_for_each_pod() -> None:
-    slices = Slices(cast(Any, None), cast(Any, None))
+    slices = EndpointSliceController(cast(Any, None), cast(Any, None))
     for number in range(MANY):
-        slices.service_changed(None, service(number))
+        slices.on_service_change(None, service(number))
     slices._due.clear()
     pod = msgspec.convert({"metadata": metadata(77, labels=labels(77)), "spec": {}}, PodView)
-    slices.pod_changed(None, pod)
+    slices.on_pod_change(None, pod)
     assert ("default", "big-77") in slices._due
     assert len(slices._due) <= 3
 
     for number in range(MANY):
-        slices.service_changed(service(number), None)
+        slices.on_service_change(service(number), None)
     slices._due.clear()
-    slices.pod_changed(None, pod)
+    slices.on_pod_change(None, pod)
     assert not slices._due

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pliant.embedded.storage.records import Key, Record
 from pliant.embedded.storage.store import Store
+from pliant.embedded.storage.stored_objects import ObjectKey, StoredObject
 from pliant.errors import Gone
 
 T = TypeVar("T")
@@ -30,25 +30,25 @@ def done(coroutine: Coroutine[Any, Any, T]) -> T:
 class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.store = Store.in_memory(keep=8)
-        self.model: dict[Key, int] = {}
-        self.past: dict[int, dict[Key, int]] = {0: {}}
+        self.store = Store.in_memory(max_history=8)
+        self.model: dict[ObjectKey, int] = {}
+        self.past: dict[int, dict[ObjectKey, int]] = {0: {}}
 
     def note(self) -> None:
-        self.past[self.store.visible.version] = dict(self.model)
+        self.past[self.store.committed.version] = dict(self.model)
 
     @rule(namespace=NAMESPACES, name=NAMES)
     def put(self, namespace: str, name: str) -> None:
         obj = {"metadata": {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"}}
-        record: Record = done(self.store.write(lambda transaction: transaction.put(PODS, obj)))
+        record: StoredObject = done(self.store.write(lambda transaction: transaction.put(PODS, obj)))
         assert record.version == max(self.past) + 1
         self.model[record.key] = record.version
         self.note()
 
     @rule(namespace=NAMESPACES, name=NAMES)
     def remove(self, namespace: str, name: str) -> None:
-        key = Key(PODS, namespace, name)
-        current = self.store.visible.get(key)
+        key = ObjectKey(PODS, namespace, name)
+        current = self.store.committed.get(key)
         if current is not None:
             done(self.store.write(lambda transaction: transaction.remove(PODS, current.decode())))
             del self.model[key]
@@ -56,24 +56,24 @@ class StoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_list_is_what_was_written(self) -> None:
-        listed = {record.key: record.version for record in self.store.visible.listing(PODS)}
+        listed = {record.key: record.version for record in self.store.committed.list_objects(PODS)}
         assert listed == self.model
 
     @invariant()
     def any_past_list_followed_by_its_watch_gives_the_present(self) -> None:
-        history = self.store.visible.history(PODS)
+        history = self.store.committed.history(PODS)
         for version, then in self.past.items():
             try:
-                events = history.since(version)
+                events = history.changes_since(version)
             except Gone:
-                assert version < history.horizon
+                assert version < history.oldest_version
                 continue
-            assert {r.key: r.version for r in self.store.visible.listing_at(version, PODS)} == then
+            assert {r.key: r.version for r in self.store.committed.list_objects_at(version, PODS)} == then
             state = dict(then)
             for event in events:
                 assert event.version > version
-                assert (event.type == "ADDED") == (event.after.key not in state)
-                if event.gone:
+                assert (event.watch_event_type == "ADDED") == (event.after.key not in state)
+                if event.is_deleted:
                     del state[event.after.key]
                 else:
                     state[event.after.key] = event.version

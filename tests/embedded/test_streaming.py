@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from pliant.embedded.server.sessions import STDERR, STDOUT, CannotStart, Wishes
+from pliant.embedded.apiserver.streaming.sessions import STDERR, STDOUT, SessionOptions, SessionStartError
 from pliant.kube.resources import PODS
 from tests.embedded.serving import TOKEN, Reachable, pod, reachable, serving
 
@@ -42,10 +42,10 @@ class Shout:
             stream.put_nowait(b"")
         self._over.set()
 
-    async def resize(self, columns: int, rows: int) -> None:
+    async def resize_terminal(self, columns: int, rows: int) -> None:
         self._streams[STDOUT].put_nowait(f"{columns}x{rows}\n".encode())
 
-    async def ended(self) -> int:
+    async def wait_exit(self) -> int:
         await self._over.wait()
         return self._lines
 
@@ -54,18 +54,20 @@ class Shouters:
     """A node on which only `shout` is installed."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Wishes]] = []
+        self.asked: list[tuple[str, SessionOptions]] = []
         self.open_sessions = 0
         self.emptied = asyncio.Event()
 
-    async def connect(self, pod: dict[str, Any], port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect_to_port(
+        self, pod: dict[str, Any], port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise ConnectionRefusedError(port)
 
     @asynccontextmanager
-    async def open(self, pod: dict[str, Any], container: str, wishes: Wishes) -> AsyncIterator[Shout]:
+    async def open_session(self, pod: dict[str, Any], container: str, wishes: SessionOptions) -> AsyncIterator[Shout]:
         self.asked.append((container, wishes))
         if wishes.command[:1] != ("shout",):
-            raise CannotStart(f'exec: "{wishes.command[0]}": executable file not found in $PATH')
+            raise SessionStartError(f'exec: "{wishes.command[0]}": executable file not found in $PATH')
         self.open_sessions += 1
         try:
             yield Shout()
@@ -85,7 +87,7 @@ class Talk:
 
     async def stop(self) -> None:
         """Stop the server while others still use it."""
-        await self._at.front._stop()
+        await self._at.front._stop_runner()
 
     def connect(self, query: str, protocol: str = V5, part: str = "exec") -> Any:
         return self.http.ws_connect(f"{self._at.url}{PATH}/{part}?{query}", protocols=(protocol,), ssl=self._tls)
@@ -103,7 +105,7 @@ class Talk:
 async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
     node = Shouters()
     async with serving() as served:
-        served.api.sessions = node
+        served.api.session_source = node
         await served.client.create(PODS, "default", pod())
         bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n"}}
         await served.client.create(PODS, "default", bind, subresource="binding", name="a")
@@ -135,7 +137,7 @@ async def test_a_command_hears_its_input_and_tells_output_and_exit_code(talk: Ta
     outcome = msgspec.json.decode(heard[3])
     assert (outcome["status"], outcome["reason"]) == ("Failure", "NonZeroExitCode")
     assert outcome["details"]["causes"] == [{"reason": "ExitCode", "message": "2"}]
-    wishes = Wishes(command=("shout", "-x"), stdin=True, stdout=True, stderr=True)
+    wishes = SessionOptions(command=("shout", "-x"), stdin=True, stdout=True, stderr=True)
     assert talk.node.asked == [("main", wishes)]
 
 
@@ -189,9 +191,7 @@ async def test_a_server_that_stops_says_so(talk: Talk) -> None:
         ("command=shout&stdout=1", 400, "use kubectl 1.31 or later"),
     ],
 )
-async def test_senseless_sessions_are_refused_before_they_begin(
-    talk: Talk, query: str, code: int, words: str
-) -> None:
+async def test_senseless_sessions_are_refused_before_they_begin(talk: Talk, query: str, code: int, words: str) -> None:
     for method in ("GET", "POST"):
         status = await talk.refused(query, method)
         assert status["code"] == code

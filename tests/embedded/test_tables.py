@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.catalog.durations import age, human_duration
-from pliant.embedded.catalog.jsonpath import JsonPath
-from pliant.embedded.catalog.pod_columns import pod_word
-from pliant.embedded.catalog.resources import Catalog, Kind
-from pliant.embedded.catalog.tables import table
+from pliant.embedded.registry.jsonpath import JsonPath
+from pliant.embedded.registry.kind_registry import Kind, KindRegistry
+from pliant.embedded.registry.pod_columns import pod_status_text
+from pliant.embedded.registry.table_columns import format_age, format_duration
+from pliant.embedded.registry.tables import build_table
 from pliant.errors import BadRequest, InvalidSpec
 from tests.embedded.crd_examples import make_crd
 
@@ -18,19 +18,17 @@ BEFORE = "2026-01-02T02:04:05Z"
 
 
 def kind_of(api_version: str, name: str) -> Kind:
-    catalog = Catalog.standard()
-    catalog.put_crd(make_crd())
-    kind = catalog.of_kind(api_version, name)
+    catalog = KindRegistry.with_builtin_kinds()
+    catalog.register_crd(make_crd())
+    kind = catalog.find_kind(api_version, name)
     assert kind is not None
     return kind
 
 
 def row(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
     obj = {**obj, "metadata": {"name": "x", "creationTimestamp": BEFORE, **obj.get("metadata", {})}}
-    shown = table(kind, [obj], NOW)
-    return dict(
-        zip([column["name"] for column in shown["columnDefinitions"]], shown["rows"][0]["cells"], strict=True)
-    )
+    shown = build_table(kind, [obj], NOW)
+    return dict(zip([column["name"] for column in shown["columnDefinitions"]], shown["rows"][0]["cells"], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -57,13 +55,13 @@ def row(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_durations_read_as_kubectl_writes_them(seconds: int, text: str) -> None:
-    assert human_duration(timedelta(seconds=seconds)) == text
+    assert format_duration(timedelta(seconds=seconds)) == text
 
 
 def test_an_age_needs_a_timestamp() -> None:
-    assert age(None, NOW) == "<unknown>"
-    assert age("soon", NOW) == "<invalid>"
-    assert age("2026-01-02T03:04:00.123456Z", NOW) == "4s"
+    assert format_age(None, NOW) == "<unknown>"
+    assert format_age("soon", NOW) == "<invalid>"
+    assert format_age("2026-01-02T03:04:00.123456Z", NOW) == "4s"
 
 
 OBJECT = {"a": {"b.c": 1, "list": [{"type": "x", "v": 1}, {"type": "Ready", "v": 2}]}, "n": 3}
@@ -94,7 +92,7 @@ OBJECT = {"a": {"b.c": 1, "list": [{"type": "x", "v": 1}, {"type": "Ready", "v":
     ],
 )
 def test_paths_find_values(path: str, found: list[Any]) -> None:
-    assert JsonPath.parse(path).find(OBJECT) == found
+    assert JsonPath.parse(path).find_all(OBJECT) == found
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[?(x)]", ".a..b", ".a]"])
@@ -117,21 +115,11 @@ DONE = {"terminated": {"exitCode": 0, "reason": "Completed"}}
         ({"status": {"phase": "Running", "containerStatuses": [_status(running={})]}}, "Running"),
         ({"status": {"phase": "Failed", "reason": "Evicted"}}, "Evicted"),
         (
-            {
-                "status": {
-                    "phase": "Pending",
-                    "containerStatuses": [_status(waiting={"reason": "ContainerCreating"})],
-                }
-            },
+            {"status": {"phase": "Pending", "containerStatuses": [_status(waiting={"reason": "ContainerCreating"})]}},
             "ContainerCreating",
         ),
         (
-            {
-                "status": {
-                    "phase": "Running",
-                    "containerStatuses": [_status(waiting={"reason": "CrashLoopBackOff"})],
-                }
-            },
+            {"status": {"phase": "Running", "containerStatuses": [_status(waiting={"reason": "CrashLoopBackOff"})]}},
             "CrashLoopBackOff",
         ),
         ({"status": {"phase": "Succeeded", "containerStatuses": [_status(**DONE)]}}, "Completed"),
@@ -144,17 +132,9 @@ DONE = {"terminated": {"exitCode": 0, "reason": "Completed"}}
             },
             "Error",
         ),
+        ({"status": {"phase": "Failed", "containerStatuses": [_status(terminated={"exitCode": 3})]}}, "ExitCode:3"),
         (
-            {"status": {"phase": "Failed", "containerStatuses": [_status(terminated={"exitCode": 3})]}},
-            "ExitCode:3",
-        ),
-        (
-            {
-                "status": {
-                    "phase": "Failed",
-                    "containerStatuses": [_status(terminated={"exitCode": 137, "signal": 9})],
-                }
-            },
+            {"status": {"phase": "Failed", "containerStatuses": [_status(terminated={"exitCode": 137, "signal": 9})]}},
             "Signal:9",
         ),
         (
@@ -202,23 +182,15 @@ DONE = {"terminated": {"exitCode": 0, "reason": "Completed"}}
             },
             "Completed",
         ),
+        ({"metadata": {"deletionTimestamp": BEFORE}, "status": {"phase": "Running", "reason": "NodeLost"}}, "Unknown"),
         (
-            {"metadata": {"deletionTimestamp": BEFORE}, "status": {"phase": "Running", "reason": "NodeLost"}},
-            "Unknown",
-        ),
-        (
-            {
-                "status": {
-                    "phase": "Pending",
-                    "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}],
-                }
-            },
+            {"status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]}},
             "SchedulingGated",
         ),
     ],
 )
 def test_a_pod_is_described_in_one_word(pod: dict[str, Any], word: str) -> None:
-    assert pod_word({"metadata": {}, **pod}) == word
+    assert pod_status_text({"metadata": {}, **pod}) == word
 
 
 def test_pods_show_the_columns_of_kubectl() -> None:
@@ -312,9 +284,7 @@ def test_events_show_the_columns_of_kubectl() -> None:
         ("coordination.k8s.io/v1", "Lease", {"spec": {"holderIdentity": "me"}}, {"Holder": "me"}),
     ],
 )
-def test_small_kinds_show_the_columns_of_kubectl(
-    api_version: str, kind: str, obj: Any, shown: dict[str, Any]
-) -> None:
+def test_small_kinds_show_the_columns_of_kubectl(api_version: str, kind: str, obj: Any, shown: dict[str, Any]) -> None:
     assert row(kind_of(api_version, kind), obj) == {"Name": "x", **shown, "Age": "60m"}
 
 
@@ -340,20 +310,18 @@ def test_custom_resources_show_the_columns_they_state() -> None:
 def test_a_row_carries_as_much_of_its_object_as_was_asked_for() -> None:
     pod = {"metadata": {"name": "x"}, "spec": {}}
     kind = kind_of("v1", "Pod")
-    assert "object" not in table(kind, [pod], NOW, include="None")["rows"][0]
-    assert table(kind, [pod], NOW, include="Object")["rows"][0]["object"] is pod
-    partial = table(kind, [pod], NOW)["rows"][0]["object"]
-    assert partial == {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": {"name": "x"},
-    }
+    assert "object" not in build_table(kind, [pod], NOW, include="None")["rows"][0]
+    assert build_table(kind, [pod], NOW, include="Object")["rows"][0]["object"] is pod
+    partial = build_table(kind, [pod], NOW)["rows"][0]["object"]
+    assert partial == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "x"}}
     with pytest.raises(BadRequest):
-        table(kind, [pod], NOW, include="Everything")
+        build_table(kind, [pod], NOW, include="Everything")
 
 
 def test_watch_events_may_leave_the_headings_out() -> None:
-    shown = table(kind_of("v1", "Pod"), [{"metadata": {"name": "x"}}], NOW, resource_version="7", headings=False)
+    shown = build_table(
+        kind_of("v1", "Pod"), [{"metadata": {"name": "x"}}], NOW, resource_version="7", include_headers=False
+    )
     assert shown["columnDefinitions"] == []
     assert shown["metadata"] == {"resourceVersion": "7"}
     assert shown["rows"][0]["cells"][0] == "x"

@@ -26,17 +26,17 @@ async def test_a_token_speaks_for_its_account_until_its_time_is_over(served: Ser
     reply, answer = await served.call("POST", PATH.format("default"), wish(expirationSeconds=600))
     assert (reply.status, answer["status"]["expirationTimestamp"]) == (201, "2030-01-01T00:10:00Z")
     token = answer["status"]["token"]
-    user = served.api.tokens.user(token)
+    user = served.api.tokens.authenticate(token)
     assert user is not None
     assert user["username"] == "system:serviceaccount:default:default"
     served.clock.advance(600)
-    assert served.api.tokens.user(token) is None
+    assert served.api.tokens.authenticate(token) is None
 
 
 async def test_a_token_may_be_bound_to_a_pod(served: Served) -> None:
     bound = {"kind": "Pod", "apiVersion": "v1", "name": "worker-0", "uid": "u"}
     _, answer = await served.call("POST", PATH.format("default"), wish(boundObjectRef=bound))
-    user = served.api.tokens.user(answer["status"]["token"])
+    user = served.api.tokens.authenticate(answer["status"]["token"])
     assert user is not None
     assert user["extra"] == {
         "authentication.kubernetes.io/pod-name": ["worker-0"],

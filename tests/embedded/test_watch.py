@@ -11,7 +11,7 @@ import msgspec
 
 from pliant.embedded.storage.store import Store
 from pliant.kube.resources import CONFIG_MAPS, PODS, Resource
-from pliant.kube.transport import JSON, Request
+from pliant.kube.transport.base import JSON, Request
 from tests.embedded.serving import Served, config, pod, serving
 from tests.virtual_time import on_virtual_time
 
@@ -45,7 +45,7 @@ def seen(lines: list[dict[str, Any]]) -> Seen:
 
 
 def version(served: Served) -> str:
-    return str(served.api.store.visible.version)
+    return str(served.api.store.committed.version)
 
 
 async def settled() -> None:
@@ -116,9 +116,7 @@ async def test_an_object_that_leaves_the_selection_is_deleted_for_its_watchers()
 async def test_a_watch_by_field_follows_pods_to_their_node() -> None:
     async with serving() as served:
         await served.client.create(PODS, "default", pod("a"))
-        async with watching(
-            served, PODS, fieldSelector="spec.nodeName=n", resourceVersion=version(served)
-        ) as lines:
+        async with watching(served, PODS, fieldSelector="spec.nodeName=n", resourceVersion=version(served)) as lines:
             await settled()
             bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n"}}
             await served.client.create(PODS, "default", bind, subresource="binding", name="a")
@@ -152,7 +150,7 @@ async def test_a_watch_ends_when_its_time_is_over() -> None:
 
 @on_virtual_time
 async def test_a_watcher_too_slow_for_the_history_is_told_to_list_again() -> None:
-    async with serving(Store.in_memory(keep=4)) as served:
+    async with serving(Store.in_memory(max_history=4)) as served:
         await served.client.create(CONFIG_MAPS, "default", config("a"))
         query = {"watch": "true", "resourceVersion": version(served)}
         async with served.transport.stream(Request(method="GET", path="/api/v1/configmaps", query=query)) as reply:
@@ -186,4 +184,4 @@ async def test_watchers_cost_writers_nothing_and_leave_nothing_behind() -> None:
         for _ in range(3):
             async with watching(served, resourceVersion=version(served)):
                 await settled()
-        assert served.api.store.visible.history("/configmaps")._waiting == set()
+        assert served.api.store.committed.history("/configmaps")._waiting == set()

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from pliant.engine.decide import decide
-from pliant.engine.sizing import RESIZED, wanted_size, with_requests
-from pliant.engine.suspending import seconds_run
+from pliant.engine.lifecycle.suspend import active_seconds
+from pliant.engine.sizing import RESIZED_REASON, wanted_size, with_size_requests
 from pliant.model.actions import CreatePod, CreateService, Decision, DeletePod, EmitEvent
-from pliant.model.job import CleanPolicy, Resize, RestartScope
-from pliant.model.labels import INDEX, REPLICA, member_name
-from pliant.model.state import LEGAL_MOVES, EngineState, Phase
+from pliant.model.job import CleanPodPolicy, ResizeMode, RestartScope
+from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, replica_pod_name
+from pliant.model.state import PHASE_TRANSITIONS, EngineState, JobPhase
 from tests.builders import NOON, PlainFramework
 from tests.engine.world import OVER, World
 
@@ -25,9 +25,9 @@ def only_those_on_dead_nodes_are_hurried(world: World, decision: Decision) -> No
         if isinstance(action, DeletePod):
             pod = world.pods[action.name]
             fault = world.fault_under(pod)
-            is_dead = fault is not None and fault.is_dead and world.now >= fault.since + world.rules.node_grace
+            is_dead = fault is not None and fault.is_dead and world.now >= fault.since + world.rules.node_grace_period
             assert action.is_forced is is_dead
-            assert is_dead or not pod.is_leaving
+            assert is_dead or not pod.is_terminating
 
 
 def nobody_is_made_where_somebody_is(world: World, decision: Decision) -> None:
@@ -40,7 +40,7 @@ def nobody_is_made_where_somebody_is(world: World, decision: Decision) -> None:
 def nobody_is_made_who_is_done(world: World, decision: Decision) -> None:
     """Whoever has done their work does it again only if started again since."""
     for group, index in _places(decision):
-        name = member_name(world.job, group, index)
+        name = replica_pod_name(world.job, group, index)
         assert name not in world.done or world.done[name] < world.attempt_of(group)
 
 
@@ -51,19 +51,19 @@ def generations_never_meet(world: World, decision: Decision) -> None:
         return
     for pod in world.pods.values():
         memory = world.job.state.group(pod.group)
-        assert pod.attempt >= memory.job_floor
-        assert pod.group not in groups or pod.attempt >= memory.group_floor
+        assert pod.attempt >= memory.job_min_attempt
+        assert pod.group not in groups or pod.attempt >= memory.group_min_attempt
 
 
 def what_has_ended_makes_nothing(world: World, decision: Decision) -> None:
     """A job whose end is decided creates nothing, and its end never changes."""
     state = world.job.state
-    if state is None or (state.verdict is None and not state.phase.is_final):
+    if state is None or (state.outcome is None and not state.phase.is_final):
         return
     assert not any(isinstance(action, CreatePod | CreateService) for action in decision.actions)
     assert decision.intent is None
     for after in _after(decision):
-        assert after.verdict == state.verdict
+        assert after.outcome == state.outcome
         assert after.phase is state.phase or not state.phase.is_final
 
 
@@ -75,69 +75,73 @@ def what_is_suspended_makes_nothing(world: World, decision: Decision) -> None:
 
 def sizes_stay_within_bounds(world: World, decision: Decision) -> None:
     """Nobody is made beyond the size acted upon, which is the one wanted last and within its bounds."""
-    first = EngineState(phase=Phase.PENDING, started_at=NOON)
-    memories = with_requests(world.job, world.wishes, world.job.state or first, world.now)
+    first = EngineState(phase=JobPhase.PENDING, started_at=NOON)
+    memories = with_size_requests(world.job, world.wishes, world.job.state or first, world.now)
     for name, index in _places(decision):
-        group, size = world.group(name), memories.group(name).size
+        group, size = world.group(name), memories.group(name).applied_size
         assert size is not None
         assert index < size
-        if group.resize is not Resize.HOLD:
-            assert group.least <= size
-            assert group.most is None or size <= group.most
+        if group.resize_mode is not ResizeMode.FIXED:
+            assert group.min_size <= size
+            assert group.max_size is None or size <= group.max_size
 
 
 def sizes_that_are_held_stay(world: World, decision: Decision) -> None:
     """Who cannot learn of another size keeps the first one, but for a rest: there nobody is who would have to."""
     before = world.job.state
-    if before is None or before.phase is Phase.SUSPENDED:
+    if before is None or before.phase is JobPhase.SUSPENDED:
         return
     for after in _after(decision):
         for group in world.job.groups:
-            old = before.group(group.name).size
-            assert old is None or group.resize is not Resize.HOLD or after.group(group.name).size == old
+            old = before.group(group.name).applied_size
+            assert (
+                old is None or group.resize_mode is not ResizeMode.FIXED or after.group(group.name).applied_size == old
+            )
 
 
 def resizes_are_free(world: World, decision: Decision) -> None:
     """Another size costs no restart; where members must be told of it, nobody goes on who was not."""
     before, after = world.job.state, next(_after(decision), None)
-    if before is None or after is None or decision.intent is None or after.timeline[-1].what != RESIZED:
+    if before is None or after is None or decision.intent is None or after.timeline[-1].reason != RESIZED_REASON:
         return
-    assert after.restarts == before.restarts
-    assert all(after.group(name).spent == memory.spent for name, memory in before.groups.items())
-    moved = [each for each in world.job.groups if before.group(each.name).size != after.group(each.name).size]
-    if any(group.resize is not Resize.JOIN for group in moved):
-        assert all(pod.attempt < after.group(pod.group).job_floor for pod in world.pods.values())
-        assert all(memory.finished == {} for memory in after.groups.values())
+    assert after.restart_count == before.restart_count
+    assert all(after.group(name).charged_restarts == memory.charged_restarts for name, memory in before.groups.items())
+    moved = [
+        each for each in world.job.groups if before.group(each.name).applied_size != after.group(each.name).applied_size
+    ]
+    if any(group.resize_mode is not ResizeMode.JOIN for group in moved):
+        assert all(pod.attempt < after.group(pod.group).job_min_attempt for pod in world.pods.values())
+        assert all(memory.replica_outcomes == {} for memory in after.groups.values())
 
 
 def budgets_are_kept(world: World, decision: Decision) -> None:
     """A restart is charged only while the group that triggers it has something left to pay with."""
     before, after = world.job.state, next(_after(decision), None)
-    if before is None or after is None or after.restarts == before.restarts:
+    if before is None or after is None or after.restart_count == before.restart_count:
         return
-    limit = world.group(after.restarted_group).restart.limit
-    assert limit is None or after.group(after.restarted_group).spent <= limit
-    if any(group.restart.scope is RestartScope.ALL for group in world.job.groups[1:]):
+    limit = world.group(after.last_restarted_group).restart_rule.limit
+    assert limit is None or after.group(after.last_restarted_group).charged_restarts <= limit
+    if any(group.restart_rule.scope is RestartScope.ALL for group in world.job.groups[1:]):
         return  # then others may have been made to pay
     first = world.job.groups[0]
-    assert first.restart.limit is None or after.group(first.name).spent <= first.restart.limit
+    assert first.restart_rule.limit is None or after.group(first.name).charged_restarts <= first.restart_rule.limit
 
 
 def disruptions_are_free(world: World, decision: Decision) -> None:
     """Whoever was taken away by others is replaced without a charge and without a change of phase."""
     before, after = world.job.state, next(_after(decision), None)
-    if before is None or after is None or decision.intent is None or after.timeline[-1].what != "Disrupted":
+    if before is None or after is None or decision.intent is None or after.timeline[-1].reason != "Disrupted":
         return
     assert after.phase is before.phase
-    assert after.restarts == before.restarts
-    assert all(after.group(name).spent == memory.spent for name, memory in before.groups.items())
+    assert after.restart_count == before.restart_count
+    assert all(after.group(name).charged_restarts == memory.charged_restarts for name, memory in before.groups.items())
 
 
 def phases_move_legally(world: World, decision: Decision) -> None:
     """A phase leads only where it may lead."""
     before = world.job.state
     for after in _after(decision):
-        assert before is None or after.phase is before.phase or after.phase in LEGAL_MOVES[before.phase]
+        assert before is None or after.phase is before.phase or after.phase in PHASE_TRANSITIONS[before.phase]
 
 
 def members_are_announced_before_they_start(world: World, decision: Decision) -> None:
@@ -153,8 +157,8 @@ def intents_stand_alone(world: World, decision: Decision) -> None:
     if decision.intent is not None:
         (event,) = decision.actions
         assert isinstance(event, EmitEvent)
-        assert decision.intent.state.timeline[-1].what == event.reason
-        assert not decision.statuses
+        assert decision.intent.state.timeline[-1].reason == event.reason
+        assert not decision.status_updates
 
 
 def nothing_learned_is_lost(world: World, decision: Decision) -> None:
@@ -164,43 +168,43 @@ def nothing_learned_is_lost(world: World, decision: Decision) -> None:
         assert len(after.timeline) <= 24
         if before is None:
             continue
-        assert after.restarts >= before.restarts
+        assert after.restart_count >= before.restart_count
         for name in before.groups.keys() & after.groups.keys():
             assert after.group(name).attempt >= before.group(name).attempt
-            assert after.group(name).spent >= before.group(name).spent
+            assert after.group(name).charged_restarts >= before.group(name).charged_restarts
 
 
 def nobody_is_remembered_who_is_gone(world: World, decision: Decision) -> None:
     """What is known of members is forgotten when their places are given up."""
     for memory in (memory for after in _after(decision) for memory in after.groups.values()):
-        assert memory.size is not None
-        assert all(index < memory.size for index in (*memory.finished, *memory.index_floors))
+        assert memory.applied_size is not None
+        assert all(index < memory.applied_size for index in (*memory.replica_outcomes, *memory.index_min_attempts))
 
 
 def only_what_was_seen_to_end_is_remembered(world: World, decision: Decision) -> None:
     """A member is given up for good only when its pod has ended, not because its node is away."""
     for after in _after(decision):
         for group, memory in after.groups.items():
-            known = world.job.state.group(group).finished if world.job.state else {}
-            for index in memory.finished.keys() - known.keys():
-                assert world.pods[member_name(world.job, group, index)].phase in OVER
+            known = world.job.state.group(group).replica_outcomes if world.job.state else {}
+            for index in memory.replica_outcomes.keys() - known.keys():
+                assert world.pods[replica_pod_name(world.job, group, index)].phase in OVER
 
 
 def the_clock_runs_true(world: World, decision: Decision) -> None:
     """What has run off stays the same whatever is decided, and nothing runs off while suspended."""
     for after in _after(decision):
         before = world.job.state
-        assert before is None or seconds_run(after, world.now) == seconds_run(before, world.now)
-        assert after.phase is not Phase.SUSPENDED or after.clock_from is None
+        assert before is None or active_seconds(after, world.now) == active_seconds(before, world.now)
+        assert after.phase is not JobPhase.SUSPENDED or after.active_since is None
 
 
 def every_second_is_accounted_for(world: World, decision: Decision) -> None:
     """The phases passed and the present one together took as long as the job has been known."""
     for after in _after(decision):
-        assert after.stage is not None
-        assert after.stage.phase is after.phase
-        passed = (after.stage.since - after.started_at).total_seconds()
-        assert abs(sum(after.spent.values()) - passed) < 1e-3
+        assert after.phase_start is not None
+        assert after.phase_start.phase is after.phase
+        passed = (after.phase_start.since - after.started_at).total_seconds()
+        assert abs(sum(after.phase_seconds.values()) - passed) < 1e-3
 
 
 def failures_have_a_first_cause(world: World, decision: Decision) -> None:
@@ -208,35 +212,35 @@ def failures_have_a_first_cause(world: World, decision: Decision) -> None:
     before = world.job.state
     for after in _after(decision):
         assert len(after.failures) <= 8
-        places = [(each.member, each.attempt) for each in after.failures]
+        places = [(each.replica, each.attempt) for each in after.failures]
         assert len(set(places)) == len(places)
-        if before is None or decision.intent is None or world.job.order is not None:
+        if before is None or decision.intent is None or world.job.end_request is not None:
             continue
-        is_failure = after.verdict is not None and after.verdict.phase in (Phase.FAILED, Phase.NODE_FAIL)
-        if is_failure or after.restarts > before.restarts:
-            assert after.first_cause is not None
-            cause = (after.first_cause.member, after.first_cause.attempt)
+        is_failure = after.outcome is not None and after.outcome.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL)
+        if is_failure or after.restart_count > before.restart_count:
+            assert after.root_cause is not None
+            cause = (after.root_cause.replica, after.root_cause.attempt)
             assert cause in places
 
 
 def time_is_kept(world: World, decision: Decision) -> None:
     """No limit in time is ever passed over: when it is reached, the end is decided at the first look."""
     state = world.job.state
-    if state is None or decision.intent is not None or state.verdict is not None or state.phase.is_final:
+    if state is None or decision.intent is not None or state.outcome is not None or state.phase.is_final:
         return
     left = _time_left(world, state)
     assert left is None or left > timedelta(0) or world.job.is_deleting
     if left is not None:
-        assert decision.look_again is not None
-        assert decision.look_again <= left
+        assert decision.requeue_after is not None
+        assert decision.requeue_after <= left
 
 
 def no_wake_up_is_lost(world: World, decision: Decision) -> None:
     """When there is nothing to do, there is nothing to do until it is time to look again."""
     if _is_busy(decision):
         return  # what is written calls for the next look
-    assert decision.look_again is None or decision.look_again > timedelta(0)
-    later = FOR_EVER if decision.look_again is None else decision.look_again - AN_INSTANT
+    assert decision.requeue_after is None or decision.requeue_after > timedelta(0)
+    later = FOR_EVER if decision.requeue_after is None else decision.requeue_after - AN_INSTANT
     assert not _is_busy(world.decide(later)), f"there would have been something to do within {later}"
 
 
@@ -286,13 +290,13 @@ def check_at_rest(world: World) -> None:
     if world.is_gone:
         return
     state = world.memory
-    assert state.phase is not Phase.TERMINATING, "an end that never comes"
-    must_clear = state.verdict is not None and state.verdict.must_clear
-    clean = CleanPolicy.ALL if must_clear else world.job.clean
-    if state.phase is Phase.SUSPENDED or (state.phase.is_final and clean is CleanPolicy.ALL):
+    assert state.phase is not JobPhase.TERMINATING, "an end that never comes"
+    must_clear = state.outcome is not None and state.outcome.must_delete_all
+    clean = CleanPodPolicy.ALL if must_clear else world.job.clean_pod_policy
+    if state.phase is JobPhase.SUSPENDED or (state.phase.is_final and clean is CleanPodPolicy.ALL):
         assert world.pods == {}
         assert world.services == {}
-    elif state.phase.is_final and clean is CleanPolicy.RUNNING:
+    elif state.phase.is_final and clean is CleanPodPolicy.RUNNING:
         assert all(pod.phase in OVER for pod in world.pods.values())
         assert set(world.services) <= set(world.pods)
     elif not state.phase.is_final:
@@ -304,17 +308,17 @@ def _check_places(world: World, state: EngineState) -> None:
     wanted: set[str] = set()
     for group in world.job.groups:
         memory = state.group(group.name)
-        size = wanted_size(group, with_requests(world.job, world.wishes, state, world.now).group(group.name))
-        assert memory.size == size or (group.resize is Resize.HOLD and memory.refused == size)
-        assert memory.size != size or memory.refused is None, "nothing is refused that nobody asks for"
-        assert memory.size is not None
-        for index in range(memory.size):
-            name = member_name(world.job, group.name, index)
+        size = wanted_size(group, with_size_requests(world.job, world.wishes, state, world.now).group(group.name))
+        assert memory.applied_size == size or (group.resize_mode is ResizeMode.FIXED and memory.rejected_size == size)
+        assert memory.applied_size != size or memory.rejected_size is None, "nothing is refused that nobody asks for"
+        assert memory.applied_size is not None
+        for index in range(memory.applied_size):
+            name = replica_pod_name(world.job, group.name, index)
             wanted.add(name)
-            assert name in world.pods or index in memory.finished, f"nobody at {name}"
+            assert name in world.pods or index in memory.replica_outcomes, f"nobody at {name}"
             pod = world.pods.get(name)
-            assert pod is None or pod.attempt >= memory.wanted_attempt(index)
-            assert pod is None or index in memory.finished or not (pod.is_leaving or pod.disruption)
+            assert pod is None or pod.attempt >= memory.min_attempt(index)
+            assert pod is None or index in memory.replica_outcomes or not (pod.is_terminating or pod.disruption)
     assert set(world.pods) <= wanted
     assert set(world.services) == wanted
 
@@ -322,23 +326,23 @@ def _check_places(world: World, state: EngineState) -> None:
 def _time_left(world: World, state: EngineState) -> timedelta | None:
     """Reckoned apart from the engine: what is left of the limit that applies."""
     job = world.job
-    if state.phase is Phase.SUSPENDED:
+    if state.phase is JobPhase.SUSPENDED:
         return None
-    if state.clock_from is None:
-        since = world.now - (state.waiting_from or state.started_at)
+    if state.active_since is None:
+        since = world.now - (state.resumed_at or state.started_at)
         return None if job.start_limit is None else job.start_limit - since
-    run = world.now - state.clock_from + timedelta(seconds=state.clock_spent)
+    run = world.now - state.active_since + timedelta(seconds=state.active_seconds_before)
     return None if job.time_limit is None else job.time_limit - run
 
 
 def _is_busy(decision: Decision) -> bool:
-    return bool(decision.intent or decision.statuses or decision.actions)
+    return bool(decision.intent or decision.status_updates or decision.actions)
 
 
 def _after(decision: Decision) -> Iterator[EngineState]:
     if decision.intent is not None:
         yield decision.intent.state
-    yield from (status.state for status in decision.statuses.values())
+    yield from (status.state for status in decision.status_updates.values())
 
 
 def _newcomers(decision: Decision) -> list[CreatePod]:
@@ -348,4 +352,4 @@ def _newcomers(decision: Decision) -> list[CreatePod]:
 def _places(decision: Decision) -> Iterator[tuple[str, int]]:
     for pod in _newcomers(decision):
         labels = pod.manifest["metadata"]["labels"]
-        yield labels[REPLICA], int(labels[INDEX])
+        yield labels[REPLICA_NAME_LABEL], int(labels[REPLICA_INDEX_LABEL])

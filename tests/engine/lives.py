@@ -10,18 +10,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from pliant.model.job import (
-    CleanPolicy,
+    CleanPodPolicy,
     EndPolicy,
-    Group,
+    EndRequest,
     Job,
-    Order,
-    Resize,
+    ReplicaGroup,
+    ResizeMode,
     RestartPolicy,
     RestartRule,
     RestartScope,
 )
 from pliant.model.observed import ObservedPod
-from pliant.model.state import Phase, Requester
+from pliant.model.state import JobPhase, SizeRequester
 from tests.builders import make_group, make_job
 from tests.depth import ENGINE_EXAMPLES
 from tests.engine.laws import check, check_at_rest
@@ -37,18 +37,16 @@ DAILY = ("all step", "all step", "all step", "step", "decide", "wait")
 policies = st.sampled_from(EndPolicy)
 ends = st.sampled_from((EndPolicy.ANY, EndPolicy.ALL))
 scopes = st.sampled_from(RestartScope)
-rules = st.builds(
-    RestartRule, policy=st.sampled_from([None, *RestartPolicy]), scope=scopes, limit=st.integers(0, 3)
-)
+rules = st.builds(RestartRule, policy=st.sampled_from([None, *RestartPolicy]), scope=scopes, limit=st.integers(0, 3))
 eager_rules = st.builds(RestartRule, policy=st.just(RestartPolicy.ALWAYS), scope=scopes, limit=st.integers(1, 3))
-ways = st.sampled_from((Resize.JOIN, Resize.JOIN, Resize.RESTART, Resize.HOLD))
+ways = st.sampled_from((ResizeMode.JOIN, ResizeMode.JOIN, ResizeMode.RESTART, ResizeMode.FIXED))
 spans = st.integers(0, 100).map(lambda number: timedelta(seconds=number))
 codes = st.lists(st.sampled_from((0, 0, 1, 137)), min_size=4, max_size=12)
 codes_of_some_that_run_on = st.lists(st.sampled_from((-1, -1, 0, 1)), min_size=3, max_size=12)
 
 
 @st.composite
-def groups(draw: st.DrawFn, name: str, rule: st.SearchStrategy[RestartRule], least_members: int = 0) -> Group:
+def groups(draw: st.DrawFn, name: str, rule: st.SearchStrategy[RestartRule], least_members: int = 0) -> ReplicaGroup:
     size = draw(st.integers(least_members, 3))
     is_elastic = draw(st.booleans())
     return make_group(
@@ -57,13 +55,13 @@ def groups(draw: st.DrawFn, name: str, rule: st.SearchStrategy[RestartRule], lea
         complete=draw(policies),
         fail=draw(policies),
         restart=draw(rule),
-        requests={Requester.SPEC: size} if draw(st.booleans()) else {},
+        requested_sizes={SizeRequester.SPEC: size} if draw(st.booleans()) else {},
         is_elastic=is_elastic,
-        least=draw(st.integers(0, size)) if is_elastic else 0,
-        most=draw(st.integers(size, 5)) if is_elastic else None,
-        is_automatic=is_elastic and draw(st.booleans()),
-        resize=draw(ways),
-        hold="they count each other",
+        min_size=draw(st.integers(0, size)) if is_elastic else 0,
+        max_size=draw(st.integers(size, 5)) if is_elastic else None,
+        is_autoscaled=is_elastic and draw(st.booleans()),
+        resize_mode=draw(ways),
+        fixed_size_reason="they count each other",
     )
 
 
@@ -76,18 +74,20 @@ def jobs(draw: st.DrawFn, *, has_limits: bool = False) -> Job:
         *(draw(groups(name, rules)) for name in names),
         complete=draw(ends),
         fail=draw(ends),
-        clean=draw(st.sampled_from(CleanPolicy)),
+        clean=draw(st.sampled_from(CleanPodPolicy)),
         exit_codes=(137,),
         is_fault_tolerant=draw(st.booleans()),
         time_limit=draw(limits),
         start_limit=draw(limits),
-        time_to_live=draw(limits),
+        ttl_after_finished=draw(limits),
     )
 
 
 @st.composite
-def restarting_groups(draw: st.DrawFn, name: str) -> Group:
-    return make_group(name, draw(st.integers(1, 3)), restart=draw(eager_rules), resize=draw(ways), hold="for good")
+def restarting_groups(draw: st.DrawFn, name: str) -> ReplicaGroup:
+    return make_group(
+        name, draw(st.integers(1, 3)), restart=draw(eager_rules), resize_mode=draw(ways), fixed_size_reason="for good"
+    )
 
 
 @st.composite
@@ -120,7 +120,7 @@ def hindered(obstacles: set[int]) -> Obstacle:
 
 def world_of(job: Job, script: list[int], obstacles: set[int] | None = None, *, is_strict: bool = False) -> World:
     """A world in which everything is scripted but its history."""
-    operator = replace(BRIEF, creating_fails=is_strict)
+    operator = replace(BRIEF, should_fail_on_creation=is_strict)
     return World(job, scripted(script), obstacle=hindered(obstacles or set()), rules=operator)
 
 
@@ -190,13 +190,13 @@ def _turn_node(world: World, number: int, *, is_dead: bool) -> None:
 
 def _bound(world: World, number: int) -> None:
     least = number % 3
-    world.edit_group("worker", least=least, most=least + number // 3, is_elastic=True)
+    world.edit_group("worker", min_size=least, max_size=least + number // 3, is_elastic=True)
 
 
 def _order(world: World, number: int) -> None:
     if number > 8:  # otherwise few jobs would live long
-        phase = (Phase.FAILED, Phase.NODE_FAIL, Phase.PREEMPTED)[number % 3]
-        world.edit(order=Order(phase=phase, message="ordered"))
+        phase = (JobPhase.FAILED, JobPhase.NODE_FAIL, JobPhase.PREEMPTED)[number % 3]
+        world.edit(end_request=EndRequest(phase=phase, message="ordered"))
 
 
 MISCHIEF: dict[str, Callable[[World, int], None]] = {
@@ -209,11 +209,13 @@ MISCHIEF: dict[str, Callable[[World, int], None]] = {
     "bound": _bound,
     "wish": lambda world, number: world.wish("worker", number % 6, is_order=number != 11),
     "silence": lambda world, number: world.wishes.clear(),
-    "way": lambda world, number: world.edit_group("worker", resize=list(Resize)[number % 3], hold="from now on"),
+    "way": lambda world, number: world.edit_group(
+        "worker", resize_mode=list(ResizeMode)[number % 3], fixed_size_reason="from now on"
+    ),
     "suspend": lambda world, number: world.suspend(),
     "resume": lambda world, number: world.resume(),
     "order": _order,
-    "clean": lambda world, number: world.edit(clean=list(CleanPolicy)[number % 3]),
+    "clean": lambda world, number: world.edit(clean_pod_policy=list(CleanPodPolicy)[number % 3]),
     "limit": lambda world, number: world.edit(time_limit=timedelta(seconds=10 * number)),
     "wait long": lambda world, number: world.pass_time(timedelta(seconds=15 * number)),
 }

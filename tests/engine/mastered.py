@@ -8,27 +8,27 @@ from typing import Any
 
 from pliant.model.job import (
     EndPolicy,
-    Group,
     Job,
     JobKey,
+    MembershipSource,
     Naming,
     Port,
+    ReplicaGroup,
     RestartPolicy,
     RestartRule,
     RestartScope,
-    Steward,
 )
 from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.plans import GroupRequest, Plan, PodRequest
-from pliant.model.state import Requester
+from pliant.model.scale_plans import GroupRequest, PodRequest, ScalePlan
+from pliant.model.state import SizeRequester
 from tests.builders import KEY, make_group, make_job
 from tests.engine.world import World
 
 MASTER = "dlrover-master"
 NAMING = Naming(
     pod="{job}-edljob-{group}-{index}",
-    pods={MASTER: "elasticjob-{job}-dlrover-master-{index}"},
-    services={
+    pod_overrides={MASTER: "elasticjob-{job}-dlrover-master-{index}"},
+    service_overrides={
         MASTER: "elasticjob-{job}-dlrover-master",
         "worker": "{job}-edljob-worker-{index}",
         "ps": "{job}-edljob-ps-{index}",
@@ -38,35 +38,35 @@ NAMING = Naming(
 MASTER_POD = "elasticjob-demo-dlrover-master-0"
 
 
-def control(limit: int | None = 3, *, counts_disruptions: bool = False) -> Group:
+def control(limit: int | None = 3, *, counts_disruptions: bool = False) -> ReplicaGroup:
     rule = RestartRule(
         policy=RestartPolicy.ON_FAILURE,
         scope=RestartScope.POD,
         limit=limit,
         counts_disruptions=counts_disruptions,
-        final_codes=frozenset({1}),
+        permanent_exit_codes=frozenset({1}),
     )
-    return make_group(MASTER, 1, restart=rule, is_control=True, ports=(Port("master", 50001),))
+    return make_group(MASTER, 1, restart=rule, is_master=True, ports=(Port("master", 50001),))
 
 
-def watched(name: str, replicas: int | None = None, **fields: Any) -> Group:
-    asked = {} if replicas is None else {Requester.SPEC: replicas}
+def watched(name: str, replicas: int | None = None, **fields: Any) -> ReplicaGroup:
+    asked = {} if replicas is None else {SizeRequester.SPEC: replicas}
     return make_group(
         name,
         replicas or 0,
         complete=EndPolicy.NONE,
         fail=EndPolicy.NONE,
-        steward=Steward.MASTER,
+        membership_source=MembershipSource.MASTER,
         is_elastic=True,
-        requests=asked,
+        requested_sizes=asked,
         ports=(Port("grpc", 3333),),
         **fields,
     )
 
 
-def elastic_job(*groups: Group, own_master: bool = True, **fields: Any) -> Job:
+def elastic_job(*groups: ReplicaGroup, own_master: bool = True, **fields: Any) -> Job:
     every = (control(), *(groups or (watched("worker"), watched("ps"))))
-    return make_job(*every, naming=NAMING, options={"own_master": own_master}, **fields)
+    return make_job(*every, naming=NAMING, framework_options={"own_master": own_master}, **fields)
 
 
 def elastic_world(job: Job | None = None, **fields: Any) -> World:
@@ -81,14 +81,14 @@ def write(world: World, name: str, *, is_manual: bool = False, **fields: Any) ->
     groups: dict[str, GroupRequest] = {
         key: GroupRequest(size=fields.pop(key)) for key in ("worker", "ps") if key in fields
     }
-    groups |= fields.pop("groups", {})
+    groups |= fields.pop("group_requests", {})
     world.serial += 1
-    world.plans[name] = Plan(
+    world.plans[name] = ScalePlan(
         key=JobKey(KEY.namespace, name),
         uid=f"plan-{world.serial:06}",
         is_manual=is_manual,
         created_at=world.now,
-        groups=groups,
+        group_requests=groups,
         **fields,
     )
 
@@ -104,7 +104,7 @@ def members(world: World, group: str) -> dict[int, int]:
 
 def names(world: World, group: str) -> list[str]:
     """Pods of a group that are there and stay."""
-    return sorted(each.name for each in world.pods.values() if each.group == group and not each.is_leaving)
+    return sorted(each.name for each in world.pods.values() if each.group == group and not each.is_terminating)
 
 
 def foreign(world: World, group: str, index: int, *, rank: int | None = None) -> None:
@@ -120,7 +120,7 @@ def foreign(world: World, group: str, index: int, *, rank: int | None = None) ->
         phase=PodPhase.RUNNING,
         node="n0",
         rank=index if rank is None else rank,
-        is_foreign=True,
+        is_external=True,
     )
     world.pods[name] = made
 

@@ -10,27 +10,27 @@ from msgspec.structs import replace
 from pliant.engine.decide import decide
 from pliant.model.actions import Decision, EmitEvent
 from pliant.model.job import Job
-from pliant.model.observed import Seen
-from pliant.model.state import EngineState, GroupState, Phase, Verdict
+from pliant.model.observed import Observed
+from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase
 from tests.builders import NOON, PlainFramework
 
 RUNNING = EngineState(
-    phase=Phase.RUNNING, message="every member runs", started_at=NOON, running_at=NOON, clock_from=NOON
+    phase=JobPhase.RUNNING, message="every member runs", started_at=NOON, first_running_at=NOON, active_since=NOON
 )
 
 
-def remembering(phase: Phase = Phase.RUNNING, **changes: Any) -> EngineState:
+def remembering(phase: JobPhase = JobPhase.RUNNING, **changes: Any) -> EngineState:
     """What is remembered of a job in some phase."""
     return replace(RUNNING, phase=phase, **changes)
 
 
-def of_workers(phase: Phase = Phase.RUNNING, **changes: Any) -> EngineState:
+def of_workers(phase: JobPhase = JobPhase.RUNNING, **changes: Any) -> EngineState:
     """What is remembered of a job of which the workers matter."""
     return remembering(phase, groups={"worker": GroupState(**changes)})
 
 
-def decided(job: Job, seen: Seen | None = None, now: datetime = NOON) -> Decision:
-    return decide(job, seen or Seen(), PlainFramework(), now)
+def decided(job: Job, seen: Observed | None = None, now: datetime = NOON) -> Decision:
+    return decide(job, seen or Observed(), PlainFramework(), now)
 
 
 def names(decision: Decision, kind: type) -> list[str]:
@@ -42,14 +42,14 @@ def intent_of(decision: Decision) -> EngineState:
     return decision.intent.state
 
 
-def verdict_of(decision: Decision) -> Verdict:
-    verdict = intent_of(decision).verdict
+def verdict_of(decision: Decision) -> JobOutcome:
+    verdict = intent_of(decision).outcome
     assert verdict is not None
     return verdict
 
 
 def status_of(decision: Decision) -> EngineState:
-    (status,) = decision.statuses.values()
+    (status,) = decision.status_updates.values()
     return status.state
 
 

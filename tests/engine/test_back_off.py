@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pliant.engine.restarting import CALM, wait_left
+from pliant.engine.restart.restarts import BACKOFF_RESET_AFTER, backoff_left
 from pliant.model.job import RestartScope
 from pliant.model.observed import ObservedPod
 from pliant.model.state import GroupState
@@ -30,8 +30,8 @@ def test_members_lost_together_come_back_at_once() -> None:
         world.remove_by_hand(name)
         world.perform(world.decide())
     memory = worker_memory(world)
-    assert memory.streak == 1
-    assert wait_left(memory, world.now) == timedelta(0)
+    assert memory.restart_streak == 1
+    assert backoff_left(memory, world.now) == timedelta(0)
 
 
 def test_a_member_that_fails_again_waits_longer_each_time() -> None:
@@ -47,7 +47,7 @@ def test_a_member_that_fails_again_waits_longer_each_time() -> None:
             world.step(name)
         world.pass_time(timedelta(seconds=10))
         if world.job.state is not None:
-            streaks.append(worker_memory(world).streak)
+            streaks.append(worker_memory(world).restart_streak)
     assert sorted(set(streaks)) == [0, 1, 2, 3, 4, 5]
 
 
@@ -64,15 +64,15 @@ def test_a_group_that_ran_for_a_while_starts_again_without_a_wait() -> None:
             world.pass_time(timedelta(seconds=10))
 
     go_on(30)
-    assert worker_memory(world).streak > 2
+    assert worker_memory(world).restart_streak > 2
     fails_now = False
-    go_on(CALM // timedelta(seconds=10) + 60)
+    go_on(BACKOFF_RESET_AFTER // timedelta(seconds=10) + 60)
     restarts = worker_memory(world).attempt
     fails_now = True
     go_on(2)
     assert worker_memory(world).attempt == restarts + 1
-    assert worker_memory(world).streak == 1
-    assert wait_left(worker_memory(world), world.now) == timedelta(0)
+    assert worker_memory(world).restart_streak == 1
+    assert backoff_left(worker_memory(world), world.now) == timedelta(0)
 
 
 def test_two_members_that_fail_in_turns_do_not_escape_the_wait() -> None:
@@ -85,10 +85,10 @@ def test_two_members_that_fail_in_turns_do_not_escape_the_wait() -> None:
         for name in sorted(world.pods)[round_ % 2 :: 2]:
             world.step(name)
         world.pass_time(timedelta(seconds=3))
-    assert worker_memory(world).streak >= 3
+    assert worker_memory(world).restart_streak >= 3
 
 
 def test_nobody_waits_for_a_clock_that_was_put_back() -> None:
-    memory = GroupState(restarted_at=NOON, streak=4)
-    assert wait_left(memory, NOON + timedelta(seconds=1)) == timedelta(seconds=3)
-    assert wait_left(memory, NOON - timedelta(hours=3)) == timedelta(0)
+    memory = GroupState(last_restart_at=NOON, restart_streak=4)
+    assert backoff_left(memory, NOON + timedelta(seconds=1)) == timedelta(seconds=3)
+    assert backoff_left(memory, NOON - timedelta(hours=3)) == timedelta(0)

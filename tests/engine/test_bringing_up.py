@@ -9,7 +9,7 @@ import pytest
 
 from pliant.model.actions import CreatePod, CreateService, Decision
 from pliant.model.observed import PodPhase
-from pliant.model.state import Phase
+from pliant.model.state import JobPhase
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
 from tests.engine.rulings import RUNNING, decided, names, remembering, status_of
 from tests.engine.world import World
@@ -20,14 +20,14 @@ def test_a_new_job_gets_its_services_its_pods_and_a_first_status() -> None:
     members = ["demo-ps-0", "demo-worker-0", "demo-worker-1"]
     assert names(decision, CreateService) == members
     assert names(decision, CreatePod) == members
-    assert status_of(decision).phase is Phase.PENDING
-    assert status_of(decision).counts["worker"].pending == 2
+    assert status_of(decision).phase is JobPhase.PENDING
+    assert status_of(decision).replica_counts["worker"].pending == 2
 
 
 def test_pods_that_are_there_already_are_taken_over() -> None:
     decision = decided(make_job(), seeing(make_pod(0), make_pod(1)))
     assert decision.actions == ()
-    assert status_of(decision).phase is Phase.RUNNING
+    assert status_of(decision).phase is JobPhase.RUNNING
 
 
 def test_only_what_is_missing_is_created() -> None:
@@ -43,24 +43,22 @@ def test_a_deleted_job_is_left_to_its_owner_references() -> None:
 @pytest.mark.parametrize(
     ("phases", "phase"),
     [
-        ((PodPhase.PENDING, PodPhase.RUNNING), Phase.PENDING),
-        ((PodPhase.SCHEDULED, PodPhase.RUNNING), Phase.CREATING),
-        ((PodPhase.RUNNING, PodPhase.RUNNING), Phase.RUNNING),
-        ((PodPhase.SUCCEEDED, PodPhase.RUNNING), Phase.RUNNING),
+        ((PodPhase.PENDING, PodPhase.RUNNING), JobPhase.PENDING),
+        ((PodPhase.SCHEDULED, PodPhase.RUNNING), JobPhase.CREATING),
+        ((PodPhase.RUNNING, PodPhase.RUNNING), JobPhase.RUNNING),
+        ((PodPhase.SUCCEEDED, PodPhase.RUNNING), JobPhase.RUNNING),
     ],
 )
-def test_the_slowest_member_makes_the_phase(phases: tuple[PodPhase, ...], phase: Phase) -> None:
+def test_the_slowest_member_makes_the_phase(phases: tuple[PodPhase, ...], phase: JobPhase) -> None:
     decision = decided(make_job(), seeing(*(make_pod(i, p) for i, p in enumerate(phases))))
     assert status_of(decision).phase is phase
 
 
 def test_a_change_of_counts_waits_until_it_settles() -> None:
-    state = remembering(Phase.PENDING, written_at=NOON)
-    decision = decided(
-        make_job(state=state), seeing(make_pod(0, PodPhase.SCHEDULED), make_pod(1, PodPhase.PENDING))
-    )
-    assert not decision.statuses
-    assert decision.look_again == timedelta(seconds=1)
+    state = remembering(JobPhase.PENDING, status_written_at=NOON)
+    decision = decided(make_job(state=state), seeing(make_pod(0, PodPhase.SCHEDULED), make_pod(1, PodPhase.PENDING)))
+    assert not decision.status_updates
+    assert decision.requeue_after == timedelta(seconds=1)
 
 
 def test_the_message_tells_who_still_runs_when_others_have_ended() -> None:
@@ -71,7 +69,7 @@ def test_the_message_tells_who_still_runs_when_others_have_ended() -> None:
 
 
 def test_what_keeps_a_pod_from_starting_is_told_in_the_message() -> None:
-    stuck = make_pod(0, PodPhase.SCHEDULED, trouble="CreateContainerError: no command")
+    stuck = make_pod(0, PodPhase.SCHEDULED, problem="CreateContainerError: no command")
     assert (
         status_of(decided(make_job(), seeing(stuck, make_pod(1)))).message
         == "worker-0: CreateContainerError: no command"
@@ -79,20 +77,20 @@ def test_what_keeps_a_pod_from_starting_is_told_in_the_message() -> None:
 
 
 def test_a_container_that_its_node_starts_again_and_again_is_told_though_the_job_runs() -> None:
-    looping = make_pod(0, trouble="CrashLoopBackOff: back-off 5m0s restarting failed container")
+    looping = make_pod(0, problem="CrashLoopBackOff: back-off 5m0s restarting failed container")
     state = status_of(decided(make_job(state=RUNNING), seeing(looping, make_pod(1))))
-    assert state.phase is Phase.RUNNING
+    assert state.phase is JobPhase.RUNNING
     assert state.message == "worker-0: CrashLoopBackOff: back-off 5m0s restarting failed container"
 
 
 def test_a_clock_that_is_put_back_does_not_silence_a_job() -> None:
-    ahead = remembering(Phase.CREATING, written_at=NOON + timedelta(hours=3))
+    ahead = remembering(JobPhase.CREATING, status_written_at=NOON + timedelta(hours=3))
     decision = decided(make_job(state=ahead), seeing(make_pod(0), make_pod(1, PodPhase.SCHEDULED)))
-    assert status_of(decision).written_at == NOON
+    assert status_of(decision).status_written_at == NOON
 
 
 def test_a_refused_creation_is_told_in_the_message() -> None:
-    seen = replace(seeing(), refusals={"demo-worker-0": "exceeded quota"})
+    seen = replace(seeing(), create_errors={"demo-worker-0": "exceeded quota"})
     assert status_of(decided(make_job(), seen)).message == "cannot create demo-worker-0: exceeded quota"
 
 

@@ -9,12 +9,12 @@ import pytest
 from pliant.model.actions import CreatePod, DeletePod
 from pliant.model.job import EndPolicy, RestartPolicy, RestartScope
 from pliant.model.observed import ObservedPod, PodPhase
-from pliant.model.state import Cause, Outcome, Phase
+from pliant.model.state import JobPhase, ReplicaOutcome, RestartCause
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import RUNNING, decided, event_of, intent_of, names, of_workers, remembering
 
-LEAVING = make_pod(1, is_leaving=True)
-KILLED = make_pod(1, PodPhase.FAILED, code=143, is_leaving=True)
+LEAVING = make_pod(1, is_terminating=True)
+KILLED = make_pod(1, PodPhase.FAILED, code=143, is_terminating=True)
 EVICTED = make_pod(1, PodPhase.FAILED, disruption="was evicted: The node was low on memory.")
 WAYS = [
     (LEAVING, "worker-1 was deleted; replaced at no charge"),
@@ -32,18 +32,22 @@ def test_whatever_the_policy_a_member_taken_away_is_replaced_at_no_charge(
     decision = decided(make_job(make_group(restart=rule), state=RUNNING), seeing(make_pod(0), pod))
     state = intent_of(decision)
     memory = state.group("worker")
-    assert (memory.restarts, memory.spent, state.restarts) == ({Cause.DISRUPTION: 1}, 0, 0)
-    assert memory.index_floors == {1: 1}
+    assert (memory.restarts_by_cause, memory.charged_restarts, state.restart_count) == (
+        {RestartCause.DISRUPTION: 1},
+        0,
+        0,
+    )
+    assert memory.index_min_attempts == {1: 1}
     assert (event_of(decision).reason, event_of(decision).message) == ("Disrupted", words)
 
 
-@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.RESTARTING])
-def test_the_phase_stays_as_it_is(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.RESTARTING])
+def test_the_phase_stays_as_it_is(phase: JobPhase) -> None:
     assert intent_of(decided(make_job(state=remembering(phase)), seeing(make_pod(0), EVICTED))).phase is phase
 
 
 def test_an_evicted_pod_makes_room_first() -> None:
-    job = make_job(state=of_workers(attempt=1, size=2, index_floors={1: 1}))
+    job = make_job(state=of_workers(attempt=1, applied_size=2, index_min_attempts={1: 1}))
     decision = decided(job, seeing(make_pod(0), EVICTED))
     assert (names(decision, DeletePod), names(decision, CreatePod)) == (["demo-worker-1"], [])
     assert names(decided(job, seeing(make_pod(0))), CreatePod) == ["demo-worker-1"]
@@ -51,10 +55,12 @@ def test_an_evicted_pod_makes_room_first() -> None:
 
 @pytest.mark.parametrize(("streak", "seconds"), [(1, 0), (2, 1), (3, 2), (4, 4), (20, 300)])
 def test_members_taken_away_again_and_again_wait_longer_each_time(streak: int, seconds: int) -> None:
-    state = of_workers(attempt=streak, size=2, index_floors={1: streak}, restarted_at=NOON, streak=streak)
+    state = of_workers(
+        attempt=streak, applied_size=2, index_min_attempts={1: streak}, last_restart_at=NOON, restart_streak=streak
+    )
     decision = decided(make_job(state=state), seeing(make_pod(0)))
     assert bool(names(decision, CreatePod)) is (seconds == 0)
-    assert decision.look_again == (timedelta(seconds=seconds) if seconds else None)
+    assert decision.requeue_after == (timedelta(seconds=seconds) if seconds else None)
     later = decided(make_job(state=state), seeing(make_pod(0)), NOON + timedelta(seconds=seconds))
     assert names(later, CreatePod) == ["demo-worker-1"]
 
@@ -63,13 +69,13 @@ def test_one_failure_among_disruptions_is_charged_alone() -> None:
     group = make_group(size=3, restart=restarting(limit=1))
     failed = make_pod(2, PodPhase.FAILED, code=1)
     state = intent_of(decided(make_job(group, state=RUNNING), seeing(make_pod(0), LEAVING, failed)))
-    assert state.group("worker").restarts == {Cause.APP: 1, Cause.DISRUPTION: 1}
-    assert (state.phase, state.restarts) == (Phase.RESTARTING, 1)
+    assert state.group("worker").restarts_by_cause == {RestartCause.APP: 1, RestartCause.DISRUPTION: 1}
+    assert (state.phase, state.restart_count) == (JobPhase.RESTARTING, 1)
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_taking_away_one_who_has_ended_changes_nothing(outcome: Outcome) -> None:
-    job = make_job(make_group(fail=EndPolicy.ALL), state=of_workers(size=2, finished={1: outcome}))
+@pytest.mark.parametrize("outcome", ReplicaOutcome)
+def test_taking_away_one_who_has_ended_changes_nothing(outcome: ReplicaOutcome) -> None:
+    job = make_job(make_group(fail=EndPolicy.ALL), state=of_workers(applied_size=2, replica_outcomes={1: outcome}))
     gone = decided(job, seeing(make_pod(0), LEAVING))
     assert gone.intent is None
     assert names(gone, CreatePod) == []

@@ -9,17 +9,17 @@ import pytest
 from pliant.model.actions import CreatePod
 from pliant.model.job import EndPolicy
 from pliant.model.observed import NodeFault, ObservedPod, PodPhase
-from pliant.model.state import Phase
+from pliant.model.state import JobPhase
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import RUNNING, decided, intent_of, names, status_of, verdict_of
 
-DEAD = NodeFault(what="is gone", since=NOON - timedelta(minutes=1))
+DEAD = NodeFault(description="is gone", since=NOON - timedelta(minutes=1))
 
 
 def member(index: int, letter: str) -> ObservedPod:
     """R runs, S succeeded, F failed, L was lost with its node."""
     if letter == "L":
-        return make_pod(index, fault=DEAD, node="n1")
+        return make_pod(index, node_fault=DEAD, node="n1")
     phase = {"R": PodPhase.RUNNING, "S": PodPhase.SUCCEEDED, "F": PodPhase.FAILED}[letter]
     return make_pod(index, phase, code=1 if letter == "F" else None)
 
@@ -29,22 +29,22 @@ def member(index: int, letter: str) -> ObservedPod:
     [
         ("RRF", 2, None),
         ("RRL", 2, None),
-        ("RFF", 2, Phase.FAILED),
+        ("RFF", 2, JobPhase.FAILED),
         ("RFF", 1, None),
         ("RFF", 0, None),
-        ("FRR", 1, Phase.FAILED),
-        ("LRR", 1, Phase.NODE_FAIL),
-        ("RLL", 2, Phase.NODE_FAIL),
-        ("FFF", 0, Phase.FAILED),
-        ("SSF", 2, Phase.SUCCEED),
-        ("SSL", 2, Phase.SUCCEED),
+        ("FRR", 1, JobPhase.FAILED),
+        ("LRR", 1, JobPhase.NODE_FAIL),
+        ("RLL", 2, JobPhase.NODE_FAIL),
+        ("FFF", 0, JobPhase.FAILED),
+        ("SSF", 2, JobPhase.SUCCEED),
+        ("SSL", 2, JobPhase.SUCCEED),
         ("SRF", 2, None),
-        ("SFF", 1, Phase.SUCCEED),
-        ("SFF", 2, Phase.FAILED),
+        ("SFF", 1, JobPhase.SUCCEED),
+        ("SFF", 2, JobPhase.FAILED),
     ],
 )
-def test_a_group_may_lose_all_but_its_first_down_to_its_least(members: str, least: int, end: Phase | None) -> None:
-    group = make_group(size=3, least=least, most=3, is_elastic=True)
+def test_a_group_may_lose_all_but_its_first_down_to_its_least(members: str, least: int, end: JobPhase | None) -> None:
+    group = make_group(size=3, min_size=least, max_size=3, is_elastic=True)
     job = make_job(group, state=RUNNING, is_fault_tolerant=True)
     decision = decided(job, seeing(*(member(i, letter) for i, letter in enumerate(members))))
     assert (decision.intent and verdict_of(decision).phase) is end
@@ -52,30 +52,28 @@ def test_a_group_may_lose_all_but_its_first_down_to_its_least(members: str, leas
 
 @pytest.mark.parametrize(("is_elastic", "is_tolerant"), [(False, True), (True, False), (False, False)])
 def test_bounds_and_tolerance_are_both_needed(is_elastic: bool, is_tolerant: bool) -> None:
-    group = make_group(size=3, least=1, is_elastic=is_elastic)
+    group = make_group(size=3, min_size=1, is_elastic=is_elastic)
     job = make_job(group, state=RUNNING, is_fault_tolerant=is_tolerant)
-    assert verdict_of(decided(job, seeing(*(member(i, "RRF"[i]) for i in range(3))))).phase is Phase.FAILED
+    assert verdict_of(decided(job, seeing(*(member(i, "RRF"[i]) for i in range(3))))).phase is JobPhase.FAILED
 
 
 def test_whoever_may_be_restarted_is_not_given_up() -> None:
-    group = make_group(size=3, least=1, is_elastic=True, restart=restarting(limit=1))
+    group = make_group(size=3, min_size=1, is_elastic=True, restart=restarting(limit=1))
     job = make_job(group, state=RUNNING, is_fault_tolerant=True)
-    assert intent_of(decided(job, seeing(*(member(i, "RRF"[i]) for i in range(3))))).phase is Phase.RESTARTING
+    assert intent_of(decided(job, seeing(*(member(i, "RRF"[i]) for i in range(3))))).phase is JobPhase.RESTARTING
 
 
 def test_those_given_up_are_named_and_not_made_again() -> None:
-    job = make_job(make_group(size=3, least=1, is_elastic=True), state=RUNNING, is_fault_tolerant=True)
+    job = make_job(make_group(size=3, min_size=1, is_elastic=True), state=RUNNING, is_fault_tolerant=True)
     decision = decided(job, seeing(*(member(i, "RRF"[i]) for i in range(3))))
     assert status_of(decision).message == "goes on although worker-2 exited with code 1"
-    later = decided(
-        make_job(*job.groups, state=status_of(decision), is_fault_tolerant=True), seeing(member(0, "R"))
-    )
+    later = decided(make_job(*job.groups, state=status_of(decision), is_fault_tolerant=True), seeing(member(0, "R")))
     assert names(later, CreatePod) == ["demo-worker-1"]
 
 
 def test_each_group_is_judged_by_its_own_bounds() -> None:
     servers = make_group("ps", 1, complete=EndPolicy.NONE)
-    workers = make_group(size=2, least=1, is_elastic=True)
+    workers = make_group(size=2, min_size=1, is_elastic=True)
     job = make_job(servers, workers, state=RUNNING, is_fault_tolerant=True)
     lost = make_pod(0, PodPhase.FAILED, group="ps", code=1)
-    assert verdict_of(decided(job, seeing(lost, make_pod(0), make_pod(1)))).phase is Phase.FAILED
+    assert verdict_of(decided(job, seeing(lost, make_pod(0), make_pod(1)))).phase is JobPhase.FAILED

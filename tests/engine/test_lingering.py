@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pliant.model.observed import ObservedPod
-from pliant.model.state import Phase, Verdict
+from pliant.model.state import JobOutcome, JobPhase
 from tests.builders import NOON, make_job, make_pod, seeing
 from tests.engine.rulings import decided, of_workers, remembering, status_of
 
@@ -19,26 +19,28 @@ HELD = "demo-worker-1 (finalizer example.com/hold)"
 
 def leaving(index: int = 1, **fields: Any) -> ObservedPod:
     """A pod that was to be gone at noon."""
-    return make_pod(index, is_leaving=True, due=NOON, **{"finalizers": ("example.com/hold",), **fields})
+    return make_pod(
+        index, is_terminating=True, deletion_deadline=NOON, **{"finalizers": ("example.com/hold",), **fields}
+    )
 
 
 def test_a_job_that_cannot_end_says_what_it_waits_for_and_ends_with_its_own_words() -> None:
-    verdict = Verdict(phase=Phase.SUCCEED, message="training completed", at=NOON)
-    state = remembering(Phase.TERMINATING, message="training completed", verdict=verdict)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=NOON)
+    state = remembering(JobPhase.TERMINATING, message="training completed", outcome=verdict)
     early = decided(make_job(state=state), seeing(leaving()), SOON)
-    assert not early.statuses
-    assert early.look_again == timedelta(seconds=5)
+    assert not early.status_updates
+    assert early.requeue_after == timedelta(seconds=5)
     told = status_of(decided(make_job(state=state), seeing(leaving()), LATE))
     assert told.message == f"training completed; waits for pods that should be gone: {HELD}"
     again = decided(make_job(state=told), seeing(leaving()), LATE + timedelta(seconds=9))
-    assert not again.statuses
+    assert not again.status_updates
     ended = status_of(decided(make_job(state=told), seeing(), LATE + timedelta(seconds=9)))
-    assert (ended.phase, ended.message) == (Phase.SUCCEED, "training completed")
+    assert (ended.phase, ended.message) == (JobPhase.SUCCEED, "training completed")
 
 
 def test_a_suspended_job_says_which_pod_does_not_go() -> None:
     told = status_of(
-        decided(make_job(state=remembering(Phase.SUSPENDED), is_suspended=True), seeing(leaving()), LATE)
+        decided(make_job(state=remembering(JobPhase.SUSPENDED), is_suspended=True), seeing(leaving()), LATE)
     )
     assert told.message == f"suspended; 1 pod still to go: {HELD}"
 
@@ -51,6 +53,6 @@ def test_a_suspended_job_says_which_pod_does_not_go() -> None:
     ],
 )
 def test_a_restart_says_which_old_pod_it_waits_for(pod: ObservedPod, why: str) -> None:
-    state = of_workers(Phase.RESTARTING, attempt=1, job_floor=1, size=2)
+    state = of_workers(JobPhase.RESTARTING, attempt=1, job_min_attempt=1, applied_size=2)
     told = status_of(decided(make_job(state=state), seeing(pod), LATE))
     assert told.message == f"waits for pods that should be gone: demo-worker-1 ({why})"

@@ -6,21 +6,21 @@ from dataclasses import replace
 from typing import Any
 
 from pliant.engine.decide import decide
-from pliant.frameworks import contract_of
-from pliant.model.actions import CreatePod, GrantAccess
+from pliant.frameworks import resolve_framework
+from pliant.model.actions import CreatePod, GrantMasterAccess
 from pliant.model.job import Job
-from pliant.model.observed import Seen
+from pliant.model.observed import Observed
 from tests.builders import NOON
 from tests.engine.mastered import MASTER, elastic_job
 
 OURS = "elasticjob-demo-dlrover-master"
 
 
-def begun(job: Job) -> tuple[GrantAccess, dict[str, Any]]:
+def begun(job: Job) -> tuple[GrantMasterAccess, dict[str, Any]]:
     """What a master is granted when its job begins, and the spec of its pod; the grant comes first."""
-    decision = decide(job, Seen(), contract_of(job), NOON)
-    grant, pod = (each for each in decision.actions if isinstance(each, GrantAccess | CreatePod))
-    assert isinstance(grant, GrantAccess)
+    decision = decide(job, Observed(), resolve_framework(job), NOON)
+    grant, pod = (each for each in decision.actions if isinstance(each, GrantMasterAccess | CreatePod))
+    assert isinstance(grant, GrantMasterAccess)
     assert isinstance(pod, CreatePod)
     return grant, dict(pod.manifest["spec"])
 
@@ -34,12 +34,12 @@ def with_account(job: Job, **fields: str) -> Job:
 
 def test_a_master_runs_under_an_account_that_is_made_for_it() -> None:
     grant, pod = begun(elastic_job())
-    assert grant == GrantAccess(account=OURS, is_ours=True)
+    assert grant == GrantMasterAccess(service_account=OURS, should_create_account=True)
     assert pod["serviceAccountName"] == OURS
 
 
 def test_an_account_that_its_author_names_is_used_and_not_made() -> None:
     for field in ("serviceAccountName", "serviceAccount"):
         grant, pod = begun(with_account(elastic_job(), **{field: "people"}))
-        assert grant == GrantAccess(account="people", is_ours=False)
+        assert grant == GrantMasterAccess(service_account="people", should_create_account=False)
         assert pod["serviceAccountName"] == "people"

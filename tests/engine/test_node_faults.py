@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pliant.model.actions import CreatePod, DeletePod
-from pliant.model.job import CleanPolicy, EndPolicy, RestartPolicy, RestartScope
+from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
 from pliant.model.observed import NodeFault, ObservedPod, PodPhase
-from pliant.model.state import Cause, GroupState, Phase, Verdict
+from pliant.model.state import GroupState, JobOutcome, JobPhase, RestartCause
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import (
     RUNNING,
@@ -26,25 +26,22 @@ from tests.engine.rulings import (
 )
 
 GRACE = timedelta(seconds=10)
-DEAD = NodeFault(what="is not ready (NodeStatusUnknown)", since=NOON - GRACE)
-SINCE_NOON = NodeFault(what="is not ready (NodeStatusUnknown)", since=NOON)
-DEVICE = NodeFault(what="has a device fault (GPUUnhealthy)", since=NOON - GRACE, is_dead=False)
+DEAD = NodeFault(description="is not ready (NodeStatusUnknown)", since=NOON - GRACE)
+SINCE_NOON = NodeFault(description="is not ready (NodeStatusUnknown)", since=NOON)
+DEVICE = NodeFault(description="has a device fault (GPUUnhealthy)", since=NOON - GRACE, is_dead=False)
 ON_NODE_FAIL = restarting(policy=RestartPolicy.ON_NODE_FAIL)
 
 
 def on_node(index: int, fault: NodeFault | None, phase: PodPhase = PodPhase.RUNNING, **fields: Any) -> ObservedPod:
-    return make_pod(index, phase, fault=fault, node="n1", **fields)
+    return make_pod(index, phase, node_fault=fault, node="n1", **fields)
 
 
 def test_a_node_has_some_grace_before_its_pods_are_given_up() -> None:
-    job, seen = (
-        make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING),
-        seeing(make_pod(0), on_node(1, SINCE_NOON)),
-    )
+    job, seen = (make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING), seeing(make_pod(0), on_node(1, SINCE_NOON)))
     waiting = decided(job, seen, NOON + timedelta(seconds=4))
     assert waiting.intent is None
-    assert waiting.look_again == timedelta(seconds=6)
-    assert intent_of(decided(job, seen, NOON + GRACE)).phase is Phase.RESTARTING
+    assert waiting.requeue_after == timedelta(seconds=6)
+    assert intent_of(decided(job, seen, NOON + GRACE)).phase is JobPhase.RESTARTING
 
 
 def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
@@ -55,8 +52,8 @@ def test_a_node_that_comes_back_in_time_costs_nothing() -> None:
 def test_a_lost_member_is_restarted_elsewhere_at_the_cost_of_its_node() -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
     state = intent_of(decided(job, seeing(make_pod(0), on_node(1, DEAD))))
-    assert state.group("worker").restarts == {Cause.NODE: 1}
-    assert state.avoided == ("n1",)
+    assert state.group("worker").restarts_by_cause == {RestartCause.NODE: 1}
+    assert state.avoided_nodes == ("n1",)
     assert state.message.startswith("worker-1 was lost: node n1 is not ready (NodeStatusUnknown); restart 1 of")
     (pod,) = [
         action
@@ -64,17 +61,15 @@ def test_a_lost_member_is_restarted_elsewhere_at_the_cost_of_its_node() -> None:
         if isinstance(action, CreatePod)
     ]
     wishes = pod.manifest["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert wishes[0]["preference"]["matchFields"] == [
-        {"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}
-    ]
+    assert wishes[0]["preference"]["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]
 
 
 def test_only_so_many_nodes_are_kept_off_and_the_latest_is_always_among_them() -> None:
-    state = remembering(avoided=(*(f"old{i}" for i in range(7)), "n1"))
+    state = remembering(avoided_nodes=(*(f"old{i}" for i in range(7)), "n1"))
     job = make_job(make_group(restart=ON_NODE_FAIL), state=state)
-    assert intent_of(decided(job, seeing(make_pod(0), on_node(1, DEAD)))).avoided == state.avoided
+    assert intent_of(decided(job, seeing(make_pod(0), on_node(1, DEAD)))).avoided_nodes == state.avoided_nodes
     elsewhere = replace(on_node(1, DEAD), node="n2")
-    assert intent_of(decided(job, seeing(make_pod(0), elsewhere))).avoided == (*state.avoided[1:], "n2")
+    assert intent_of(decided(job, seeing(make_pod(0), elsewhere))).avoided_nodes == (*state.avoided_nodes[1:], "n2")
 
 
 @pytest.mark.parametrize(
@@ -88,23 +83,23 @@ def test_only_so_many_nodes_are_kept_off_and_the_latest_is_always_among_them() -
         (EndPolicy.NONE, "RL", False),
     ],
 )
-@pytest.mark.parametrize("clean", CleanPolicy)
+@pytest.mark.parametrize("clean", CleanPodPolicy)
 def test_a_loss_that_is_not_mended_is_put_to_the_vote(
-    policy: EndPolicy, members: str, is_over: bool, clean: CleanPolicy
+    policy: EndPolicy, members: str, is_over: bool, clean: CleanPodPolicy
 ) -> None:
     job = make_job(make_group(fail=policy), clean=clean, state=RUNNING)
     decision = decided(job, seeing(*(on_node(i, DEAD if m == "L" else None) for i, m in enumerate(members))))
     assert (decision.intent is not None) is is_over
     if is_over:
-        assert verdict_of(decision).phase is Phase.NODE_FAIL
-        assert intent_of(decision).phase is Phase.TERMINATING, "pods go, whatever cleanPodPolicy says"
+        assert verdict_of(decision).phase is JobPhase.NODE_FAIL
+        assert intent_of(decision).phase is JobPhase.TERMINATING, "pods go, whatever cleanPodPolicy says"
 
 
 def test_with_the_budget_spent_a_lost_member_ends_the_job_as_a_node_failure() -> None:
-    state = of_workers(attempt=1, restarts={Cause.NODE: 1})
+    state = of_workers(attempt=1, restarts_by_cause={RestartCause.NODE: 1})
     job = make_job(make_group(restart=restarting(limit=1, policy=RestartPolicy.ON_NODE_FAIL)), state=state)
     verdict = verdict_of(decided(job, seeing(make_pod(0), on_node(1, DEAD))))
-    assert verdict.phase is Phase.NODE_FAIL
+    assert verdict.phase is JobPhase.NODE_FAIL
     assert verdict.message.endswith("and worker has spent its 1 restart")
 
 
@@ -112,15 +107,15 @@ def test_a_job_fails_by_its_node_only_if_one_who_decided_was_lost() -> None:
     servers = make_group("ps", 1, fail=EndPolicy.NONE)
     lost, failed = on_node(0, DEAD, group="ps"), make_pod(0, PodPhase.FAILED, code=3)
     job = make_job(servers, make_group(size=1), state=RUNNING)
-    assert verdict_of(decided(job, seeing(lost, failed))).phase is Phase.FAILED
+    assert verdict_of(decided(job, seeing(lost, failed))).phase is JobPhase.FAILED
     first = make_job(make_group(fail=EndPolicy.RANK0), state=RUNNING)
-    assert verdict_of(decided(first, seeing(failed, on_node(1, DEAD)))).phase is Phase.FAILED
+    assert verdict_of(decided(first, seeing(failed, on_node(1, DEAD)))).phase is JobPhase.FAILED
 
 
 @pytest.mark.parametrize("is_leaving", [False, True])
 def test_a_pod_on_a_dead_node_is_let_go_at_once_though_it_is_leaving_already(is_leaving: bool) -> None:
-    job = make_job(make_group(restart=ON_NODE_FAIL), state=of_workers(attempt=1, index_floors={1: 1}))
-    (deletion,) = decided(job, seeing(make_pod(0), on_node(1, DEAD, is_leaving=is_leaving))).actions
+    job = make_job(make_group(restart=ON_NODE_FAIL), state=of_workers(attempt=1, index_min_attempts={1: 1}))
+    (deletion,) = decided(job, seeing(make_pod(0), on_node(1, DEAD, is_terminating=is_leaving))).actions
     assert isinstance(deletion, DeletePod)
     assert deletion.is_forced
 
@@ -130,26 +125,26 @@ def test_a_pod_on_a_dead_node_is_let_go_at_once_though_it_is_leaving_already(is_
     [(DEVICE, False, 1), (DEVICE, True, 0), (SINCE_NOON, False, 1), (SINCE_NOON, True, 0), (None, True, 0)],
 )
 def test_whoever_can_leave_in_good_order_does(fault: NodeFault | None, is_leaving: bool, deleted: int) -> None:
-    job = make_job(make_group(restart=ON_NODE_FAIL), state=of_workers(attempt=1, index_floors={1: 1}))
-    deletions = decided(job, seeing(make_pod(0), on_node(1, fault, is_leaving=is_leaving))).actions
+    job = make_job(make_group(restart=ON_NODE_FAIL), state=of_workers(attempt=1, index_min_attempts={1: 1}))
+    deletions = decided(job, seeing(make_pod(0), on_node(1, fault, is_terminating=is_leaving))).actions
     assert len(deletions) == deleted
     assert not any(isinstance(action, DeletePod) and action.is_forced for action in deletions)
 
 
-@pytest.mark.parametrize("phase", [Phase.TERMINATING, Phase.SUSPENDED, Phase.FAILED])
-def test_who_leaves_with_the_whole_job_is_let_go_of_on_a_dead_node_too(phase: Phase) -> None:
-    verdict = Verdict(phase=Phase.FAILED, message="", at=NOON) if phase is not Phase.SUSPENDED else None
-    job = make_job(state=remembering(phase, verdict=verdict), is_suspended=phase is Phase.SUSPENDED)
-    stranded = on_node(1, DEAD, is_leaving=True)
+@pytest.mark.parametrize("phase", [JobPhase.TERMINATING, JobPhase.SUSPENDED, JobPhase.FAILED])
+def test_who_leaves_with_the_whole_job_is_let_go_of_on_a_dead_node_too(phase: JobPhase) -> None:
+    verdict = JobOutcome(phase=JobPhase.FAILED, message="", at=NOON) if phase is not JobPhase.SUSPENDED else None
+    job = make_job(state=remembering(phase, outcome=verdict), is_suspended=phase is JobPhase.SUSPENDED)
+    stranded = on_node(1, DEAD, is_terminating=True)
     (deletion,) = [each for each in decided(job, seeing(stranded)).actions if isinstance(each, DeletePod)]
     assert deletion.is_forced
-    soon = decided(job, seeing(on_node(1, SINCE_NOON, is_leaving=True)))
+    soon = decided(job, seeing(on_node(1, SINCE_NOON, is_terminating=True)))
     assert names(soon, DeletePod) == []
-    assert soon.look_again == GRACE
+    assert soon.requeue_after == GRACE
 
 
 def test_a_retired_member_on_a_dead_node_is_let_go_at_once() -> None:
-    job = make_job(make_group(size=1), state=of_workers(size=1))
+    job = make_job(make_group(size=1), state=of_workers(applied_size=1))
     (deletion,) = [
         each for each in decided(job, seeing(make_pod(0), on_node(1, DEAD))).actions if isinstance(each, DeletePod)
     ]
@@ -159,7 +154,7 @@ def test_a_retired_member_on_a_dead_node_is_let_go_at_once() -> None:
 def test_a_device_fault_loses_a_member_as_a_dead_node_does() -> None:
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
     decision = decided(job, seeing(make_pod(0), on_node(1, DEVICE)))
-    assert intent_of(decision).group("worker").restarts == {Cause.NODE: 1}
+    assert intent_of(decision).group("worker").restarts_by_cause == {RestartCause.NODE: 1}
     assert "node n1 has a device fault (GPUUnhealthy)" in event_of(decision).message
 
 
@@ -168,7 +163,13 @@ def test_one_node_that_takes_several_members_along_makes_one_wide_restart() -> N
     job = make_job(make_group(size=3, restart=rule), state=RUNNING)
     state = intent_of(decided(job, seeing(*(on_node(i, DEAD) for i in range(3)))))
     assert state.group("worker") == GroupState(
-        attempt=1, job_floor=1, size=3, restarts={Cause.NODE: 1}, restarted_at=NOON, streak=1, streak_from=1
+        attempt=1,
+        job_min_attempt=1,
+        applied_size=3,
+        restarts_by_cause={RestartCause.NODE: 1},
+        last_restart_at=NOON,
+        restart_streak=1,
+        streak_start_attempt=1,
     )
 
 
@@ -182,14 +183,14 @@ def test_one_who_failed_on_a_faulty_node_is_charged_to_the_node_without_grace() 
     job = make_job(make_group(restart=ON_NODE_FAIL), state=RUNNING)
     failed = on_node(1, SINCE_NOON, PodPhase.FAILED, code=9)
     state = intent_of(decided(job, seeing(make_pod(0), failed)))
-    assert state.group("worker").restarts == {Cause.NODE: 1}
+    assert state.group("worker").restarts_by_cause == {RestartCause.NODE: 1}
     assert "worker-1 exited with code 9 on node n1, which is not ready" in state.message
 
 
 def test_members_lost_without_consequence_are_not_written_off() -> None:
     job = make_job(make_group(fail=EndPolicy.NONE), state=RUNNING)
     state = status_of(decided(job, seeing(make_pod(0), on_node(1, DEAD))))
-    assert state.counts["worker"].failed == 1
-    assert state.group("worker").finished == {}
+    assert state.replica_counts["worker"].failed == 1
+    assert state.group("worker").replica_outcomes == {}
     back = decided(replace(job, state=state), seeing(make_pod(0), make_pod(1)), NOON + timedelta(seconds=2))
-    assert status_of(back).counts["worker"].active == 2
+    assert status_of(back).replica_counts["worker"].active == 2

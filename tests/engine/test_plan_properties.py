@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pliant.model.rules import Rules
-from pliant.model.state import Phase
+from pliant.model.operator_config import OperatorConfig
+from pliant.model.state import JobPhase
 from tests.engine.mastered import MASTER, MASTER_POD, elastic_job, foreign, members, pod, watched, write
 from tests.engine.world import World
 
@@ -41,7 +41,7 @@ MANY = settings(max_examples=3 * settings().max_examples)
 def act(world: World, deed: str, number: int) -> None:  # noqa: C901 - a table of what may happen
     """Let one thing happen."""
     group = "worker" if number % 3 else "ps"
-    there = sorted(each.name for each in world.pods.values() if each.group == group and not each.is_leaving)
+    there = sorted(each.name for each in world.pods.values() if each.group == group and not each.is_terminating)
     chosen = there[number % len(there)] if there else ""
     serial = f"p{world.serial + 1:04}"
     match deed:
@@ -53,11 +53,11 @@ def act(world: World, deed: str, number: int) -> None:  # noqa: C901 - a table o
         case "plan" | "manual":
             write(world, serial, is_manual=deed == "manual", **{group: number})
         case "relaunch":
-            write(world, serial, create=(pod(group, rank=number),))
+            write(world, serial, create_pods=(pod(group, rank=number),))
         case "remove" if chosen:
-            write(world, serial, remove=(pod(group, name=chosen),))
+            write(world, serial, remove_pods=(pod(group, name=chosen),))
         case "migrate" if chosen:
-            write(world, serial, migrate=(pod(group, name=chosen, resource={"cpu": "2"}),))
+            write(world, serial, migrate_pods=(pod(group, name=chosen, resources={"cpu": "2"}),))
         case "kill" if chosen:
             world.remove_by_hand(chosen)
         case "node":
@@ -81,7 +81,7 @@ def act(world: World, deed: str, number: int) -> None:  # noqa: C901 - a table o
 
 def lived(own_master: bool, days: list[tuple[str, int]]) -> World:
     job = elastic_job(watched("worker", 1), watched("ps"), own_master=own_master)
-    world = World(job=job, ending=lambda each: -1, rules=Rules(plan_patience=timedelta(seconds=60)))
+    world = World(job=job, ending=lambda each: -1, rules=OperatorConfig(plan_timeout=timedelta(seconds=60)))
     for deed, number in days:
         act(world, deed, number)
     world.faults.clear()
@@ -95,8 +95,8 @@ def test_whatever_is_planned_everything_comes_to_rest(own_master: bool, days: li
     world = lived(own_master, days)
     names = [name for name, _ in world.created if "edljob" in name]
     assert len(names) == len(set(names)), "a member was made twice"
-    ours = {each.name for each in world.pods.values() if not each.is_foreign and each.group != MASTER}
-    if world.memory.phase is Phase.SUSPENDED:
+    ours = {each.name for each in world.pods.values() if not each.is_external and each.group != MASTER}
+    if world.memory.phase is JobPhase.SUSPENDED:
         assert not [each for each in world.pods.values() if each.group != MASTER]
         return
     if world.memory.phase.is_final:
@@ -104,7 +104,7 @@ def test_whatever_is_planned_everything_comes_to_rest(own_master: bool, days: li
         return
     listed = {f"demo-edljob-{group}-{index}" for group in ("worker", "ps") for index in members(world, group)}
     assert ours == listed
-    assert not world.memory.plans
+    assert not world.memory.plan_executions
     assert all(plan.phase is not None and plan.phase.is_final for plan in world.plans.values())
     assert MASTER_POD in world.pods
 
@@ -119,5 +119,5 @@ def test_the_last_size_asked_for_is_the_size(days: list[tuple[str, int]], size: 
     write(world, "last", worker=size, is_manual=True)
     world.settle(rounds=1000)
     if not world.memory.phase.is_final:
-        alive = {each.rank for each in world.pods.values() if each.group == "worker" and not each.is_leaving}
+        alive = {each.rank for each in world.pods.values() if each.group == "worker" and not each.is_terminating}
         assert len(alive) == size

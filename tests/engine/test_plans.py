@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from pliant.model.observed import Exit, PodPhase
-from pliant.model.plans import GroupRequest, PlanPhase
-from pliant.model.rules import Rules
-from pliant.model.state import Phase
+from pliant.model.observed import PodExit, PodPhase
+from pliant.model.operator_config import OperatorConfig
+from pliant.model.scale_plans import GroupRequest, PlanPhase
+from pliant.model.state import JobPhase
 from tests.engine.mastered import (
     MASTER,
     MASTER_POD,
@@ -31,7 +31,7 @@ def test_a_job_begins_with_its_master_alone() -> None:
     assert list(world.pods) == [MASTER_POD]
     assert list(world.services) == ["elasticjob-demo-dlrover-master"]
     assert world.granted
-    assert world.memory.phase is Phase.RUNNING
+    assert world.memory.phase is JobPhase.RUNNING
 
 
 def test_a_plan_makes_members_and_comes_through_every_state() -> None:
@@ -40,13 +40,8 @@ def test_a_plan_makes_members_and_comes_through_every_state() -> None:
     world.settle()
     assert names(world, "worker") == ["demo-edljob-worker-0", "demo-edljob-worker-1"]
     assert names(world, "ps") == ["demo-edljob-ps-0"]
-    assert world.plan_phases["p0"] == [
-        PlanPhase.CREATED,
-        PlanPhase.PENDING,
-        PlanPhase.SCALING,
-        PlanPhase.SUCCEEDED,
-    ]
-    assert not world.memory.plans
+    assert world.plan_phases["p0"] == [PlanPhase.CREATED, PlanPhase.PENDING, PlanPhase.SCALING, PlanPhase.SUCCEEDED]
+    assert not world.memory.plan_executions
 
 
 def test_a_member_that_vanished_is_its_masters_concern() -> None:
@@ -56,7 +51,7 @@ def test_a_member_that_vanished_is_its_masters_concern() -> None:
     del world.pods["demo-edljob-worker-1"]
     world.settle()
     assert names(world, "worker") == ["demo-edljob-worker-0"]
-    write(world, "p1", create=(pod("worker", id=2, rank=1),))
+    write(world, "p1", create_pods=(pod("worker", id=2, rank=1),))
     world.settle()
     assert members(world, "worker") == {0: 0, 2: 1}
     assert world.memory.group("worker").members[2].relaunches == 1
@@ -68,7 +63,7 @@ def test_thirty_lost_members_come_back_by_one_plan() -> None:
     world.settle()
     for name in names(world, "worker"):
         del world.pods[name]
-    write(world, "p1", create=tuple(pod("worker", id=30 + rank, rank=rank) for rank in range(30)))
+    write(world, "p1", create_pods=tuple(pod("worker", id=30 + rank, rank=rank) for rank in range(30)))
     world.settle()
     assert sorted(members(world, "worker").values()) == list(range(30))
     assert len(names(world, "worker")) == 30
@@ -79,8 +74,8 @@ def test_a_failed_member_keeps_its_pod_and_loses_its_rank() -> None:
     write(world, "p0", worker=2)
     world.settle()
     failed = world.pods["demo-edljob-worker-1"]
-    world.pods[failed.name] = replace(failed, phase=PodPhase.FAILED, exit=Exit(code=3, container="trainer"))
-    write(world, "p1", create=(pod("worker", id=2, rank=1),))
+    world.pods[failed.name] = replace(failed, phase=PodPhase.FAILED, exit=PodExit(code=3, container="trainer"))
+    write(world, "p1", create_pods=(pod("worker", id=2, rank=1),))
     world.settle()
     assert failed.name in world.pods
     assert world.memory.group("worker").members[2].relaunches == 1
@@ -103,7 +98,7 @@ def test_a_named_member_leaves() -> None:
     world = elastic_world()
     write(world, "p0", worker=3)
     world.settle()
-    write(world, "p1", remove=(pod("worker", name="demo-edljob-worker-1"), pod("worker", name="long-gone")))
+    write(world, "p1", remove_pods=(pod("worker", name="demo-edljob-worker-1"), pod("worker", name="long-gone")))
     world.settle()
     assert members(world, "worker") == {0: 0, 2: 2}
 
@@ -112,7 +107,7 @@ def test_a_member_that_gives_way_stays_until_its_successor_runs() -> None:
     world = elastic_world()
     write(world, "p0", ps=1)
     world.settle()
-    write(world, "p1", migrate=(pod("ps", name="demo-edljob-ps-0", resource={"cpu": "4"}),))
+    write(world, "p1", migrate_pods=(pod("ps", name="demo-edljob-ps-0", resources={"cpu": "4"}),))
     world.obstacle = lambda each: each.group == "ps"
     for _ in range(12):
         world.perform(world.decide())
@@ -128,11 +123,11 @@ def test_a_member_that_gives_way_stays_until_its_successor_runs() -> None:
 
 
 def test_a_plan_that_takes_too_long_fails_and_leaves_things_as_they_were() -> None:
-    world = elastic_world(rules=Rules(plan_patience=timedelta(minutes=1)))
+    world = elastic_world(rules=OperatorConfig(plan_timeout=timedelta(minutes=1)))
     write(world, "p0", ps=1)
     world.settle()
     world.obstacle = lambda each: each.group == "ps"
-    write(world, "p1", migrate=(pod("ps", name="demo-edljob-ps-0"),))
+    write(world, "p1", migrate_pods=(pod("ps", name="demo-edljob-ps-0"),))
     world.settle()
     assert world.plan_phases["p1"][-1] is PlanPhase.FAILED
     assert world.plan_words["p1"] == "waits until ps-1 runs"
@@ -142,7 +137,7 @@ def test_a_plan_that_takes_too_long_fails_and_leaves_things_as_they_were() -> No
 def test_a_plan_of_the_master_that_says_nothing_goes_at_once() -> None:
     world = elastic_world()
     write(world, "p0")
-    write(world, "p1", groups={MASTER: GroupRequest(size=0)})
+    write(world, "p1", group_requests={MASTER: GroupRequest(size=0)})
     world.settle()
     assert not world.plans
     assert "p0" not in world.plan_phases
@@ -155,15 +150,15 @@ def test_a_plan_by_hand_that_changes_nothing_says_so() -> None:
     write(world, "mine", worker=1, is_manual=True)
     world.settle()
     assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
-    assert world.plans["mine"].said == "there was nothing to change"
+    assert world.plans["mine"].status_message == "there was nothing to change"
 
 
 def test_a_plan_for_members_that_the_job_has_not_fails_and_names_those_it_has() -> None:
     world = elastic_world()
-    write(world, "mine", create=(pod("chef"),), is_manual=True)
+    write(world, "mine", create_pods=(pod("chef"),), is_manual=True)
     world.settle()
     assert world.plans["mine"].phase is PlanPhase.FAILED
-    assert world.plans["mine"].said == "the job has no replicas of type chef; it has ps, worker"
+    assert world.plans["mine"].status_message == "the job has no replicas of type chef; it has ps, worker"
 
 
 def test_a_suspended_job_holds_plans_and_keeps_a_fresh_master() -> None:
@@ -178,7 +173,7 @@ def test_a_suspended_job_holds_plans_and_keeps_a_fresh_master() -> None:
     write(world, "p1", worker=3)
     world.settle()
     assert world.plans["p1"].phase is PlanPhase.PENDING
-    assert world.plans["p1"].said == "held: the job is suspended"
+    assert world.plans["p1"].status_message == "held: the job is suspended"
     world.resume()
     world.settle()
     assert len(names(world, "worker")) == 3
@@ -192,12 +187,12 @@ def test_a_job_comes_back_only_when_those_who_leave_have_left() -> None:
     world.settle()
     foreign(world, "worker", 7)
     late = "demo-edljob-worker-7"
-    world.pods[late] = replace(world.pods[late], is_leaving=True)
+    world.pods[late] = replace(world.pods[late], is_terminating=True)
     world.resume()
     assert world.decide().intent is None
     del world.pods[late]
     world.settle()
-    assert world.memory.phase is Phase.RUNNING
+    assert world.memory.phase is JobPhase.RUNNING
 
 
 def test_after_a_rest_a_foreign_master_finds_the_ids_that_it_counts_from_0() -> None:
@@ -216,7 +211,7 @@ def test_after_a_rest_a_foreign_master_finds_the_ids_that_it_counts_from_0() -> 
 def test_a_job_that_begins_suspended_has_its_master() -> None:
     world = elastic_world(elastic_job(is_suspended=True))
     assert list(world.pods) == [MASTER_POD]
-    assert world.memory.phase is Phase.SUSPENDED
+    assert world.memory.phase is JobPhase.SUSPENDED
 
 
 def test_plans_of_a_master_that_is_gone_free_their_names() -> None:
@@ -240,7 +235,7 @@ def test_a_plan_from_before_the_first_master_is_carried_out() -> None:
 
 
 def test_finished_plans_are_kept_up_to_a_number_and_an_age() -> None:
-    world = elastic_world(rules=Rules(plan_history=3, plan_life=timedelta(minutes=5)))
+    world = elastic_world(rules=OperatorConfig(plan_history_limit=3, plan_ttl=timedelta(minutes=5)))
     for number in range(8):
         write(world, f"p{number}", worker=number + 1)
         _carry_out(world)
@@ -290,7 +285,7 @@ def test_a_master_that_makes_pods_itself_is_followed() -> None:
     foreign(world, "worker", 0)
     foreign(world, "worker", 1)
     world.settle()
-    assert world.memory.counts["worker"].active == 2
+    assert world.memory.replica_counts["worker"].active == 2
     world.resize("worker", spec=3)
     world.settle()
     assert members(world, "worker") == {102: 2}  # far from whom the master would make next
@@ -308,7 +303,7 @@ def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> No
     world.settle()
     foreign(world, "worker", 2, rank=1)
     doomed = [action for action in world.decide().actions if getattr(action, "name", "") == "demo-edljob-worker-2"]
-    assert [getattr(action, "is_for_good", False) for action in doomed] == [True]
+    assert [getattr(action, "is_permanent", False) for action in doomed] == [True]
 
 
 def test_a_plan_by_hand_waits_for_a_master_that_may_take_it() -> None:
@@ -316,8 +311,8 @@ def test_a_plan_by_hand_waits_for_a_master_that_may_take_it() -> None:
     write(world, "mine", worker=2, is_manual=True)
     for _ in range(5):
         world.perform(world.decide())
-    assert world.plans["mine"].said == "waits a moment for the job's master to take it"
-    world.plans["mine"] = replace(world.plans["mine"], is_taken=True)
+    assert world.plans["mine"].status_message == "waits a moment for the job's master to take it"
+    world.plans["mine"] = replace(world.plans["mine"], is_claimed=True)
     world.settle()
     assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
     assert not names(world, "worker")
@@ -338,7 +333,7 @@ def test_the_end_of_the_master_is_the_end_of_the_job_and_of_all_its_members() ->
     foreign(world, "worker", 7)
     world.ending = lambda each: 0 if each.group == MASTER else -1
     world.settle()
-    assert world.memory.phase is Phase.SUCCEED
+    assert world.memory.phase is JobPhase.SUCCEED
     assert not world.pods
 
 
@@ -349,8 +344,8 @@ def test_open_plans_of_a_job_that_ended_fail() -> None:
     world.ending = lambda each: 1 if each.group == MASTER else -1
     world.step(MASTER_POD)
     world.settle()
-    assert world.memory.phase is Phase.FAILED
-    assert (world.plans["mine"].phase, world.plans["mine"].said) == (PlanPhase.FAILED, "the job has ended")
+    assert world.memory.phase is JobPhase.FAILED
+    assert (world.plans["mine"].phase, world.plans["mine"].status_message) == (PlanPhase.FAILED, "the job has ended")
 
 
 def test_a_memory_that_was_lost_is_made_again_from_the_pods() -> None:
@@ -376,7 +371,7 @@ def test_a_foreign_master_that_asks_for_nobody_is_started_again_a_few_times() ->
         made.append(world.pods[MASTER_POD].uid)
     assert len(set(made)) == 4
     assert [event.reason for event in world.events].count("MasterIdle") == 3
-    assert world.memory.group(MASTER).spent == 0
+    assert world.memory.group(MASTER).charged_restarts == 0
 
 
 def test_a_master_that_has_asked_for_members_may_do_without() -> None:
@@ -398,7 +393,7 @@ def test_a_job_whose_members_are_done_ends_though_its_master_does_not() -> None:
     world.ending = lambda each: 0 if each.group == "worker" else -1
     began = world.now
     world.settle()
-    assert world.memory.phase is Phase.SUCCEED
+    assert world.memory.phase is JobPhase.SUCCEED
     assert timedelta(minutes=2) <= world.now - began < timedelta(minutes=3)
     assert not world.pods
 

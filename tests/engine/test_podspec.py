@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from pliant.engine.decide import decide
-from pliant.engine.outfit import outfit_of
-from pliant.engine.podspec import pod_manifest, service_manifest
+from pliant.engine.pods.manifests import pod_manifest, service_manifest
+from pliant.engine.pods.shared_environment import build_shared_environment
 from pliant.model.actions import CreatePod, CreateService
 from pliant.model.framework import Rank
-from pliant.model.job import Group, Job, Naming, Port, RestartPolicy, RestartRule
-from pliant.model.observed import Seen
+from pliant.model.job import Job, Naming, Port, ReplicaGroup, RestartPolicy, RestartRule
+from pliant.model.observed import Observed
 from tests.builders import NOON, PlainFramework, make_group, make_job
 
 
 def pod_of(template: dict[str, Any], rule: RestartRule | None = None, **job: Any) -> dict[str, Any]:
     group = replace(make_group(restart=rule), template=template)
-    outfit = outfit_of(replace(make_job(group), **job), PlainFramework())
+    outfit = build_shared_environment(replace(make_job(group), **job), PlainFramework())
     return pod_manifest(outfit, Rank(group=group, index=1, attempt=2))
 
 
@@ -60,15 +60,12 @@ def test_our_variables_come_first_and_give_way_to_the_users_own() -> None:
 
 def test_what_is_said_to_one_member_counts_more_than_what_is_said_to_all() -> None:
     class Talkative(PlainFramework):
-        def shared(self, job: Job) -> Mapping[str, str]:
+        def shared_environment(self, job: Job) -> Mapping[str, str]:
             return {"INDEX": "any", "ALL": "yes"}
 
     group = make_group()
-    pod = pod_manifest(outfit_of(make_job(group), Talkative()), Rank(group=group, index=1, attempt=0))
-    assert pod["spec"]["containers"][0]["env"] == [
-        {"name": "INDEX", "value": "1"},
-        {"name": "ALL", "value": "yes"},
-    ]
+    pod = pod_manifest(build_shared_environment(make_job(group), Talkative()), Rank(group=group, index=1, attempt=0))
+    assert pod["spec"]["containers"][0]["env"] == [{"name": "INDEX", "value": "1"}, {"name": "ALL", "value": "yes"}]
 
 
 def test_init_containers_learn_who_they_are_too() -> None:
@@ -90,10 +87,10 @@ def test_pods_are_not_restarted_behind_the_engines_back() -> None:
 
 
 def test_scheduler_and_priority_of_the_job_fill_in_what_the_template_leaves_open() -> None:
-    spec = pod_of(one_container(), scheduler="gang", priority="high")["spec"]
+    spec = pod_of(one_container(), scheduler_name="gang", priority_class="high")["spec"]
     assert (spec["schedulerName"], spec["priorityClassName"]) == ("gang", "high")
     own = {"spec": {"schedulerName": "mine", "containers": [{"name": "main"}]}}
-    assert pod_of(own, scheduler="gang")["spec"]["schedulerName"] == "mine"
+    assert pod_of(own, scheduler_name="gang")["spec"]["schedulerName"] == "mine"
 
 
 def test_pods_in_the_network_of_their_node_still_ask_the_clusters_name_server() -> None:
@@ -104,7 +101,7 @@ def test_pods_in_the_network_of_their_node_still_ask_the_clusters_name_server() 
     assert "dnsPolicy" not in pod_of(one_container())["spec"]
 
 
-def service_of(group: Group, job: Job | None = None) -> dict[str, Any]:
+def service_of(group: ReplicaGroup, job: Job | None = None) -> dict[str, Any]:
     return service_manifest(job or make_job(group), Rank(group=group, index=1, attempt=2))["spec"]  # type: ignore[no-any-return]
 
 
@@ -125,21 +122,16 @@ def test_a_member_without_ports_has_a_name_all_the_same() -> None:
 
 
 def test_a_kind_may_name_pods_services_and_labels_in_its_own_way() -> None:
-    naming = Naming(
-        pod="{group}-{job}-{index}", service="{pod}-service", labels={"pod_name": "{pod}", "nr": "{index}"}
-    )
-    job = make_job(make_group(size=2, lead_labels={"role": "master"}), naming=naming)
-    actions = decide(job, Seen(), PlainFramework(), NOON).actions
+    naming = Naming(pod="{group}-{job}-{index}", service="{pod}-service", labels={"pod_name": "{pod}", "nr": "{index}"})
+    job = make_job(make_group(size=2, first_pod_labels={"role": "master"}), naming=naming)
+    actions = decide(job, Observed(), PlainFramework(), NOON).actions
     pods = [action.manifest["metadata"] for action in actions if isinstance(action, CreatePod)]
     assert [pod["name"] for pod in pods] == ["worker-demo-0", "worker-demo-1"]
     assert [action.name for action in actions if isinstance(action, CreateService)] == [
         "worker-demo-0-service",
         "worker-demo-1-service",
     ]
-    assert (
-        pods[1]["labels"].items()
-        >= {"pod_name": "worker-demo-1", "nr": "1", "TrainingJobReplicaIndex": "1"}.items()
-    )
+    assert pods[1]["labels"].items() >= {"pod_name": "worker-demo-1", "nr": "1", "TrainingJobReplicaIndex": "1"}.items()
     assert [pod["labels"].get("role") for pod in pods] == ["master", None]
 
 

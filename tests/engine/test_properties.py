@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pliant.model.job import Job
 from pliant.model.observed import PodPhase
-from pliant.model.state import Phase
+from pliant.model.state import JobPhase
 from tests.builders import NOON
 from tests.engine.lives import (
     MISCHIEF,
@@ -37,7 +37,7 @@ obstacles = st.sets(st.integers(0, 4), max_size=3)
 
 def has_ended(world: World) -> bool:
     """Whether a job whose members all end has ended too."""
-    has_members = any(world.memory.group(group.name).size for group in world.job.groups)
+    has_members = any(world.memory.group(group.name).applied_size for group in world.job.groups)
     return world.is_gone or world.memory.phase.is_final or not has_members
 
 
@@ -61,9 +61,7 @@ def test_nodes_that_fail_and_recover_keep_the_laws(job: Job, script: list[int], 
 
 
 @many
-@given(
-    st.one_of(jobs(), restarting_jobs()), codes_of_some_that_run_on, histories("scale", "edit", "bound", "remove")
-)
+@given(st.one_of(jobs(), restarting_jobs()), codes_of_some_that_run_on, histories("scale", "edit", "bound", "remove"))
 def test_resizes_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     come_to_rest(live(world_of(job, script), days))
 
@@ -78,7 +76,7 @@ def test_sizes_that_the_autoscaler_wants_keep_the_laws(job: Job, script: list[in
 @given(any_jobs, codes, histories("suspend", "resume", "resume", "edit", "wish", "node"))
 def test_suspensions_keep_the_laws(job: Job, script: list[int], days: History) -> None:
     world = come_to_rest(live(world_of(job, script), days))
-    assert not world.job.is_suspended or world.memory.phase is Phase.SUSPENDED or world.memory.phase.is_final
+    assert not world.job.is_suspended or world.memory.phase is JobPhase.SUSPENDED or world.memory.phase.is_final
     assert has_ended(come_to_rest(mend(world)))
 
 
@@ -88,7 +86,7 @@ def test_limits_in_time_keep_the_laws(job: Job, script: list[int], days: History
     world = come_to_rest(live(world_of(job, script), days))
     world.resume()
     come_to_rest(world)
-    assert world.is_gone or world.memory.phase is Phase.SUSPENDED, "the limits end every job, and then it goes"
+    assert world.is_gone or world.memory.phase is JobPhase.SUSPENDED, "the limits end every job, and then it goes"
 
 
 @many
@@ -130,9 +128,9 @@ def test_a_member_that_ended_is_not_made_again_though_its_pod_is_lost(job: Job, 
 def test_members_taken_away_come_back_and_cost_nothing(job: Job, days: History) -> None:
     world = come_to_rest(live(World(job, lambda pod: -1), days))
     assert len(world.pods) == sum(group.size for group in job.groups)
-    assert world.memory.verdict is None
-    assert world.memory.restarts == 0
-    assert Phase.RESTARTING not in world.phases
+    assert world.memory.outcome is None
+    assert world.memory.restart_count == 0
+    assert JobPhase.RESTARTING not in world.phases
 
 
 @many
@@ -144,5 +142,5 @@ def test_a_job_brought_up_costs_two_status_writes_and_then_none(job: Job, is_sus
     world.settle()
     assert world.status_writes <= 4
     world.pass_time(timedelta(hours=1))
-    assert not world.decide().statuses
+    assert not world.decide().status_updates
     assert not world.decide().actions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pliant.model.state import Requester
+from pliant.model.state import SizeRequester
 from tests.builders import make_group, make_job, restarting
 from tests.engine.world import World
 
@@ -15,7 +15,9 @@ def test_the_timeline_is_bounded() -> None:
 
 
 def test_the_timeline_tells_a_whole_life() -> None:
-    world = World(make_job(make_group(restart=restarting(limit=1), requests={Requester.SPEC: 2})), lambda pod: -1)
+    world = World(
+        make_job(make_group(restart=restarting(limit=1), requested_sizes={SizeRequester.SPEC: 2})), lambda pod: -1
+    )
     world.settle()
     world.resize("worker", spec=3)
     world.settle()
@@ -29,7 +31,7 @@ def test_the_timeline_tells_a_whole_life() -> None:
     world.settle()
     world.ending = lambda pod: 0
     world.settle()
-    told = [moment.what for moment in world.memory.timeline]
+    told = [moment.reason for moment in world.memory.timeline]
     assert told == [
         "Pending",
         "Running",
@@ -50,7 +52,7 @@ def test_every_change_of_course_is_told_as_an_event_of_the_same_name() -> None:
     reasons = [event.reason for event in world.events]
     assert reasons == ["Restarting", "Failed"]
     assert [event.is_warning for event in world.events] == [True, True]
-    turns = [moment.what for moment in world.memory.timeline if moment.what not in ("Pending", "Running")]
+    turns = [moment.reason for moment in world.memory.timeline if moment.reason not in ("Pending", "Running")]
     assert turns == reasons
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pliant.model.actions import Decision, DeleteJob
-from pliant.model.job import CleanPolicy
+from pliant.model.job import CleanPodPolicy
 from pliant.model.observed import PodPhase
-from pliant.model.state import EngineState, Phase, Verdict
+from pliant.model.state import EngineState, JobOutcome, JobPhase
 from tests.builders import NOON, make_group, make_job, make_pod, restarting, seeing
 from tests.engine.rulings import RUNNING, decided, event_of, intent_of, remembering, verdict_of
 
@@ -19,18 +19,16 @@ MINUTE = timedelta(minutes=1)
 UP = seeing(make_pod(0), make_pod(1))
 
 
-def after(
-    span: timedelta, limit: timedelta | None = HOUR, state: EngineState = RUNNING, **fields: Any
-) -> Decision:
+def after(span: timedelta, limit: timedelta | None = HOUR, state: EngineState = RUNNING, **fields: Any) -> Decision:
     return decided(make_job(state=state, time_limit=limit, **fields), UP, NOON + span)
 
 
 def test_a_job_that_has_run_for_too_long_is_over_and_keeps_nothing() -> None:
-    decision = after(HOUR, clean=CleanPolicy.NONE)
-    assert verdict_of(decision) == Verdict(
-        phase=Phase.TIMEOUT, message="ran for 1:00:00 (timeLimit)", at=NOON + HOUR, must_clear=True
+    decision = after(HOUR, clean=CleanPodPolicy.NONE)
+    assert verdict_of(decision) == JobOutcome(
+        phase=JobPhase.TIMEOUT, message="ran for 1:00:00 (timeLimit)", at=NOON + HOUR, must_delete_all=True
     )
-    assert intent_of(decision).phase is Phase.TERMINATING
+    assert intent_of(decision).phase is JobPhase.TERMINATING
     assert (event_of(decision).reason, event_of(decision).is_warning) == ("Timeout", True)
 
 
@@ -51,45 +49,45 @@ def test_the_limit_in_force_is_the_one_of_the_moment(
 ) -> None:
     decision = after(ran, limit)
     if left == timedelta(0):
-        assert verdict_of(decision).phase is Phase.TIMEOUT
+        assert verdict_of(decision).phase is JobPhase.TIMEOUT
     else:
         assert decision.intent is None
-        assert decision.look_again == left
+        assert decision.requeue_after == left
 
 
 def test_a_limit_may_count_from_the_start_whether_members_run_or_not() -> None:
-    state = remembering(Phase.CREATING)
-    waiting = make_job(state=state, time_limit=HOUR, is_limited_from_start=True)
-    assert decided(waiting, seeing(), NOON + MINUTE).look_again == 59 * MINUTE
+    state = remembering(JobPhase.CREATING)
+    waiting = make_job(state=state, time_limit=HOUR, counts_time_from_start=True)
+    assert decided(waiting, seeing(), NOON + MINUTE).requeue_after == 59 * MINUTE
     verdict = verdict_of(decided(waiting, seeing(), NOON + HOUR))
-    assert (verdict.phase, verdict.message) == (Phase.TIMEOUT, "not done within 1:00:00 of its start")
+    assert (verdict.phase, verdict.message) == (JobPhase.TIMEOUT, "not done within 1:00:00 of its start")
     resumed = make_job(
-        state=remembering(Phase.CREATING, waiting_from=NOON + HOUR), time_limit=HOUR, is_limited_from_start=True
+        state=remembering(JobPhase.CREATING, resumed_at=NOON + HOUR), time_limit=HOUR, counts_time_from_start=True
     )
     assert decided(resumed, seeing(), NOON + HOUR).intent is None
 
 
 def test_time_before_a_suspension_counts_and_time_in_it_does_not() -> None:
-    again = remembering(clock_spent=40 * 60, clock_from=NOON)
-    assert after(19 * MINUTE, state=again).look_again == MINUTE
-    assert verdict_of(after(20 * MINUTE, state=again)).phase is Phase.TIMEOUT
-    asleep = remembering(Phase.SUSPENDED, clock_spent=59 * 60, clock_from=None)
+    again = remembering(active_seconds_before=40 * 60, active_since=NOON)
+    assert after(19 * MINUTE, state=again).requeue_after == MINUTE
+    assert verdict_of(after(20 * MINUTE, state=again)).phase is JobPhase.TIMEOUT
+    asleep = remembering(JobPhase.SUSPENDED, active_seconds_before=59 * 60, active_since=None)
     decision = decided(make_job(state=asleep, time_limit=HOUR, is_suspended=True), now=NOON + 100 * HOUR)
     assert decision.intent is None
-    assert decision.look_again is None
+    assert decision.requeue_after is None
 
 
-@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.RESTARTING])
-def test_restarts_do_not_stop_the_clock(phase: Phase) -> None:
-    assert verdict_of(after(HOUR, state=remembering(phase))).phase is Phase.TIMEOUT
+@pytest.mark.parametrize("phase", [JobPhase.RUNNING, JobPhase.RESTARTING])
+def test_restarts_do_not_stop_the_clock(phase: JobPhase) -> None:
+    assert verdict_of(after(HOUR, state=remembering(phase))).phase is JobPhase.TIMEOUT
 
 
 def test_the_clock_starts_when_all_members_first_run() -> None:
-    waiting = EngineState(phase=Phase.CREATING, started_at=NOON)
+    waiting = EngineState(phase=JobPhase.CREATING, started_at=NOON)
     decision = decided(make_job(state=waiting, time_limit=MINUTE), seeing(make_pod(0)), NOON + HOUR)
     assert decision.intent is None
-    (status,) = decided(make_job(state=waiting, time_limit=MINUTE), UP, NOON + HOUR).statuses.values()
-    assert status.state.clock_from == NOON + HOUR
+    (status,) = decided(make_job(state=waiting, time_limit=MINUTE), UP, NOON + HOUR).status_updates.values()
+    assert status.state.active_since == NOON + HOUR
 
 
 @pytest.mark.parametrize("reason", ["completed", "failed", "restarted"])
@@ -100,58 +98,60 @@ def test_what_is_due_besides_comes_first(reason: str) -> None:
     group = make_group(restart=restarting() if reason == "restarted" else None)
     seen = seeing(*(make_pod(i, end, code=code) for i in range(2)))
     state = intent_of(decided(make_job(group, state=RUNNING, time_limit=HOUR), seen, NOON + HOUR))
-    assert (state.verdict.phase if state.verdict else state.phase) is {
-        "completed": Phase.SUCCEED,
-        "failed": Phase.FAILED,
-        "restarted": Phase.RESTARTING,
+    assert (state.outcome.phase if state.outcome else state.phase) is {
+        "completed": JobPhase.SUCCEED,
+        "failed": JobPhase.FAILED,
+        "restarted": JobPhase.RESTARTING,
     }[reason]
 
 
-COMING_UP = EngineState(phase=Phase.PENDING, started_at=NOON)
+COMING_UP = EngineState(phase=JobPhase.PENDING, started_at=NOON)
 
 
-@pytest.mark.parametrize("phase", [Phase.PENDING, Phase.CREATING, Phase.RESTARTING])
-def test_a_job_that_never_came_up_is_over_in_time(phase: Phase) -> None:
-    state = remembering(phase, clock_from=None, running_at=None)
+@pytest.mark.parametrize("phase", [JobPhase.PENDING, JobPhase.CREATING, JobPhase.RESTARTING])
+def test_a_job_that_never_came_up_is_over_in_time(phase: JobPhase) -> None:
+    state = remembering(phase, active_since=None, first_running_at=None)
     job = make_job(state=state, start_limit=MINUTE)
-    assert decided(job, seeing(make_pod(0)), NOON + MINUTE / 2).look_again == MINUTE / 2
+    assert decided(job, seeing(make_pod(0)), NOON + MINUTE / 2).requeue_after == MINUTE / 2
     verdict = verdict_of(decided(job, seeing(make_pod(0)), NOON + MINUTE))
-    assert (verdict.phase, verdict.must_clear) == (Phase.TIMEOUT, True)
+    assert (verdict.phase, verdict.must_delete_all) == (JobPhase.TIMEOUT, True)
     assert verdict.message.startswith("not all members ran within 0:01:00 (startLimit): ")
 
 
 def test_the_limit_for_coming_up_is_known_from_the_first_look() -> None:
-    assert decided(make_job(start_limit=MINUTE)).look_again == MINUTE
+    assert decided(make_job(start_limit=MINUTE)).requeue_after == MINUTE
 
 
 def test_a_job_that_ran_once_has_come_up() -> None:
-    job = make_job(state=remembering(Phase.RESTARTING), start_limit=MINUTE)
+    job = make_job(state=remembering(JobPhase.RESTARTING), start_limit=MINUTE)
     assert decided(job, seeing(make_pod(0)), NOON + HOUR).intent is None
 
 
 def test_the_limit_for_coming_up_begins_anew_on_resuming() -> None:
-    state = remembering(Phase.PENDING, clock_from=None, waiting_from=NOON + HOUR)
+    state = remembering(JobPhase.PENDING, active_since=None, resumed_at=NOON + HOUR)
     job = make_job(state=state, start_limit=MINUTE)
-    assert decided(job, seeing(make_pod(0)), NOON + HOUR).look_again == MINUTE
-    assert verdict_of(decided(job, seeing(make_pod(0)), NOON + HOUR + MINUTE)).phase is Phase.TIMEOUT
+    assert decided(job, seeing(make_pod(0)), NOON + HOUR).requeue_after == MINUTE
+    assert verdict_of(decided(job, seeing(make_pod(0)), NOON + HOUR + MINUTE)).phase is JobPhase.TIMEOUT
 
 
-@pytest.mark.parametrize("phase", [Phase.SUCCEED, Phase.FAILED, Phase.TIMEOUT, Phase.PREEMPTED, Phase.NODE_FAIL])
-def test_a_job_that_has_ended_is_kept_for_as_long_as_it_says(phase: Phase) -> None:
-    job = make_job(state=remembering(phase, ended_at=NOON), time_to_live=MINUTE)
-    assert decided(job, now=NOON + MINUTE / 3).look_again == 2 * MINUTE / 3
+@pytest.mark.parametrize(
+    "phase", [JobPhase.SUCCEED, JobPhase.FAILED, JobPhase.TIMEOUT, JobPhase.PREEMPTED, JobPhase.NODE_FAIL]
+)
+def test_a_job_that_has_ended_is_kept_for_as_long_as_it_says(phase: JobPhase) -> None:
+    job = make_job(state=remembering(phase, ended_at=NOON), ttl_after_finished=MINUTE)
+    assert decided(job, now=NOON + MINUTE / 3).requeue_after == 2 * MINUTE / 3
     assert decided(job, now=NOON + MINUTE) == Decision(actions=(DeleteJob(),))
 
 
 def test_a_job_without_a_time_to_live_is_kept_for_ever() -> None:
-    assert decided(make_job(state=remembering(Phase.SUCCEED, ended_at=NOON)), now=NOON + 9999 * HOUR) == Decision()
+    assert decided(make_job(state=remembering(JobPhase.SUCCEED, ended_at=NOON)), now=NOON + 9999 * HOUR) == Decision()
 
 
 def test_a_time_to_live_of_nothing_takes_the_job_away_at_once() -> None:
-    job = make_job(state=remembering(Phase.SUCCEED, ended_at=NOON), time_to_live=timedelta(0))
+    job = make_job(state=remembering(JobPhase.SUCCEED, ended_at=NOON), ttl_after_finished=timedelta(0))
     assert decided(job).actions == (DeleteJob(),)
 
 
 def test_a_job_under_way_has_no_time_to_live() -> None:
-    job = make_job(state=RUNNING, time_to_live=timedelta(0))
+    job = make_job(state=RUNNING, ttl_after_finished=timedelta(0))
     assert decided(job, UP, NOON + HOUR).actions == ()

@@ -15,26 +15,26 @@ def test_a_warning_is_told_before_anybody_starts() -> None:
     decision = decided(make_job(warnings=(ODD,)), seeing())
     event = event_of(decision)
     assert (event.reason, event.message, event.is_warning) == ("OddSpec", ODD, True)
-    assert intent_of(decision).warned == (ODD,)
-    assert intent_of(decision).timeline[-1].why == ODD
+    assert intent_of(decision).emitted_warnings == (ODD,)
+    assert intent_of(decision).timeline[-1].message == ODD
 
 
 def test_a_warning_that_was_told_changes_nothing() -> None:
-    state = replace(RUNNING, warned=(ODD,))
+    state = replace(RUNNING, emitted_warnings=(ODD,))
     told = decided(make_job(warnings=(ODD,), state=state), seeing(make_pod(0)))
     assert told.intent is None
     assert names(told, CreatePod) == ["demo-worker-1"]
 
 
 def test_only_what_is_new_is_told() -> None:
-    state = replace(RUNNING, warned=(ODD,))
+    state = replace(RUNNING, emitted_warnings=(ODD,))
     decision = decided(make_job(warnings=(ODD, "also this"), state=state), seeing(make_pod(0), make_pod(1)))
     assert event_of(decision).message == "also this"
 
 
 def test_a_warning_that_no_longer_holds_is_taken_back() -> None:
-    state = replace(RUNNING, warned=(ODD, "also this"))
+    state = replace(RUNNING, emitted_warnings=(ODD, "also this"))
     job = make_job(warnings=("also this",), state=state)
     decision = decided(job, seeing(make_pod(0), make_pod(1)))
     assert decision.intent is None
-    assert decision.statuses[job.key].state.warned == ("also this",)
+    assert decision.status_updates[job.key].state.emitted_warnings == ("also this",)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from pliant.engine.wording import counted
-from pliant.model.observed import Exit, PodPhase
+from pliant.engine.status.messages import pluralize
+from pliant.model.observed import PodExit, PodPhase
 from tests.builders import NOON, make_group, make_job, make_pod, seeing
 from tests.engine.rulings import RUNNING, decided, verdict_of
 
@@ -23,20 +23,20 @@ def test_the_first_cause_is_named_first() -> None:
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        (Exit(code=137), "worker-0 was killed by SIGKILL (exit code 137)"),
-        (Exit(code=137, reason="OOMKilled"), "worker-0 ran out of memory (OOMKilled, exit code 137)"),
-        (Exit(code=255), "worker-0 exited with code 255"),
+        (PodExit(code=137), "worker-0 was killed by SIGKILL (exit code 137)"),
+        (PodExit(code=137, reason="OOMKilled"), "worker-0 ran out of memory (OOMKilled, exit code 137)"),
+        (PodExit(code=255), "worker-0 exited with code 255"),
         (
-            Exit(code=128, reason="StartError", message="no such file"),
+            PodExit(code=128, reason="StartError", message="no such file"),
             "worker-0 could not be started (StartError): no such file",
         ),
-        (Exit(code=1, message="no data"), "worker-0 exited with code 1: no data"),
-        (Exit(reason="Evicted", message="disk"), "worker-0 failed: Evicted: disk"),
-        (Exit(), "worker-0 failed"),
+        (PodExit(code=1, message="no data"), "worker-0 exited with code 1: no data"),
+        (PodExit(reason="Evicted", message="disk"), "worker-0 failed: Evicted: disk"),
+        (PodExit(), "worker-0 failed"),
         (None, "worker-0 failed"),
     ],
 )
-def test_a_failure_is_told_in_plain_words(end: Exit | None, words: str) -> None:
+def test_a_failure_is_told_in_plain_words(end: PodExit | None, words: str) -> None:
     pod = replace(make_pod(0, PodPhase.FAILED), exit=end)
     verdict = verdict_of(decided(make_job(make_group(size=1), state=RUNNING), seeing(pod)))
     assert verdict.message == words
@@ -50,5 +50,5 @@ def test_many_causes_are_cut_short() -> None:
 
 @pytest.mark.parametrize(("number", "told"), [(1, "1 worker"), (2, "2 workers")])
 def test_numbers_are_told_with_their_plural(number: int, told: str) -> None:
-    assert counted(number, "worker") == told
-    assert counted(number, "ps") == f"{number} ps"
+    assert pluralize(number, "worker") == told
+    assert pluralize(number, "ps") == f"{number} ps"

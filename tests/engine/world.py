@@ -15,18 +15,27 @@ from pliant.model.actions import (
     CreateService,
     Decision,
     DeleteJob,
-    DeletePlan,
     DeletePod,
+    DeleteScalePlan,
     DeleteService,
     EmitEvent,
-    GrantAccess,
+    GrantMasterAccess,
 )
-from pliant.model.job import Group, Job
-from pliant.model.labels import ATTEMPT, INDEX, REPLICA, member_name
-from pliant.model.observed import Exit, NodeFault, ObservedPod, ObservedService, PodPhase, Seen, Stuck, Wish
-from pliant.model.plans import Plan, PlanPhase, PlanStatus
-from pliant.model.rules import Rules
-from pliant.model.state import Advice, EngineState, Phase, Requester
+from pliant.model.job import Job, ReplicaGroup
+from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, RESTART_COUNT_LABEL, replica_pod_name
+from pliant.model.observed import (
+    NodeFault,
+    Observed,
+    ObservedPod,
+    ObservedService,
+    PodExit,
+    PodPhase,
+    ScaleRecommendation,
+    StuckContainer,
+)
+from pliant.model.operator_config import OperatorConfig
+from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
+from pliant.model.state import EngineState, JobPhase, SizeAdvice, SizeRequester
 from tests.builders import NOON, PlainFramework
 
 Ending = Callable[[ObservedPod], int]
@@ -37,7 +46,7 @@ Check = Callable[["World", Decision], None]
 """Holds a decision, before it is carried out, against the world."""
 NODES = ("n0", "n1", "n2")
 OVER = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-BRIEF = Rules(creating_duration=timedelta(seconds=20), creating_restart=timedelta(seconds=70))
+BRIEF = OperatorConfig(creation_timeout=timedelta(seconds=20), creation_retry_window=timedelta(seconds=70))
 
 
 @dataclass
@@ -47,22 +56,22 @@ class World:
     job: Job
     ending: Ending
     obstacle: Obstacle = lambda pod: False
-    rules: Rules = BRIEF
+    rules: OperatorConfig = BRIEF
     now: datetime = NOON
     pods: dict[str, ObservedPod] = field(default_factory=dict)
     services: dict[str, ObservedService] = field(default_factory=dict)
     faults: dict[str, NodeFault] = field(default_factory=dict)
     """What is wrong with nodes; a fault that is not deadly concerns workers only, who have the devices."""
-    wishes: dict[str, Wish] = field(default_factory=dict)
+    wishes: dict[str, ScaleRecommendation] = field(default_factory=dict)
     """What the autoscaler wants."""
-    plans: dict[str, Plan] = field(default_factory=dict)
+    plans: dict[str, ScalePlan] = field(default_factory=dict)
     """What the job's master and people ask for."""
     granted: int = 0
     """How often the master was given access."""
     plan_phases: dict[str, list[PlanPhase]] = field(default_factory=dict)
     plan_words: dict[str, str] = field(default_factory=dict)
     """What was told of each plan last, though it may be gone."""
-    phases: list[Phase] = field(default_factory=list)
+    phases: list[JobPhase] = field(default_factory=list)
     created: list[tuple[str, int]] = field(default_factory=list)
     """Every pod ever made: its name and attempt; those of members retired since are struck off."""
     done: dict[str, int] = field(default_factory=dict)
@@ -79,13 +88,13 @@ class World:
         assert self.job.state is not None
         return self.job.state
 
-    def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Seen:
-        pods = [replace(pod, fault=self.fault_under(pod)) for pod in self.pods.values()]
-        return Seen(
+    def seen(self, order: Callable[[list[ObservedPod]], list[ObservedPod]] = list) -> Observed:
+        pods = [replace(pod, node_fault=self.fault_under(pod)) for pod in self.pods.values()]
+        return Observed(
             pods=tuple(order(pods)),
             services=dict(self.services),
-            rules=self.rules,
-            wishes=dict(self.wishes),
+            config=self.rules,
+            recommendations=dict(self.wishes),
             plans=tuple(sorted(self.plans.values(), key=lambda plan: (plan.created_at, plan.uid))),
         )
 
@@ -104,10 +113,10 @@ class World:
             intent = decision.intent
             writes.append(lambda: self._store(intent.state))
         writes += [lambda action=action: self._do(action) for action in decision.actions]  # type: ignore[misc]
-        writes += [lambda told=told: self._tell(*told) for told in decision.plans.items()]  # type: ignore[misc]
+        writes += [lambda told=told: self._tell(*told) for told in decision.plan_statuses.items()]  # type: ignore[misc]
         writes += [
             lambda status=status: self._store(status.state)  # type: ignore[misc]
-            for status in decision.statuses.values()
+            for status in decision.status_updates.values()
         ]
         for write in writes[:cut_after]:
             write()
@@ -122,15 +131,17 @@ class World:
     def _tell(self, name: str, news: PlanStatus) -> None:
         if name in self.plans:
             ended = news.at if news.phase.is_final else None
-            self.plans[name] = replace(self.plans[name], phase=news.phase, said=news.message, finished_at=ended)
+            self.plans[name] = replace(
+                self.plans[name], phase=news.phase, status_message=news.message, finished_at=ended
+            )
             self.plan_phases.setdefault(name, []).append(news.phase)
             self.plan_words[name] = news.message
 
     def _note_retired(self, before: EngineState | None, after: EngineState) -> None:
         for group in self.job.groups:
-            old = before.group(group.name).size if before else None
-            for index in range(after.group(group.name).size or 0, old or 0):
-                self._strike_off(member_name(self.job, group.name, index))
+            old = before.group(group.name).applied_size if before else None
+            for index in range(after.group(group.name).applied_size or 0, old or 0):
+                self._strike_off(replica_pod_name(self.job, group.name, index))
 
     def _strike_off(self, name: str) -> None:
         """Whoever fills a place that was given up is a new member, whose attempts are counted afresh."""
@@ -142,7 +153,12 @@ class World:
             case CreatePod(name=name, manifest=manifest):
                 if name not in self.pods:  # creating twice is a harmless conflict
                     labels = manifest["metadata"]["labels"]
-                    self._admit(name, labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT]))
+                    self._admit(
+                        name,
+                        labels[REPLICA_NAME_LABEL],
+                        int(labels[REPLICA_INDEX_LABEL]),
+                        int(labels[RESTART_COUNT_LABEL]),
+                    )
                     self.pods[name] = replace(self.pods[name], rank=int(labels.get("rank", -1)))
             case CreateService(name=name):
                 self.serial += 1
@@ -151,15 +167,15 @@ class World:
                 pass  # nobody here reads files
             case DeletePod(name=name, uid=uid, is_forced=is_forced):
                 if name in self.pods and self.pods[name].uid == uid:
-                    if action.because == "the job no longer has this member":
+                    if action.reason == "the job no longer has this member":
                         self._strike_off(name)
                     self._let_go(self.pods[name], at_once=is_forced)
             case DeleteService(name=name, uid=uid):
                 if name in self.services and self.services[name].uid == uid:
                     del self.services[name]
-            case GrantAccess():
+            case GrantMasterAccess():
                 self.granted += 1
-            case DeletePlan(name=name, uid=uid):
+            case DeleteScalePlan(name=name, uid=uid):
                 if name in self.plans and self.plans[name].uid == uid:
                     del self.plans[name]
             case DeleteJob():
@@ -182,7 +198,7 @@ class World:
         if at_once or not pod.node or pod.phase in OVER:
             del self.pods[pod.name]
         else:
-            self.pods[pod.name] = replace(pod, is_leaving=True)
+            self.pods[pod.name] = replace(pod, is_terminating=True)
 
     # What pods do.
 
@@ -191,7 +207,7 @@ class World:
         pod = self.pods.get(name)
         if pod is None or ((fault := self.faults.get(pod.node)) is not None and fault.is_dead):
             return
-        if pod.is_leaving:
+        if pod.is_terminating:
             self._leave(pod)
         elif pod.phase is PodPhase.PENDING:
             self._schedule(pod)
@@ -208,15 +224,15 @@ class World:
 
     def _start(self, pod: ObservedPod) -> None:
         if not self.obstacle(pod):
-            self.pods[pod.name] = replace(pod, phase=PodPhase.RUNNING, stuck=None, trouble="")
-        elif pod.stuck is None:
-            stuck = Stuck(container="trainer", reason="ErrImagePull", since=self.now)
-            self.pods[pod.name] = replace(pod, stuck=stuck, trouble="ErrImagePull")
+            self.pods[pod.name] = replace(pod, phase=PodPhase.RUNNING, stuck_container=None, problem="")
+        elif pod.stuck_container is None:
+            stuck = StuckContainer(container="trainer", reason="ErrImagePull", since=self.now)
+            self.pods[pod.name] = replace(pod, stuck_container=stuck, problem="ErrImagePull")
 
     def _leave(self, pod: ObservedPod) -> None:
         """A running member told to go ends badly first, as processes do on SIGTERM; then its pod is gone."""
         if pod.phase is PodPhase.RUNNING:
-            end = Exit(code=143, container="trainer")
+            end = PodExit(code=143, container="trainer")
             self.pods[pod.name] = replace(pod, phase=PodPhase.FAILED, exit=end, finished_at=self.now)
         else:
             del self.pods[pod.name]
@@ -226,7 +242,7 @@ class World:
         if code < 0:
             return  # runs for ever
         phase = PodPhase.SUCCEEDED if code == 0 else PodPhase.FAILED
-        end = Exit(code=code, container="trainer")
+        end = PodExit(code=code, container="trainer")
         self.pods[pod.name] = replace(pod, phase=phase, exit=end, finished_at=self.now)
         if code == 0 and self._is_wanted(pod):
             self.done[pod.name] = self.attempt_of(pod.group)
@@ -236,7 +252,7 @@ class World:
         if self.job.state is None:
             return True
         memory = self.memory.group(pod.group)
-        return pod.index < (memory.size or 0) and pod.attempt >= memory.wanted_attempt(pod.index)
+        return pod.index < (memory.applied_size or 0) and pod.attempt >= memory.min_attempt(pod.index)
 
     def attempt_of(self, group: str) -> int:
         """How often members of a group have started again, some or all."""
@@ -260,16 +276,16 @@ class World:
 
     def resize(self, name: str, *, spec: int | None = None, scale: int | None = None) -> None:
         """Somebody asks for a size, in one of two ways."""
-        asked = {Requester.SPEC: spec, Requester.SCALE: scale}
+        asked = {SizeRequester.SPEC: spec, SizeRequester.SCALE: scale}
         new = {who: size for who, size in asked.items() if size is not None}
-        self.edit_group(name, requests={**self.group(name).requests, **new})
+        self.edit_group(name, requested_sizes={**self.group(name).requested_sizes, **new})
 
     def wish(self, name: str, size: int, *, is_order: bool) -> None:
         """The autoscaler thinks of another size, and has it taken on or only told."""
-        advice = Advice(size=size, code="Fits", why="room for it", at=self.now)
-        self.wishes[name] = Wish(advice=advice, is_order=is_order, known_at=self.now)
+        advice = SizeAdvice(size=size, reason="Fits", message="room for it", at=self.now)
+        self.wishes[name] = ScaleRecommendation(advice=advice, should_apply=is_order, observed_at=self.now)
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> ReplicaGroup:
         group = self.job.group(name)
         assert group is not None
         return group
@@ -288,12 +304,12 @@ class World:
 
     def break_node(self, node: str, *, is_dead: bool) -> None:
         what = "is not ready" if is_dead else "has a device fault"
-        self.faults.setdefault(node, NodeFault(what=what, since=self.now, is_dead=is_dead))
+        self.faults.setdefault(node, NodeFault(description=what, since=self.now, is_dead=is_dead))
 
     def pass_time(self, span: timedelta) -> None:
         self.now += span
 
-    def settle(self, rounds: int = 400, until: Phase | None = None, check: Check | None = None) -> None:
+    def settle(self, rounds: int = 400, until: JobPhase | None = None, check: Check | None = None) -> None:
         """Decide and step until nothing changes any more."""
         for _ in range(rounds):
             decision = self.decide()
@@ -306,11 +322,11 @@ class World:
             for name in sorted(self.pods):
                 self.step(name)
             if before == (self.job.state, self.pods, self.services, self.plans, self.is_gone):
-                if decision.look_again is None:
+                if decision.requeue_after is None:
                     return
-                self.pass_time(decision.look_again)
+                self.pass_time(decision.requeue_after)
         raise AssertionError(f"does not settle: {self.job.state}")
 
-    def settle_until(self, phase: Phase) -> None:
+    def settle_until(self, phase: JobPhase) -> None:
         """Decide and step until the job is in a phase."""
         self.settle(until=phase)

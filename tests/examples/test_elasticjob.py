@@ -16,12 +16,7 @@ from tests.scenarios.elastic import ElasticScene, master
 from tests.scenarios.scene import fresh_name, played
 
 FOLDER = Path(__file__).parents[2] / "examples" / "elasticjob"
-QUICK = {
-    "settle": "2",
-    "growth_patience": "3",
-    "measure_settle": "0.5",
-    "measure_window": "0.5",
-}
+QUICK = {"settle": "2", "growth_patience": "3", "measure_settle": "0.5", "measure_window": "0.5"}
 """What makes a master hurry."""
 SLEEPER = ["sh", "-c", "trap exit TERM; while :; do sleep 0.2; done"]
 
@@ -64,9 +59,7 @@ class MasteredScene(ElasticScene):
     def running(self, job: str) -> list[str]:
         """The workers that run, by id."""
         return [
-            id_
-            for id_ in self.members(job)
-            if self.pods[f"{job}-edljob-worker-{id_}"]["status"]["phase"] == "Running"
+            id_ for id_ in self.members(job) if self.pods[f"{job}-edljob-worker-{id_}"]["status"]["phase"] == "Running"
         ]
 
 
@@ -138,7 +131,7 @@ async def test_lost_workers_come_back_by_one_plan_at_once(stage: MasteredScene) 
     await stage.submit(sleepers("lossy", SLEEPER, replicas=8))
     await stage.until(lambda: len(stage.running("lossy")) == 8, "eight workers")
     names = [f"lossy-edljob-worker-{number}" for number in range(1, 8)]
-    await asyncio.gather(*(stage.client.delete(PODS, stage.namespace, name, grace=0) for name in names))
+    await asyncio.gather(*(stage.client.delete(PODS, stage.namespace, name, grace_period_seconds=0) for name in names))
     await stage.until(lambda: sorted(map(int, stage.running("lossy"))) == [0, *range(8, 15)], "seven newcomers")
     assert len(stage.reasons()) == 2
     await stage.delete("lossy")

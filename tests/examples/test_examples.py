@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pliant.kube.resources import NODES
-from pliant.kube.transport import STRATEGIC_PATCH
+from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from tests.depth import sample
 from tests.examples.folder import FOLDER, Example, examples
 from tests.scenarios.jobs import KIND
@@ -81,7 +81,7 @@ async def _lose_the_node(scene: Scene) -> None:
 
 async def _say_of_node(scene: Scene, name: str, ready: str) -> None:
     patch = {"status": {"conditions": [{"type": "Ready", "status": ready}]}}
-    await scene.client.patch(NODES, None, name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+    await scene.client.patch(NODES, None, name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
 async def _went_on(scene: Scene) -> None:

@@ -34,7 +34,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 
 def jobs(framework: Framework) -> list[Job]:
     """Jobs with all roles and with workers alone, of fixed and of changing size."""
-    elastic = make_group("worker", 2, least=1, most=4, is_elastic=True)
+    elastic = make_group("worker", 2, min_size=1, max_size=4, is_elastic=True)
     every = [make_group(role.name, 2) for role in framework.roles]
     groups = [every, [make_group("worker", 2)], [elastic], [*every[:-1], elastic]]
     settings = [{}, *OPTIONS.get(framework.name, [])]
@@ -44,7 +44,7 @@ def jobs(framework: Framework) -> list[Job]:
 def variables(framework: Framework) -> set[str]:
     found: set[str] = set()
     for job in jobs(framework):
-        found |= framework.shared(job).keys()
+        found |= framework.shared_environment(job).keys()
         for group in job.groups:
             found |= framework.environment(job, Rank(group=group, index=1, attempt=0), "main").keys()
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from pliant.frontends.kubeflow.base import KubeflowJob
+from pliant.frontends.kubeflow.job import KubeflowJobFrontend
 from tests.examples.test_pages import ROOT, blocks
 from tests.frontends.kubeflow import KINDS
 
@@ -22,17 +22,17 @@ def rows(heading: str) -> dict[str, list[str]]:
 def test_a_job_that_is_shown_is_a_job() -> None:
     [shown] = [yaml.safe_load(block) for block in blocks(PAGE, "yaml")]
     job = KINDS[shown["kind"]].parse(shown)
-    assert (job.restart_limit, job.groups[0].least, job.groups[0].most) == (3, 1, 4)
+    assert (job.restart_limit, job.groups[0].min_size, job.groups[0].max_size) == (3, 1, 4)
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_every_kind_has_a_row_that_is_true(kind: KubeflowJob) -> None:
-    dialect = kind.dialect
+def test_every_kind_has_a_row_that_is_true(kind: KubeflowJobFrontend) -> None:
+    dialect = kind.kubeflow_kind
     groups, container, port, restarts, _ = rows("The kinds")[kind.kind]
     assert all(role in groups for role in dialect.roles)
-    assert f"`{dialect.container}`" in container
-    assert port == f"`{dialect.port.name}` {dialect.port.number}"
-    assert restarts == dialect.restart
+    assert f"`{dialect.main_container}`" in container
+    assert port == f"`{dialect.default_port.name}` {dialect.default_port.number}"
+    assert restarts == dialect.default_restart_policy
 
 
 def test_every_field_of_the_run_policy_has_a_row() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pliant.engine.outfit import outfit_of
-from pliant.engine.podspec import pod_manifest
-from pliant.frameworks import contract_of
+from pliant.engine.pods.manifests import pod_manifest
+from pliant.engine.pods.shared_environment import build_shared_environment
+from pliant.frameworks import resolve_framework
 from pliant.frontends import FRONTENDS
-from pliant.frontends.paddle.job import PaddleJob
-from pliant.frontends.paddle.spelling import STORED, folded
+from pliant.frontends.paddle.job import PaddleJobFrontend
+from pliant.frontends.paddle.lenient_decoding import IGNORED_FIELDS, normalize_field_name
 from pliant.model.framework import Rank
 from tests.examples.test_pages import ROOT, blocks
 
@@ -29,22 +29,24 @@ def test_the_page_shows_the_sample_as_it_stands() -> None:
 
 @pytest.mark.parametrize("path", [SAMPLE, EXAMPLE], ids=["sample", "example"])
 def test_what_is_shown_is_understood_without_a_warning(path: Path) -> None:
-    assert PaddleJob().parse(yaml.safe_load(path.read_text())).warnings == ()
+    assert PaddleJobFrontend().parse(yaml.safe_load(path.read_text())).warnings == ()
 
 
 def test_every_field_is_in_the_table() -> None:
     schema = FRONTENDS["paddlepaddle.org", "PaddleJob"].crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     spec = schema["properties"]["spec"]["properties"]
     fields = {*spec, *spec["trainer"]["properties"]} - {"pserver", "trainer", "master"}
-    told = {folded(word.rpartition(".")[2]) for word in re.findall(r"`([\w.-]+)`", PAGE.read_text())}
-    told |= {folded(word.split(".")[0]) for word in re.findall(r"`([\w.-]+)[:`]", PAGE.read_text())}
-    assert {field for field in fields if folded(field) not in told} == set()
-    assert told >= STORED - {"paddlereplicaspecs"}
+    told = {normalize_field_name(word.rpartition(".")[2]) for word in re.findall(r"`([\w.-]+)`", PAGE.read_text())}
+    told |= {normalize_field_name(word.split(".")[0]) for word in re.findall(r"`([\w.-]+)[:`]", PAGE.read_text())}
+    assert {field for field in fields if normalize_field_name(field) not in told} == set()
+    assert told >= IGNORED_FIELDS - {"paddlereplicaspecs"}
 
 
 def test_every_variable_of_this_kind_is_in_the_table() -> None:
-    job = PaddleJob().parse(yaml.safe_load(SAMPLE.read_text()))
-    pod = pod_manifest(outfit_of(job, contract_of(job)), Rank(group=job.groups[1], index=0, attempt=0))
+    job = PaddleJobFrontend().parse(yaml.safe_load(SAMPLE.read_text()))
+    pod = pod_manifest(
+        build_shared_environment(job, resolve_framework(job)), Rank(group=job.groups[1], index=0, attempt=0)
+    )
     names = {each["name"] for each in pod["spec"]["containers"][0]["env"]}
     told = set(re.findall(r"`([A-Z][A-Z_]+)`", PAGE.read_text()))
     frameworks = set(re.findall(r"`([A-Z][A-Z_]+)`", (ROOT / "docs" / "frameworks.md").read_text()))

@@ -12,12 +12,12 @@ import yaml
 
 from pliant.embedded.schema import Schema
 from pliant.engine.decide import decide
-from pliant.frameworks import contract_of
+from pliant.frameworks import resolve_framework
 from pliant.frameworks.generic import variable_prefix
 from pliant.frontends import FRONTENDS
 from pliant.model.actions import CreatePod
-from pliant.model.observed import Seen
-from pliant.model.state import LEGAL_MOVES
+from pliant.model.observed import Observed
+from pliant.model.state import PHASE_TRANSITIONS
 from tests.examples.drawing import drawing
 from tests.scenarios.jobs import API_VERSION, KIND, Manifest
 
@@ -58,7 +58,7 @@ def test_every_page_of_a_feature_shows_a_job() -> None:
 
 def test_phases_move_as_drawn() -> None:
     (text,) = blocks(ENTRY, "mermaid")
-    legal = {(str(before), str(after)) for before, afters in LEGAL_MOVES.items() for after in afters}
+    legal = {(str(before), str(after)) for before, afters in PHASE_TRANSITIONS.items() for after in afters}
     assert drawing(text).moves() == legal
 
 
@@ -71,7 +71,7 @@ def test_a_drawing_without_an_arrow_draws_other_moves() -> None:
 
 def test_every_variable_is_in_the_table() -> None:
     job = FRONTEND.parse(JOBS["aitrainingjob-smallest"])
-    actions = decide(job, Seen(), contract_of(job), job.created_at).actions
+    actions = decide(job, Observed(), resolve_framework(job), job.created_at).actions
     (pod,) = (action.manifest for action in actions if isinstance(action, CreatePod))
     names = [variable["name"] for variable in pod["spec"]["containers"][0]["env"]]
     prefix = f"{variable_prefix('worker')}_"

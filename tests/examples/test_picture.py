@@ -59,9 +59,7 @@ def test_a_terminal_shows_what_programs_write(written: str, shown: str) -> None:
 def test_colours_make_runs() -> None:
     screen = Terminal(20, 1)
     screen.feed("\x1b[1;32mok\x1b[0m so  █░".encode())
-    assert screen.shown() == (
-        (Run(0, "ok", Look(colour=2, is_bold=True)), Run(3, "so", Look()), Run(7, "█░", Look())),
-    )
+    assert screen.shown() == ((Run(0, "ok", Look(colour=2, is_bold=True)), Run(3, "so", Look()), Run(7, "█░", Look())),)
 
 
 def test_a_film_is_drawn_with_each_line_once() -> None:

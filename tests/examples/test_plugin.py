@@ -61,9 +61,7 @@ def test_the_page_shows_the_example_as_it_is() -> None:
 def test_its_job_runs(author: OrdinaryUser) -> None:
     ended = author.run("run", str(EXAMPLE / "ring.yaml"))
     assert ended.code == 0, ended.err
-    assert sorted(ended.out.splitlines()) == [
-        f"worker-{rank} │ rank {rank} of 3: the sum is 6" for rank in range(3)
-    ]
+    assert sorted(ended.out.splitlines()) == [f"worker-{rank} │ rank {rank} of 3: the sum is 6" for rank in range(3)]
 
 
 def test_its_kind_is_defined_and_its_operator_has_the_rights(author: OrdinaryUser) -> None:
@@ -74,11 +72,7 @@ def test_its_kind_is_defined_and_its_operator_has_the_rights(author: OrdinaryUse
     roles = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ClusterRole"}
     role = roles["pliant-operator.pliant-system"]
     ours = [rule for rule in role["rules"] if rule["apiGroups"] == ["example.com"]]
-    assert [rule["resources"] for rule in ours] == [
-        ["ringjobs"],
-        ["ringjobs/status"],
-        ["ringjobs/finalizers"],
-    ]
+    assert [rule["resources"] for rule in ours] == [["ringjobs"], ["ringjobs/status"], ["ringjobs/finalizers"]]
 
 
 def test_a_mistake_in_its_job_is_told_with_its_place(author: OrdinaryUser) -> None:

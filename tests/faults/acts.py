@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from pliant.embedded.server.lifecycle import timestamp
+from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, PODS
 from tests.faults.rig import JOBS
@@ -79,5 +79,5 @@ async def _edit_job(client: KubeClient, change: dict[str, Any], after: float) ->
 
 async def _tell(client: KubeClient, node: str, condition: dict[str, str], after: float) -> None:
     await asyncio.sleep(after)
-    told = {**condition, "lastTransitionTime": timestamp(VirtualClock().now())}
+    told = {**condition, "lastTransitionTime": format_timestamp(VirtualClock().now())}
     await client.patch(NODES, None, node, {"status": {"conditions": [told]}}, subresource="status")

@@ -12,26 +12,26 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.controllers.operator import Operator
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.base import definitions
-from pliant.frontends.elasticjob.job import ElasticJob
+from pliant.frontends.elasticjob.job import ElasticJobFrontend
+from pliant.frontends.frontend import required_crds
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, SERVICES
-from pliant.kube.transport import Transport
-from pliant.model.rules import Rules
+from pliant.kube.transport.base import Transport
+from pliant.model.operator_config import OperatorConfig
 from tests import virtual_time
 from tests.controllers.elastic import SPACE, Stage
 from tests.faults.rig import Ledger
 from tests.faults.seam import Faulty, Mortal
 from tests.faults.stand_in_node import Script, StandInNodes
 
-KIND = ElasticJob()
-DEFINITIONS = definitions(KIND)
+KIND = ElasticJobFrontend()
+DEFINITIONS = required_crds(KIND)
 LONG_ENOUGH = 150.0
-BRIEF = Rules(node_grace=timedelta(seconds=2), plan_history=2)
+BRIEF = OperatorConfig(node_grace_period=timedelta(seconds=2), plan_history_limit=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,10 @@ def play_with_fault(story: Story, at: int, fault: str) -> Run:
 
 async def _play(story: Story, mortal_over: Callable[[Transport], Mortal]) -> Run:
     clock = virtual_time.VirtualClock()
-    async with ApiServer.started(Store.in_memory(), Catalog.standard(), clock, chance=random.Random(0)) as api:
-        ledger, client = Ledger(api), KubeClient(DirectTransport(api))
+    async with ApiServer.start(
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)
+    ) as api:
+        ledger, client = Ledger(api), KubeClient(InProcessTransport(api))
         for crd in DEFINITIONS:
             await client.create(CRDS, None, crd)
         nodes = StandInNodes(client, story.script)
@@ -98,7 +100,7 @@ async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.Virtual
     """The first operator until it dies, then a second one for good."""
 
     def operator(transport: Transport) -> Operator:
-        return Operator(KubeClient(transport), clock, frontends=[KIND], rules=BRIEF)
+        return Operator(KubeClient(transport), clock, frontends=[KIND], config=BRIEF)
 
     async with asyncio.TaskGroup() as tasks:
         first = tasks.create_task(operator(mortal).run())
@@ -123,7 +125,7 @@ async def _end(stage: Stage) -> Outcome:
             "members": groups,
             # How many ran when the job was first seen to run is a matter of time.
             "story": [
-                moment["what"] if moment["what"] == "Running" else f"{moment['what']} {moment.get('why')}"
+                moment["reason"] if moment["reason"] == "Running" else f"{moment['reason']} {moment.get('message')}"
                 for moment in memory.get("timeline") or ()
             ],
         },

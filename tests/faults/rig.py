@@ -13,29 +13,31 @@ from typing import Any
 
 import msgspec
 
-from pliant.controllers.autoscale.options import Options
+from pliant.controllers.autoscale.options import AutoscaleOptions
 from pliant.controllers.operator import Operator
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.server.api import ApiServer
-from pliant.embedded.server.direct import DirectTransport
+from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
+from pliant.embedded.apiserver.server import ApiServer
+from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS, PODS, SERVICES, Resource
-from pliant.kube.transport import Reply, Request, Transport
-from pliant.model.labels import ATTEMPT
-from pliant.model.rules import Rules
+from pliant.kube.transport.base import Reply, Request, Transport
+from pliant.model.labels import RESTART_COUNT_LABEL
+from pliant.model.operator_config import OperatorConfig
 from tests import virtual_time
 from tests.faults.seam import Faulty, Mortal, Straggling
 from tests.faults.stand_in_node import Script, StandInNodes
 
-KIND = AITrainingJob()
+KIND = AITrainingJobFrontend()
 DEFINITION = KIND.crd()
-JOBS = Resource(AITrainingJob.group, AITrainingJob.version, AITrainingJob.plural, AITrainingJob.kind)
+JOBS = Resource(
+    AITrainingJobFrontend.group, AITrainingJobFrontend.version, AITrainingJobFrontend.plural, AITrainingJobFrontend.kind
+)
 LONG_ENOUGH = 150.0
 """Virtual seconds after which every scenario has come to rest, crashes included."""
 
-BRIEF = Rules(node_grace=timedelta(seconds=2), creating_duration=timedelta(seconds=3))
+BRIEF = OperatorConfig(node_grace_period=timedelta(seconds=2), creation_timeout=timedelta(seconds=3))
 
 UserActs = Callable[[KubeClient], Coroutine[Any, Any, None]]
 
@@ -47,8 +49,8 @@ class Scenario:
     spec: dict[str, Any]
     script: Script
     user: UserActs | None = None
-    rules: Rules = BRIEF
-    autoscale: Options | None = None
+    rules: OperatorConfig = BRIEF
+    autoscale: AutoscaleOptions | None = None
     """How sizes are planned, if they are."""
 
 
@@ -73,7 +75,7 @@ class Run:
     """Writes in the last third of the run, when nothing should happen any more."""
 
 
-class Ledger(DirectTransport):
+class Ledger(InProcessTransport):
     """Keeps count of the pods that were really made and of the writes that came late."""
 
     def __init__(self, api: ApiServer) -> None:
@@ -88,7 +90,7 @@ class Ledger(DirectTransport):
             self.late_writes += 1
         if request.method == "POST" and request.path.endswith("/pods") and reply.status == 201:
             metadata = msgspec.json.decode(reply.body)["metadata"]
-            self.made[metadata["name"], metadata["labels"][ATTEMPT]] += 1
+            self.made[metadata["name"], metadata["labels"][RESTART_COUNT_LABEL]] += 1
         return reply
 
 
@@ -99,9 +101,7 @@ def play(scenario: Scenario, *, fatal: int | None = None, is_sent: bool = False)
 
 def play_with_straggler(scenario: Scenario, at: int, arrives_after: float) -> Run:
     """Run a scenario to rest, with a write that arrives when its operator is dead and another one at work."""
-    return virtual_time.run(
-        _play(scenario, lambda inner: Straggling(inner, fatal=at, arrives_after=arrives_after))
-    )
+    return virtual_time.run(_play(scenario, lambda inner: Straggling(inner, fatal=at, arrives_after=arrives_after)))
 
 
 def play_with_fault(scenario: Scenario, at: int, fault: str) -> Run:
@@ -112,9 +112,9 @@ def play_with_fault(scenario: Scenario, at: int, fault: str) -> Run:
 async def _play(scenario: Scenario, mortal_over: Callable[[Transport], Mortal]) -> Run:
     clock = virtual_time.VirtualClock()
     store = Store.in_memory()
-    async with ApiServer.started(store, Catalog.standard(), clock, chance=random.Random(0)) as api:
+    async with ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, rng=random.Random(0)) as api:
         ledger = Ledger(api)
-        client = KubeClient(DirectTransport(api))
+        client = KubeClient(InProcessTransport(api))
         await client.create(CRDS, None, DEFINITION)
         await client.create(JOBS, "default", _manifest(scenario.spec))
         stand_in = StandInNodes(client, scenario.script)
@@ -139,7 +139,7 @@ async def _operators(mortal: Mortal, ledger: Ledger, clock: virtual_time.Virtual
 
     def operator(transport: Transport) -> Operator:
         return Operator(
-            KubeClient(transport), clock, frontends=[KIND], rules=scenario.rules, autoscale=scenario.autoscale
+            KubeClient(transport), clock, frontends=[KIND], config=scenario.rules, autoscale_options=scenario.autoscale
         )
 
     async with asyncio.TaskGroup() as tasks:
@@ -165,14 +165,14 @@ async def _end(client: KubeClient) -> End:
     return End(
         job=_essence(jobs[0].get("status") or {}) if jobs else None,
         pods={
-            pod["metadata"]["name"]: f"{pod['metadata']['labels'][ATTEMPT]} {pod['status']['phase']}"
+            pod["metadata"]["name"]: f"{pod['metadata']['labels'][RESTART_COUNT_LABEL]} {pod['status']['phase']}"
             for pod in pods
         },
         services=sorted(service["metadata"]["name"] for service in services),
     )
 
 
-WHENEVER = ("restartedAt", "streak", "streakFrom", "stuckFrom")
+WHENEVER = ("lastRestartAt", "restartStreak", "streakStartAttempt", "creationStuckSince")
 """What is remembered about times, and what follows from them."""
 
 
@@ -186,7 +186,7 @@ def _essence(status: dict[str, Any]) -> dict[str, Any]:
             name: {key: _timeless(value) for key, value in group.items() if key not in WHENEVER}
             for name, group in (memory.get("groups") or {}).items()
         },
-        "story": [moment["what"] for moment in memory.get("timeline") or ()],
+        "story": [moment["reason"] for moment in memory.get("timeline") or ()],
     }
 
 

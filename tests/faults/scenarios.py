@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from pliant.controllers.autoscale.options import Options
-from pliant.model.rules import Rules
+from pliant.controllers.autoscale.options import AutoscaleOptions
+from pliant.model.operator_config import OperatorConfig
 from tests.faults.acts import (
     annotate,
     break_gpu,
@@ -86,17 +86,11 @@ SCENARIOS: dict[str, Scenario] = {
         spec={"replicaSpecs": {"worker": restarting("Pod", limit=2, size=1)}}, script=all_end_with(1)
     ),
     "restart on a listed exit code": Scenario(
-        spec={
-            "replicaSpecs": {"worker": restarting("Pod", policy="ExitCode")},
-            "restartingExitCode": "137",
-        },
+        spec={"replicaSpecs": {"worker": restarting("Pod", policy="ExitCode")}, "restartingExitCode": "137"},
         script=fails_at_first(0, code=137),
     ),
     "an unlisted exit code fails": Scenario(
-        spec={
-            "replicaSpecs": {"worker": restarting("Pod", policy="ExitCode")},
-            "restartingExitCode": "137",
-        },
+        spec={"replicaSpecs": {"worker": restarting("Pod", policy="ExitCode")}, "restartingExitCode": "137"},
         script=fails_at_first(0, code=3, good=FOR_EVER),
     ),
     "scaled out while running": Scenario(
@@ -160,7 +154,7 @@ SCENARIOS: dict[str, Scenario] = {
     "a container can never be created": Scenario(
         spec={"replicaSpecs": {"worker": restarting("All")}},
         script=lambda name, index, attempt: Stuck("CreateContainerError") if index == 1 else FOR_EVER,
-        rules=Rules(creating_duration=BRIEF.creating_duration, creating_fails=True),
+        rules=OperatorConfig(creation_timeout=BRIEF.creation_timeout, should_fail_on_creation=True),
     ),
     "a member is evicted": Scenario(
         spec={"replicaSpecs": {"worker": restarting("All", limit=0)}},
@@ -179,7 +173,7 @@ SCENARIOS: dict[str, Scenario] = {
     "it never comes up": Scenario(
         spec={"replicaSpecs": {"worker": group()}, "startLimit": 10},
         script=lambda name, index, attempt: Stuck() if index == 1 else FOR_EVER,
-        rules=Rules(creating_duration=timedelta(hours=1)),
+        rules=OperatorConfig(creation_timeout=timedelta(hours=1)),
     ),
     "suspended and resumed": Scenario(
         spec={"replicaSpecs": {"ps": group(1, completePolicy="None"), "worker": group()}},
@@ -244,12 +238,12 @@ SCENARIOS: dict[str, Scenario] = {
         spec={"replicaSpecs": {"worker": automatic()}},
         script=all_end_with(FOR_EVER),
         user=lambda client: offer(client, "2", after=3.0),
-        autoscale=Options(),
+        autoscale=AutoscaleOptions(),
     ),
     "made larger, and then edited": Scenario(
         spec={"replicaSpecs": {"worker": automatic()}},
         script=all_end_with(FOR_EVER),
         user=lambda client: in_turn(offer(client, "2", after=3.0), edit_to(client, 3, after=12.0)),
-        autoscale=Options(),
+        autoscale=AutoscaleOptions(),
     ),
 }

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from pliant.errors import Unreachable
-from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 
 
 class Mortal:

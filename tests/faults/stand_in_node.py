@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.embedded.server.lifecycle import timestamp
+from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.errors import Conflict, Invalid, NotFound
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import NODES, PODS
-from pliant.model.labels import ATTEMPT, INDEX, REPLICA
+from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, RESTART_COUNT_LABEL
 from tests.virtual_time import VirtualClock
 
 NAMES = ("node-0", "node-1", "node-2")
@@ -48,9 +48,7 @@ class StandInNodes:
     async def register(self) -> None:
         """Make the nodes known."""
         for name in NAMES:
-            await self._client.create(
-                NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-            )
+            await self._client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
 
     async def run(self) -> None:
         """Look after every pod until cancelled."""
@@ -92,9 +90,7 @@ class StandInNodes:
             )
             await asyncio.sleep(BIRTH)
             if isinstance(fate, Stuck):
-                await self._report(
-                    pod, "Pending", {"waiting": {"reason": fate.reason, "message": "no such image"}}
-                )
+                await self._report(pod, "Pending", {"waiting": {"reason": fate.reason, "message": "no such image"}})
                 return
             await self._report(pod, "Running", {"running": {"startedAt": "2030-01-01T00:00:00Z"}})
             if fate != FOR_EVER:
@@ -107,15 +103,8 @@ class StandInNodes:
             return  # it left, or is another by now, whose uid cannot be patched
 
     async def _report(self, pod: Pod, phase: str, state: dict[str, Any]) -> None:
-        trainer = {
-            "name": "trainer",
-            "image": "",
-            "imageID": "",
-            "ready": False,
-            "restartCount": 0,
-            "state": state,
-        }
-        status = {"phase": phase, "startTime": timestamp(VirtualClock().now()), "containerStatuses": [trainer]}
+        trainer = {"name": "trainer", "image": "", "imageID": "", "ready": False, "restartCount": 0, "state": state}
+        status = {"phase": phase, "startTime": format_timestamp(VirtualClock().now()), "containerStatuses": [trainer]}
         await self._client.patch(
             PODS,
             pod.metadata.namespace,
@@ -130,7 +119,7 @@ class StandInNodes:
             return  # nobody is there to see it off
         try:
             await self._client.delete(
-                PODS, pod.metadata.namespace, pod.metadata.name, uid=pod.metadata.uid, grace=0
+                PODS, pod.metadata.namespace, pod.metadata.name, uid=pod.metadata.uid, grace_period_seconds=0
             )
         except (NotFound, Conflict):
             return
@@ -139,6 +128,6 @@ class StandInNodes:
 def _place(pod: Pod) -> tuple[str, int, int]:
     """Group, index and attempt of a pod, by its labels: ours, or those of whoever else made it."""
     labels = pod.metadata.labels
-    if REPLICA in labels:
-        return labels[REPLICA], int(labels[INDEX]), int(labels[ATTEMPT])
+    if REPLICA_NAME_LABEL in labels:
+        return labels[REPLICA_NAME_LABEL], int(labels[REPLICA_INDEX_LABEL]), int(labels[RESTART_COUNT_LABEL])
     return labels["elasticjob.dlrover/replica-type"], int(labels["elasticjob.dlrover/replica-index"]), 0

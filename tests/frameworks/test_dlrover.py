@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from pliant.model.job import Job
-from pliant.model.state import EngineState, GroupState, Member, Phase
+from pliant.model.state import EngineState, GroupMember, GroupState, JobPhase
 from tests.builders import NOON
 from tests.frameworks.contracts import told as contract_told
 from tests.frameworks.contracts import written_for
@@ -14,20 +14,20 @@ from tests.frontends.elasticjob import parsed, replicas, role, told
 PS = "ParameterServerStrategy"
 
 
-def with_members(job: Job, hosts: tuple[str, ...] = (), **groups: dict[int, Member]) -> Job:
+def with_members(job: Job, hosts: tuple[str, ...] = (), **groups: dict[int, GroupMember]) -> Job:
     """The job with these on its lists."""
     memories = {name: GroupState(members=members) for name, members in groups.items()}
-    return replace(job, state=EngineState(phase=Phase.RUNNING, started_at=NOON, groups=memories, hosts=hosts))
+    return replace(job, state=EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=memories, ps_hosts=hosts))
 
 
-def config(job: Job, group: str, index: int = 0, member: Member | None = None) -> dict[str, Any]:
+def config(job: Job, group: str, index: int = 0, member: GroupMember | None = None) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(told(job, group, index, member)["TF_CONFIG"])
     return found
 
 
 def test_a_member_learns_who_it_is_and_where_its_master_is() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(4)))
-    assert told(job, "worker", 7, Member(rank=2, relaunches=1)) == {
+    assert told(job, "worker", 7, GroupMember(rank=2, relaunches=1)) == {
         "ELASTIC_JOB_NAME": "demo",
         "JOB_UID": "job-uid",
         "DLROVER_MASTER_ADDR": "elasticjob-demo-dlrover-master:50001",
@@ -60,16 +60,14 @@ def test_how_to_talk_to_the_master_and_in_which_mode_is_for_annotations_to_say()
 
 def test_with_parameter_servers_everybody_is_told_where_all_are() -> None:
     job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
-    servers = {0: Member(rank=0), 3: Member(rank=1), 2: Member(rank=2, service="other", port=2323)}
-    job = with_members(job, ps=servers, worker={5: Member(rank=1), 0: Member(rank=0)}, chief={0: Member(rank=0)})
-    assert config(job, "worker", 5, Member(rank=1)) == {
+    servers = {0: GroupMember(rank=0), 3: GroupMember(rank=1), 2: GroupMember(rank=2, service="other", port=2323)}
+    job = with_members(
+        job, ps=servers, worker={5: GroupMember(rank=1), 0: GroupMember(rank=0)}, chief={0: GroupMember(rank=0)}
+    )
+    assert config(job, "worker", 5, GroupMember(rank=1)) == {
         "cluster": {
             "worker": ["demo-edljob-worker-0.team.svc:3333", "demo-edljob-worker-1.team.svc:3333"],
-            "ps": [
-                "demo-edljob-ps-0.team.svc:2222",
-                "demo-edljob-ps-1.team.svc:2222",
-                "other.team.svc:2323",
-            ],
+            "ps": ["demo-edljob-ps-0.team.svc:2222", "demo-edljob-ps-1.team.svc:2222", "other.team.svc:2323"],
             "chief": ["demo-edljob-chief-0.team.svc:3333"],
         },
         "task": {"type": "worker", "index": 1},
@@ -78,13 +76,13 @@ def test_with_parameter_servers_everybody_is_told_where_all_are() -> None:
 
 def test_of_two_at_one_rank_the_later_one_is_told() -> None:
     job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
-    job = with_members(job, ps={0: Member(rank=0), 4: Member(rank=0, service="heir", port=1)})
+    job = with_members(job, ps={0: GroupMember(rank=0), 4: GroupMember(rank=0, service="heir", port=1)})
     assert config(job, "worker")["cluster"]["ps"] == ["heir.team.svc:1"]
 
 
 def test_of_very_many_workers_only_those_are_told_whom_they_talk_to() -> None:
     job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
-    job = with_members(job, ps={0: Member(rank=0)}, worker={rank: Member(rank=rank) for rank in range(4000)})
+    job = with_members(job, ps={0: GroupMember(rank=0)}, worker={rank: GroupMember(rank=rank) for rank in range(4000)})
     assert config(job, "worker") == {
         "cluster": {"ps": ["demo-edljob-ps-0.team.svc:2222"]},
         "task": {"type": "worker", "index": 0},
@@ -93,7 +91,7 @@ def test_of_very_many_workers_only_those_are_told_whom_they_talk_to() -> None:
 
 def test_servers_that_a_plan_lists_are_those_that_count() -> None:
     job = parsed(distributionStrategy=PS, replicaSpecs=replicas(worker=role(), ps=role()))
-    job = with_members(job, hosts=("b:1", "a:1"), ps={0: Member(rank=0)})
+    job = with_members(job, hosts=("b:1", "a:1"), ps={0: GroupMember(rank=0)})
     assert config(job, "ps")["cluster"] == {"ps": ["b:1", "a:1"]}
 
 
@@ -106,7 +104,7 @@ def test_a_chief_that_nobody_asked_for_is_one_of_the_workers() -> None:
 
 
 def test_members_of_a_strategy_of_somebody_elses_find_at_least_their_master() -> None:
-    job = replace(parsed(), options={"strategy": "CustomStrategy"})
+    job = replace(parsed(), framework_options={"strategy": "CustomStrategy"})
     assert not {"TF_CONFIG", "WORLD_SIZE", "RANK", "RDZV_ENDPOINT"} & told(job, "worker").keys()
     assert "DLROVER_MASTER_ADDR" in told(job, "worker")
 

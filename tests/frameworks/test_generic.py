@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.frameworks import FRAMEWORKS, contract_of
+from pliant.frameworks import FRAMEWORKS, resolve_framework
 from pliant.frameworks.generic import Generic, variable_prefix
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.model.framework import Rank
 from tests.frontends.raw import raw_group, raw_job
 
@@ -18,7 +18,7 @@ def listening(*ports: int) -> dict[str, object]:
     return {"name": "aitj-main", "ports": [{"name": f"aitj-{port}", "containerPort": port} for port in ports]}
 
 
-JOB = AITrainingJob().parse(
+JOB = AITrainingJobFrontend().parse(
     raw_job({"PServer": raw_group(listening(4444, 5555), replicas=2), "trainer": raw_group(replicas=1)})
 )
 
@@ -37,7 +37,7 @@ def test_a_member_learns_who_it_is() -> None:
 
 
 def test_all_members_learn_where_everybody_is() -> None:
-    assert Generic().shared(JOB) == {
+    assert Generic().shared_environment(JOB) == {
         "PSERVER_INSTANCES": "demo-pserver-0.team,demo-pserver-1.team",
         "PSERVER_INSTANCES_NUM": "2",
         "PSERVER_PORTS": "4444,5555",
@@ -69,4 +69,4 @@ def test_any_group_gives_a_valid_variable(group: str) -> None:
 
 @pytest.mark.parametrize("names", [("generic",), ("generic", "no such framework"), ("generic", "")])
 def test_a_framework_we_do_not_know_adds_nothing_to_the_generic_contract(names: tuple[str, ...]) -> None:
-    assert contract_of(replace(JOB, frameworks=names)) is FRAMEWORKS["generic"]
+    assert resolve_framework(replace(JOB, frameworks=names)) is FRAMEWORKS["generic"]

@@ -29,12 +29,11 @@ def test_open_mpi_finds_the_hosts_and_a_way_to_them() -> None:
     assert found["OMPI_MCA_plm_rsh_agent"] == found["PRTE_MCA_plm_ssh_agent"] == "/etc/mpi/rsh"
     assert (found["OMPI_MCA_orte_set_default_slots"], found["K_MPI_JOB_ROLE"]) == ("2", "launcher")
     assert Mpi().files(JOB)["hostfile"] == "bert-worker-0 slots=2\nbert-worker-1 slots=2\n"
-    assert Mpi().folder == "/etc/mpi"
+    assert Mpi().files_dir == "/etc/mpi"
 
 
 @pytest.mark.parametrize(
-    ("implementation", "variable"),
-    [("Intel", "I_MPI_HYDRA_BOOTSTRAP_EXEC"), ("MPICH", "HYDRA_LAUNCHER_EXEC")],
+    ("implementation", "variable"), [("Intel", "I_MPI_HYDRA_BOOTSTRAP_EXEC"), ("MPICH", "HYDRA_LAUNCHER_EXEC")]
 )
 def test_other_implementations_have_words_of_their_own(implementation: str, variable: str) -> None:
     job = written_for("mpi", launcher=1, worker=1, options={"mpi_implementation": implementation})
@@ -51,9 +50,7 @@ def test_a_launcher_without_gpus_sees_none_and_a_worker_keeps_its_own() -> None:
 
 def test_a_worker_has_a_slot_for_each_gpu() -> None:
     limits = {"limits": {"nvidia.com/gpu": "8"}}
-    workers = replace(
-        make_group("worker", 1), template={"spec": {"containers": [{"name": "w", "resources": limits}]}}
-    )
+    workers = replace(make_group("worker", 1), template={"spec": {"containers": [{"name": "w", "resources": limits}]}})
     assert Mpi().files(written_for("mpi", workers, launcher=1))["hostfile"] == "bert-worker-0 slots=8\n"
 
 
@@ -80,16 +77,14 @@ def program(folder: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "possible"), [({}, range(18)), ({"least": 1, "most": 4, "is_elastic": True}, range(4))]
+    ("bounds", "possible"), [({}, range(18)), ({"min_size": 1, "max_size": 4, "is_elastic": True}, range(4))]
 )
 def test_hosts_are_found_by_looking_up_every_possible_one(
     bounds: dict[str, Any], possible: range, tmp_path: Path
 ) -> None:
     job = written_for("horovod", make_group("worker", 2, **bounds), launcher=1)
     folder = folder_of(job, tmp_path)
-    program(
-        tmp_path, "getent", f'#!/bin/sh\necho "$2" >>{tmp_path}/asked\ncase $2 in *-1|*-3) ;; *) exit 2 ;; esac\n'
-    )
+    program(tmp_path, "getent", f'#!/bin/sh\necho "$2" >>{tmp_path}/asked\ncase $2 in *-1|*-3) ;; *) exit 2 ;; esac\n')
     ran = subprocess.run(
         [folder / "discover_hosts.sh"],
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},

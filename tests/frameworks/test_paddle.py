@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.model.job import Port, Resize
+from pliant.model.job import Port, ResizeMode
 from tests.builders import make_group
 from tests.frameworks.contracts import told, written_for
 
@@ -81,10 +81,8 @@ def test_gloo_meets_at_another_port_of_the_first_server() -> None:
 
 
 def test_trainers_that_come_and_go_have_bounds_and_no_numbers() -> None:
-    trainers = make_group("worker", 2, least=1, most=4, is_elastic=True)
-    found = told(
-        written_for("paddle", trainers, options={"elastic_server": "etcd:2379", "max_restarts": 5}), "worker"
-    )
+    trainers = make_group("worker", 2, min_size=1, max_size=4, is_elastic=True)
+    found = told(written_for("paddle", trainers, options={"elastic_server": "etcd:2379", "max_restarts": 5}), "worker")
     assert found["PADDLE_NNODES"] == "1:4"
     assert (found["PADDLE_ELASTIC_JOB_ID"], found["PADDLE_ELASTIC_NP"]) == ("team-bert", "2")
     assert (found["PADDLE_MASTER"], found["PADDLE_ELASTIC_SERVER"]) == ("etcd://etcd:2379", "etcd:2379")
@@ -93,7 +91,7 @@ def test_trainers_that_come_and_go_have_bounds_and_no_numbers() -> None:
 
 
 def test_trainers_of_servers_keep_their_numbers_even_if_they_come_and_go() -> None:
-    trainers = make_group("trainer", 2, least=1, most=4, is_elastic=True)
+    trainers = make_group("trainer", 2, min_size=1, max_size=4, is_elastic=True)
     assert told(written_for("paddle", trainers, pserver=1), "trainer", 1)["PADDLE_TRAINER_ID"] == "1"
 
 
@@ -104,16 +102,16 @@ def test_ports_of_the_template_are_used() -> None:
     assert found["PADDLE_MASTER"] == "bert-worker-0.team:40000"
 
 
-@pytest.mark.parametrize("way", [Resize.RESTART, Resize.HOLD])
-def test_trainers_that_cannot_come_and_go_are_told_their_number_within_bounds_too(way: Resize) -> None:
-    trainers = make_group("worker", 2, least=1, most=4, is_elastic=True, resize=way)
+@pytest.mark.parametrize("way", [ResizeMode.RESTART, ResizeMode.FIXED])
+def test_trainers_that_cannot_come_and_go_are_told_their_number_within_bounds_too(way: ResizeMode) -> None:
+    trainers = make_group("worker", 2, min_size=1, max_size=4, is_elastic=True, resize_mode=way)
     found = told(written_for("paddle", trainers), "worker", 1)
     assert (found["PADDLE_NNODES"], found["PADDLE_TRAINERS_NUM"], found["PADDLE_TRAINER_ID"]) == ("2", "2", "1")
     assert not any(name.startswith("PADDLE_ELASTIC") for name in found)
 
 
 def test_programs_of_old_find_numbers_and_names() -> None:
-    trainers = make_group("trainer", 3, least=2, most=6, is_elastic=True)
+    trainers = make_group("trainer", 3, min_size=2, max_size=6, is_elastic=True)
     job = written_for("paddle", trainers, pserver=2, options={"fluid": True})
     assert (
         told(job, "trainer", 2).items()
@@ -140,7 +138,7 @@ def test_a_master_of_old_serves_tasks_and_is_no_meeting_place() -> None:
 
 
 def test_trainers_of_old_without_servers_keep_numbers_when_they_come_and_go() -> None:
-    trainers = make_group("trainer", 2, least=1, most=4, is_elastic=True)
+    trainers = make_group("trainer", 2, min_size=1, max_size=4, is_elastic=True)
     found = told(written_for("paddle", trainers, options={"fluid": True}), "trainer", 1)
     assert (found["PADDLE_TRAINER_ID"], found["PADDLE_TRAINERS"], found["TRAINERS"]) == ("1", "2", "1")
     assert (found["PADDLE_NNODES"], found["PADDLE_PSERVERS"]) == ("1:4", "0")

@@ -6,9 +6,9 @@ from typing import Any
 
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
-from pliant.model.job import Group, Job
-from pliant.model.state import Member
-from pliant.plugins.known import contract_of
+from pliant.model.job import Job, ReplicaGroup
+from pliant.model.state import GroupMember
+from pliant.plugins.registry import framework_of
 
 EJ = FRONTENDS["elastic.iml.github.io", "ElasticJob"]
 
@@ -57,7 +57,7 @@ def parsed(**fields: Any) -> Job:
     return EJ.parse(raw_ej(**fields))
 
 
-def group_of(job: Job, name: str = "worker") -> Group:
+def group_of(job: Job, name: str = "worker") -> ReplicaGroup:
     """A group that is there."""
     found = job.group(name)
     assert found is not None
@@ -69,8 +69,8 @@ def main_of(job: Job, name: str = "worker") -> dict[str, Any]:
     return dict(group_of(job, name).template["spec"]["containers"][0])
 
 
-def told(job: Job, group: str, index: int = 0, member: Member | None = None) -> dict[str, str]:
+def told(job: Job, group: str, index: int = 0, member: GroupMember | None = None) -> dict[str, str]:
     """All variables of one member."""
-    contract = contract_of(job)
+    contract = framework_of(job)
     rank = Rank(group=group_of(job, group), index=index, attempt=0, member=member)
-    return {**contract.shared(job), **contract.environment(job, rank, "main")}
+    return {**contract.shared_environment(job), **contract.environment(job, rank, "main")}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.frontends import FRONTENDS
-from pliant.frontends.kubeflow.base import KubeflowJob
+from pliant.frontends.kubeflow.job import KubeflowJobFrontend
 from pliant.model.job import Job
 
-KINDS = {end.kind: end for end in FRONTENDS.values() if isinstance(end, KubeflowJob)}
+KINDS = {end.kind: end for end in FRONTENDS.values() if isinstance(end, KubeflowJobFrontend)}
 TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": "train", "command": ["true"]}]}}
 
 
@@ -28,7 +28,7 @@ def raw_of(kind: str, sizes: dict[str, Any], **fields: Any) -> dict[str, Any]:
             "uid": "job-uid",
             "creationTimestamp": "2026-01-01T12:00:00Z",
         },
-        "spec": {KINDS[kind].dialect.replica_specs: specs, **fields},
+        "spec": {KINDS[kind].kubeflow_kind.replica_specs_field: specs, **fields},
         **({"status": status} if status else {}),
     }
 

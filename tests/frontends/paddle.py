@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pliant.frontends.paddle.job import PaddleJob
-from pliant.model.job import Group, Job
+from pliant.frontends.paddle.job import PaddleJobFrontend
+from pliant.model.job import Job, ReplicaGroup
 
 ENTRY = "python train.py"
 
@@ -39,10 +39,10 @@ def raw_job(
 
 def parsed(spec: dict[str, Any] | None = None, **parts: Any) -> Job:
     """The job that such an object asks for."""
-    return PaddleJob().parse(raw_job(spec, **parts))
+    return PaddleJobFrontend().parse(raw_job(spec, **parts))
 
 
-def group_of(job: Job, name: str = "trainer") -> Group:
+def group_of(job: Job, name: str = "trainer") -> ReplicaGroup:
     """A group that must be there."""
     found = job.group(name)
     assert found is not None, [group.name for group in job.groups]

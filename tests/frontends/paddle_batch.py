@@ -6,8 +6,8 @@ from typing import Any
 
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
-from pliant.model.job import Group, Job
-from pliant.plugins.known import contract_of
+from pliant.model.job import Job, ReplicaGroup
+from pliant.plugins.registry import framework_of
 
 PDJ = FRONTENDS["batch.paddlepaddle.org", "PaddleJob"]
 
@@ -43,7 +43,7 @@ def parsed(**fields: Any) -> Job:
     return PDJ.parse(raw_pdj(**fields))
 
 
-def group_of(job: Job, name: str = "worker") -> Group:
+def group_of(job: Job, name: str = "worker") -> ReplicaGroup:
     """A group that is there."""
     found = job.group(name)
     assert found is not None
@@ -52,6 +52,6 @@ def group_of(job: Job, name: str = "worker") -> Group:
 
 def told(job: Job, group: str, index: int = 0) -> dict[str, str]:
     """All variables of one member."""
-    contract = contract_of(job)
+    contract = framework_of(job)
     rank = Rank(group=group_of(job, group), index=index, attempt=0)
-    return {**contract.shared(job), **contract.environment(job, rank, "paddle")}
+    return {**contract.shared_environment(job), **contract.environment(job, rank, "paddle")}

@@ -17,12 +17,7 @@ def raw_job(
     return {
         "apiVersion": "elasticdeeplearning.ai/v1",
         "kind": "AITrainingJob",
-        "metadata": {
-            "name": name,
-            "namespace": "team",
-            "uid": "job-uid",
-            "creationTimestamp": "2026-01-01T12:00:00Z",
-        },
+        "metadata": {"name": name, "namespace": "team", "uid": "job-uid", "creationTimestamp": "2026-01-01T12:00:00Z"},
         "spec": {"replicaSpecs": {"worker": raw_group()} if groups is None else groups, **spec},
         **({} if status is None else {"status": status}),
     }

@@ -6,24 +6,15 @@ from typing import Any
 import pytest
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.aitrainingjob import AITrainingJob
-from pliant.frontends.metadata import NEVER_STORED
-from pliant.model.job import (
-    CleanPolicy,
-    EndPolicy,
-    Job,
-    JobKey,
-    Owner,
-    RestartPolicy,
-    RestartRule,
-    RestartScope,
-)
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.frontends.spec.metadata import DEFAULT_CREATION_TIME
+from pliant.model.job import CleanPodPolicy, EndPolicy, Job, JobKey, Owner, RestartPolicy, RestartRule, RestartScope
 from tests.builders import NOON
 from tests.frontends.raw import CONTAINER, raw_group, raw_job
 
 
 def parse(raw: dict[str, Any]) -> Job:
-    return AITrainingJob().parse(raw)
+    return AITrainingJobFrontend().parse(raw)
 
 
 def sizes(job: Job) -> dict[str, int]:
@@ -33,10 +24,14 @@ def sizes(job: Job) -> dict[str, int]:
 def test_what_is_left_out_gets_the_documented_defaults() -> None:
     job = parse(raw_job())
     [group] = job.groups
-    assert (job.complete_policy, job.fail_policy, job.clean) == (EndPolicy.ALL, EndPolicy.ANY, CleanPolicy.ALL)
+    assert (job.complete_policy, job.fail_policy, job.clean_pod_policy) == (
+        EndPolicy.ALL,
+        EndPolicy.ANY,
+        CleanPodPolicy.ALL,
+    )
     assert (group.complete_policy, group.fail_policy) == (EndPolicy.ALL, EndPolicy.ANY)
-    assert group.restart == RestartRule(policy=None, scope=RestartScope.ALL, limit=None)
-    assert (job.frameworks[-1], job.scheduler, job.priority, job.restart_exit_codes) == (
+    assert group.restart_rule == RestartRule(policy=None, scope=RestartScope.ALL, limit=None)
+    assert (job.frameworks[-1], job.scheduler_name, job.priority_class, job.restart_exit_codes) == (
         "generic",
         None,
         None,
@@ -69,12 +64,16 @@ def test_every_field_arrives() -> None:
         )
     )
     [group] = job.groups
-    assert group.restart == RestartRule(
+    assert group.restart_rule == RestartRule(
         policy=RestartPolicy.ON_NODE_FAIL_WITH_EXIT_CODE, scope=RestartScope.POD, limit=0
     )
     assert (group.complete_policy, group.fail_policy) == (EndPolicy.RANK0, EndPolicy.NONE)
-    assert (job.complete_policy, job.fail_policy, job.clean) == (EndPolicy.ANY, EndPolicy.ALL, CleanPolicy.NONE)
-    assert (job.frameworks[-1], job.scheduler, job.priority) == ("paddlepaddle", "volcano", "high")
+    assert (job.complete_policy, job.fail_policy, job.clean_pod_policy) == (
+        EndPolicy.ANY,
+        EndPolicy.ALL,
+        CleanPodPolicy.NONE,
+    )
+    assert (job.frameworks[-1], job.scheduler_name, job.priority_class) == ("paddlepaddle", "volcano", "high")
     assert job.restart_exit_codes == {137, 128}
 
 
@@ -101,7 +100,7 @@ def test_an_object_no_server_has_seen_can_be_read() -> None:
     raw = raw_job()
     raw["metadata"] = {"name": "demo"}
     job = parse(raw)
-    assert (job.key, job.owner.uid, job.created_at) == (JobKey("default", "demo"), "", NEVER_STORED)
+    assert (job.key, job.owner.uid, job.created_at) == (JobKey("default", "demo"), "", DEFAULT_CREATION_TIME)
 
 
 def test_a_job_on_its_way_out_says_so() -> None:
@@ -117,9 +116,7 @@ def test_groups_keep_the_order_they_are_written_in() -> None:
 
 def test_null_and_empty_fields_count_as_absent() -> None:
     worker = raw_group(replicas=None, minReplicas=None, restartPolicy="", restartScope=None, failPolicy="")
-    raw = raw_job(
-        {"worker": worker}, cleanPodPolicy=None, frameworkType=None, elastic=None, restartingExitCode=None
-    )
+    raw = raw_job({"worker": worker}, cleanPodPolicy=None, frameworkType=None, elastic=None, restartingExitCode=None)
     raw["metadata"]["labels"] = None
     raw["status"] = None
     assert parse(raw) == parse(raw_job())
@@ -146,10 +143,7 @@ def test_the_size_is_replicas_else_min_replicas_else_one(fields: dict[str, int],
     assert sizes(parse(raw_job({"worker": raw_group(**fields)}))) == {"worker": size}
 
 
-@pytest.mark.parametrize(
-    ("asked", "size"),
-    [(4, 4), (1, 2), (9, 5), (None, 3)],
-)
+@pytest.mark.parametrize(("asked", "size"), [(4, 4), (1, 2), (9, 5), (None, 3)])
 def test_scaling_sets_the_size_within_the_bounds(asked: int | None, size: int) -> None:
     worker = raw_group(replicas=3, minReplicas=2, maxReplicas=5)
     assert sizes(parse(raw_job({"worker": worker}, elastic={"replicas": asked}))) == {"worker": size}
@@ -157,22 +151,22 @@ def test_scaling_sets_the_size_within_the_bounds(asked: int | None, size: int) -
 
 def test_scaling_means_the_only_group() -> None:
     job = parse(raw_job(elastic={"replicas": 7}))
-    assert (job.elastic, sizes(job)) == ("worker", {"worker": 7})
+    assert (job.scalable_group, sizes(job)) == ("worker", {"worker": 7})
 
 
 def test_scaling_means_the_only_group_with_bounds() -> None:
     groups = {"ps": raw_group(replicas=2), "worker": raw_group(maxReplicas=8)}
     job = parse(raw_job(groups, elastic={"replicas": 7}))
-    assert (job.elastic, sizes(job)) == ("worker", {"ps": 2, "worker": 7})
+    assert (job.scalable_group, sizes(job)) == ("worker", {"ps": 2, "worker": 7})
 
 
 def test_scaling_means_the_group_it_names() -> None:
     job = parse(raw_job({"ps": raw_group(), "worker": raw_group()}, elastic={"group": "ps", "replicas": 3}))
-    assert (job.elastic, sizes(job)) == ("ps", {"ps": 3, "worker": 1})
+    assert (job.scalable_group, sizes(job)) == ("ps", {"ps": 3, "worker": 1})
 
 
 def test_no_group_is_elastic_where_several_could_be() -> None:
-    assert parse(raw_job({"ps": raw_group(), "worker": raw_group()})).elastic == ""
+    assert parse(raw_job({"ps": raw_group(), "worker": raw_group()})).scalable_group == ""
 
 
 @pytest.mark.parametrize(
@@ -208,21 +202,13 @@ def container(name: str, *ports: tuple[str, int]) -> dict[str, Any]:
         ([container("log", ("aitj-3", 3), ("web", 4))], set(), [("aitj-3", 3), ("web", 4)]),
         ([container("a", ("x", 1), ("y", 2), ("z", 1))], set(), [("x", 1), ("y", 2)]),
     ],
-    ids=[
-        "no names",
-        "all ports",
-        "marked port",
-        "no marked port",
-        "no port",
-        "marks need a marked container",
-        "twice",
-    ],
+    ids=["no names", "all ports", "marked port", "no marked port", "no port", "marks need a marked container", "twice"],
 )
 def test_names_tell_which_containers_count_and_which_ports_are_open(
     containers: list[dict[str, Any]], counted: set[str], ports: list[tuple[str, int]]
 ) -> None:
     [group] = parse(raw_job({"worker": raw_group(*containers)})).groups
-    assert group.counted == counted
+    assert group.main_containers == counted
     assert [(port.name, port.number) for port in group.ports] == ports
 
 
@@ -235,8 +221,7 @@ W = "spec.replicaSpecs.worker"
 LONG = "a" * 55
 POLICIES = "Always, OnFailure, OnNodeFail, Never, ExitCode, OnNodeFailWithExitCode"
 NAMES = (
-    "must start with a letter and hold only lower-case letters, digits and `-`:"
-    " its members are services named after it"
+    "must start with a letter and hold only lower-case letters, digits and `-`: its members are services named after it"
 )
 NEWER = "written by a newer Pliant? Run that version, or remove status.pliant to start the job afresh"
 
@@ -259,10 +244,7 @@ def job_of(**fields: Any) -> dict[str, Any]:
             f"{W}.template.spec.containers: needs at least one container",
         ),
         (raw_job({"worker": {"template": "pod"}}), f'{W}.template: must be a mapping, got "pod"'),
-        (
-            raw_job({"worker": raw_group({"image": "x"})}),
-            f"{W}.template.spec.containers[0].name: is required",
-        ),
+        (raw_job({"worker": raw_group({"image": "x"})}), f"{W}.template.spec.containers[0].name: is required"),
         (
             raw_job({"worker": {"template": {"spec": {"containers": {"name": "a"}}}}}),
             f'{W}.template.spec.containers: must be a list, got {{"name":"a"}}',
@@ -271,25 +253,16 @@ def job_of(**fields: Any) -> dict[str, Any]:
             raw_job({"worker": raw_group(CONTAINER, {"name": "b", "ports": [{"containerPort": "http"}]})}),
             f'{W}.template.spec.containers[1].ports[0].containerPort: must be an integer, got "http"',
         ),
-        (
-            job_of(restartPolicy="Sometimes"),
-            f'{W}.restartPolicy: "Sometimes" is not one of {POLICIES}',
-        ),
+        (job_of(restartPolicy="Sometimes"), f'{W}.restartPolicy: "Sometimes" is not one of {POLICIES}'),
         (
             job_of(restartPolicy="onfailure"),
             f'{W}.restartPolicy: "onfailure" is not one of {POLICIES}; did you mean OnFailure?',
         ),
         (job_of(restartScope=3), f"{W}.restartScope: 3 is not one of Pod, Replica, All"),
-        (
-            job_of(failPolicy="rank"),
-            f'{W}.failPolicy: "rank" is not one of Any, Rank0, All, None; did you mean Rank0?',
-        ),
+        (job_of(failPolicy="rank"), f'{W}.failPolicy: "rank" is not one of Any, Rank0, All, None; did you mean Rank0?'),
         (job_of(edlPolicy="On"), f'{W}.edlPolicy: "On" is not one of Auto, Manual, Never'),
         (raw_job(completePolicy="Rank0"), 'spec.completePolicy: "Rank0" is not one of Any, All'),
-        (
-            raw_job(cleanPodPolicy="Al"),
-            'spec.cleanPodPolicy: "Al" is not one of All, Running, None; did you mean All?',
-        ),
+        (raw_job(cleanPodPolicy="Al"), 'spec.cleanPodPolicy: "Al" is not one of All, Running, None; did you mean All?'),
         (job_of(replicas="two"), f'{W}.replicas: must be an integer, got "two"'),
         (job_of(replicas=True), f"{W}.replicas: must be an integer, got true"),
         (job_of(replicas=-1), f"{W}.replicas: must be 0 or more, got -1"),
@@ -308,18 +281,9 @@ def job_of(**fields: Any) -> dict[str, Any]:
             raw_job(restartingExitCode={"codes": [1]}),
             'spec.restartingExitCode: must list exit codes such as "137,128", got {"codes":[1]}',
         ),
-        (
-            raw_job(restartingExitCode=[-1]),
-            'spec.restartingExitCode: must list exit codes such as "137,128", got [-1]',
-        ),
-        (
-            raw_job(restartingExitCode=256),
-            'spec.restartingExitCode: must list exit codes such as "137,128", got 256',
-        ),
-        (
-            raw_job(elastic={"group": "wrker"}),
-            'spec.elastic.group: "wrker" is not one of worker; did you mean worker?',
-        ),
+        (raw_job(restartingExitCode=[-1]), 'spec.restartingExitCode: must list exit codes such as "137,128", got [-1]'),
+        (raw_job(restartingExitCode=256), 'spec.restartingExitCode: must list exit codes such as "137,128", got 256'),
+        (raw_job(elastic={"group": "wrker"}), 'spec.elastic.group: "wrker" is not one of worker; did you mean worker?'),
         (
             raw_job({"ps": raw_group(), "worker": raw_group()}, elastic={"replicas": 2}),
             "spec.elastic.group: is required, several groups could be meant: ps, worker",
@@ -341,10 +305,7 @@ def job_of(**fields: Any) -> dict[str, Any]:
             raw_job({"my_worker": raw_group()}),
             "spec.replicaSpecs.my_worker: the name of a group may hold only letters, digits and `-`",
         ),
-        (
-            raw_job(name="1st"),
-            f'metadata.name: "1st" {NAMES}',
-        ),
+        (raw_job(name="1st"), f'metadata.name: "1st" {NAMES}'),
         (
             raw_job({"worker": raw_group(replicas=11)}, name=LONG[:-1]),
             f'metadata.name: is too long: "{LONG[:-1]}-worker-10" has 64 characters, a service name at most 63',

@@ -10,56 +10,58 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.aitrainingjob import AITrainingJob
-from pliant.frontends.memory import blob_of, remembered
-from pliant.model.actions import JobStatus
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
+from pliant.frontends.status.engine_state import dump_state, load_state
+from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
 from pliant.model.state import (
-    Cause,
     EngineState,
-    Failure,
-    GroupCounts,
     GroupState,
-    Moment,
-    Outcome,
-    Phase,
-    Verdict,
+    JobOutcome,
+    JobPhase,
+    ReplicaCounts,
+    ReplicaFailure,
+    ReplicaOutcome,
+    RestartCause,
+    TimelineEntry,
 )
 from tests.builders import NOON
 from tests.frontends.raw import raw_group, raw_job
 
-PLAIN = AITrainingJob().parse(raw_job({"worker": raw_group(), "ps": raw_group()}))
-COUNTS = {"worker": GroupCounts(size=2, active=1, scheduled=1), "ps": GroupCounts(size=1, active=1)}
+PLAIN = AITrainingJobFrontend().parse(raw_job({"worker": raw_group(), "ps": raw_group()}))
+COUNTS = {"worker": ReplicaCounts(size=2, active=1, scheduled=1), "ps": ReplicaCounts(size=1, active=1)}
 
 
-def a_state(phase: Phase = Phase.RUNNING, *, after: int = 0, **fields: Any) -> EngineState:
-    return EngineState(phase=phase, started_at=NOON, written_at=NOON + timedelta(seconds=after), **fields)
+def a_state(phase: JobPhase = JobPhase.RUNNING, *, after: int = 0, **fields: Any) -> EngineState:
+    return EngineState(phase=phase, started_at=NOON, status_written_at=NOON + timedelta(seconds=after), **fields)
 
 
 def told(
     state: EngineState,
     previous: Mapping[str, Any] | None = None,
-    counts: Mapping[str, GroupCounts] | None = None,
+    counts: Mapping[str, ReplicaCounts] | None = None,
     job: Job | None = None,
 ) -> dict[str, Any]:
-    return AITrainingJob().status(JobStatus(state=state, counts=counts or {}), previous or {}, job or PLAIN)
+    return AITrainingJobFrontend().render_status(
+        JobStatusUpdate(state=state, replica_counts=counts or {}), previous or {}, job or PLAIN
+    )
 
 
 def rejected(problem: str, previous: Mapping[str, Any] | None = None, now: datetime = NOON) -> dict[str, Any]:
-    return AITrainingJob().rejection(InvalidSpec("spec.x", problem), previous or {}, now)
+    return AITrainingJobFrontend().render_rejection(InvalidSpec("spec.x", problem), previous or {}, now)
 
 
 def test_the_whole_status_in_its_own_words() -> None:
     state = a_state(
         message="every member runs",
         after=90,
-        running_at=NOON + timedelta(seconds=30, microseconds=700),
-        restarts=3,
-        restarted_group="worker",
-        groups={"worker": GroupState(attempt=3, restarts={Cause.APP: 2, Cause.NODE: 1})},
+        first_running_at=NOON + timedelta(seconds=30, microseconds=700),
+        restart_count=3,
+        last_restarted_group="worker",
+        groups={"worker": GroupState(attempt=3, restarts_by_cause={RestartCause.APP: 2, RestartCause.NODE: 1})},
     )
     status = told(state, counts=COUNTS)
-    assert status.pop("pliant") == blob_of(state)
+    assert status.pop("pliant") == dump_state(state)
     assert status == {
         "phase": "Running",
         "reason": "TrainingJobRunning",
@@ -90,18 +92,18 @@ def test_the_whole_status_in_its_own_words() -> None:
 
 
 def test_an_ended_job_tells_when() -> None:
-    status = told(a_state(Phase.SUCCEED, ended_at=NOON + timedelta(hours=1)))
+    status = told(a_state(JobPhase.SUCCEED, ended_at=NOON + timedelta(hours=1)))
     assert (status["phase"], status["endTime"]) == ("Succeed", "2026-01-01T13:00:00Z")
 
 
 def test_a_memory_never_written_is_dated_by_its_start() -> None:
-    status = told(EngineState(phase=Phase.PENDING, started_at=NOON))
+    status = told(EngineState(phase=JobPhase.PENDING, started_at=NOON))
     assert status["lastReconcileTime"] == "2026-01-01T12:00:00Z"
 
 
 def test_conditions_are_a_history_with_the_last_one_true() -> None:
     status: dict[str, Any] = {}
-    for second, phase in enumerate((Phase.PENDING, Phase.CREATING, Phase.RUNNING, Phase.SUCCEED)):
+    for second, phase in enumerate((JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.SUCCEED)):
         status = told(a_state(phase, after=second), status)
     assert [(each["type"], each["status"], each["lastTransitionTime"][-3:]) for each in status["conditions"]] == [
         ("Pending", "False", "00Z"),
@@ -113,7 +115,7 @@ def test_conditions_are_a_history_with_the_last_one_true() -> None:
 
 def test_a_phase_entered_again_moves_to_the_end_of_the_history() -> None:
     status: dict[str, Any] = {}
-    for second, phase in enumerate((Phase.RUNNING, Phase.RESTARTING, Phase.RUNNING)):
+    for second, phase in enumerate((JobPhase.RUNNING, JobPhase.RESTARTING, JobPhase.RUNNING)):
         status = told(a_state(phase, after=second), status)
     assert [(each["type"], each["status"], each["lastTransitionTime"][-3:]) for each in status["conditions"]] == [
         ("Restarting", "False", "01Z"),
@@ -130,7 +132,7 @@ def test_news_within_a_phase_keep_its_beginning() -> None:
 
 def test_the_same_arguments_give_the_same_status_and_again_from_it() -> None:
     state = a_state(message="every member runs")
-    before = told(a_state(Phase.PENDING))
+    before = told(a_state(JobPhase.PENDING))
     after = told(state, before, COUNTS)
     assert told(state, before, COUNTS) == after
     assert told(state, after, COUNTS) == after
@@ -150,15 +152,15 @@ def test_the_history_is_bounded() -> None:
 
 
 def test_the_elastic_group_answers_for_the_scale_subresource() -> None:
-    job = AITrainingJob().parse(raw_job({"ps": raw_group(), "Worker/GPU": raw_group(maxReplicas=4)}))
-    counts = {"Worker/GPU": GroupCounts(size=4, active=1, scheduled=1, pending=1, failed=1)}
+    job = AITrainingJobFrontend().parse(raw_job({"ps": raw_group(), "Worker/GPU": raw_group(maxReplicas=4)}))
+    counts = {"Worker/GPU": ReplicaCounts(size=4, active=1, scheduled=1, pending=1, failed=1)}
     status = told(a_state(), counts=counts, job=job)
     assert status["replicas"] == 3
     assert status["selector"] == "TrainingJobName=demo,TrainingJobReplicaName=worker-gpu"
 
 
 def test_a_job_without_an_elastic_group_has_no_scale() -> None:
-    job = AITrainingJob().parse(raw_job({"ps": raw_group(), "worker": raw_group()}))
+    job = AITrainingJobFrontend().parse(raw_job({"ps": raw_group(), "worker": raw_group()}))
     assert not {"replicas", "selector"} & told(a_state(), counts=COUNTS, job=job).keys()
 
 
@@ -166,12 +168,8 @@ def test_a_rejection_shows_the_problem() -> None:
     status = rejected("is wrong")
     assert (status["phase"], status["reason"], status["message"]) == ("", "InvalidSpec", "spec.x: is wrong")
     [condition] = status["conditions"]
-    assert (condition["type"], condition["status"], condition["message"]) == (
-        "Invalid",
-        "True",
-        "spec.x: is wrong",
-    )
-    assert AITrainingJob().is_rejected(status)
+    assert (condition["type"], condition["status"], condition["message"]) == ("Invalid", "True", "spec.x: is wrong")
+    assert AITrainingJobFrontend().is_rejected(status)
 
 
 def test_a_rejection_keeps_phase_memory_and_history() -> None:
@@ -197,7 +195,7 @@ def test_another_problem_is_told_anew() -> None:
 
 def test_a_mended_job_takes_the_complaint_back() -> None:
     status = told(a_state(after=9), rejected("is wrong", told(a_state())))
-    assert not AITrainingJob().is_rejected(status)
+    assert not AITrainingJobFrontend().is_rejected(status)
     assert [(each["type"], each["status"]) for each in status["conditions"]] == [
         ("Invalid", "False"),
         ("Running", "True"),
@@ -206,42 +204,42 @@ def test_a_mended_job_takes_the_complaint_back() -> None:
 
 
 def test_a_job_without_a_status_is_not_rejected() -> None:
-    assert not AITrainingJob().is_rejected({})
+    assert not AITrainingJobFrontend().is_rejected({})
 
 
 FULL = a_state(
-    Phase.TERMINATING,
+    JobPhase.TERMINATING,
     message="worker-1 exited with code 3",
-    running_at=NOON,
+    first_running_at=NOON,
     ended_at=NOON + timedelta(microseconds=123),
-    verdict=Verdict(phase=Phase.FAILED, message="worker-1 exited with code 3", at=NOON),
+    outcome=JobOutcome(phase=JobPhase.FAILED, message="worker-1 exited with code 3", at=NOON),
     groups={
         "worker": GroupState(
             attempt=2,
-            job_floor=1,
-            group_floor=2,
-            index_floors={0: 1, 11: 2},
-            finished={1: Outcome.FAILED},
-            restarts={Cause.APP: 2},
-            restarted_at=NOON,
-            streak=2,
+            job_min_attempt=1,
+            group_min_attempt=2,
+            index_min_attempts={0: 1, 11: 2},
+            replica_outcomes={1: ReplicaOutcome.FAILED},
+            restarts_by_cause={RestartCause.APP: 2},
+            last_restart_at=NOON,
+            restart_streak=2,
         )
     },
-    counts=COUNTS,
-    restarted_group="worker",
-    timeline=(Moment(at=NOON, what="Running"), Moment(at=NOON, what="Failed", why="code 3")),
+    replica_counts=COUNTS,
+    last_restarted_group="worker",
+    timeline=(TimelineEntry(at=NOON, reason="Running"), TimelineEntry(at=NOON, reason="Failed", message="code 3")),
 )
 
 
 def test_the_memory_comes_back_as_it_was_written() -> None:
-    raw = raw_job(status=told(FULL, counts=FULL.counts))
-    assert AITrainingJob().parse(raw).state == FULL
+    raw = raw_job(status=told(FULL, counts=FULL.replica_counts))
+    assert AITrainingJobFrontend().parse(raw).state == FULL
 
 
 @given(
     st.builds(
         EngineState,
-        phase=st.sampled_from(Phase),
+        phase=st.sampled_from(JobPhase),
         started_at=st.just(NOON),
         message=st.text(max_size=20),
         groups=st.dictionaries(
@@ -249,25 +247,25 @@ def test_the_memory_comes_back_as_it_was_written() -> None:
             st.builds(
                 GroupState,
                 attempt=st.integers(0, 5),
-                index_floors=st.dictionaries(st.integers(0, 1000), st.integers(0, 5), max_size=3),
-                finished=st.dictionaries(st.integers(0, 1000), st.sampled_from(Outcome), max_size=3),
-                restarts=st.dictionaries(st.sampled_from(Cause), st.integers(0, 5)),
+                index_min_attempts=st.dictionaries(st.integers(0, 1000), st.integers(0, 5), max_size=3),
+                replica_outcomes=st.dictionaries(st.integers(0, 1000), st.sampled_from(ReplicaOutcome), max_size=3),
+                restarts_by_cause=st.dictionaries(st.sampled_from(RestartCause), st.integers(0, 5)),
             ),
             max_size=3,
         ),
     )
 )
 def test_any_memory_survives_the_way_through_a_status(state: EngineState) -> None:
-    assert remembered({"pliant": blob_of(state)}) == state
+    assert load_state({"pliant": dump_state(state)}) == state
 
 
 def test_fields_of_a_newer_memory_are_passed_over() -> None:
-    assert remembered({"pliant": {**blob_of(FULL), "mood": "good"}}) == FULL
+    assert load_state({"pliant": {**dump_state(FULL), "mood": "good"}}) == FULL
 
 
 def test_nothing_is_remembered_about_a_new_job() -> None:
-    assert remembered({}) is None
-    assert AITrainingJob().parse(raw_job(status={"pliant": {}})).state is None
+    assert load_state({}) is None
+    assert AITrainingJobFrontend().parse(raw_job(status={"pliant": {}})).state is None
 
 
 def test_a_job_that_another_operator_ended_stays_ended() -> None:
@@ -281,50 +279,50 @@ def test_a_job_that_another_operator_ended_stays_ended() -> None:
         "startRunningTime": "2026-01-01T10:01:00Z",
         "endTime": "2026-01-01T11:00:00Z",
     }
-    state = AITrainingJob().parse(raw_job(status=status)).state
+    state = AITrainingJobFrontend().parse(raw_job(status=status)).state
     assert state == EngineState(
-        phase=Phase.SUCCEED,
+        phase=JobPhase.SUCCEED,
         message="job completed; deleted pods",
         started_at=NOON.replace(hour=10),
-        running_at=NOON.replace(hour=10, minute=1),
+        first_running_at=NOON.replace(hour=10, minute=1),
         ended_at=NOON.replace(hour=11),
-        groups={"trainer": GroupState(attempt=2, restarts={Cause.APP: 2})},
+        groups={"trainer": GroupState(attempt=2, restarts_by_cause={RestartCause.APP: 2})},
     )
 
 
 def test_a_job_another_operator_left_under_way_keeps_its_restarts() -> None:
-    state = AITrainingJob().parse(raw_job(status={"phase": "Restarting", "RestartCount": {"worker": 1}})).state
+    state = AITrainingJobFrontend().parse(raw_job(status={"phase": "Restarting", "RestartCount": {"worker": 1}})).state
     assert state is not None
-    assert (state.phase, state.started_at, state.ended_at) == (Phase.PENDING, NOON, None)
-    assert state.group("worker").restarts == {Cause.APP: 1}
+    assert (state.phase, state.started_at, state.ended_at) == (JobPhase.PENDING, NOON, None)
+    assert state.group("worker").restarts_by_cause == {RestartCause.APP: 1}
 
 
 @pytest.mark.parametrize(
     "status", [{"phase": ""}, {"phase": "Levitating"}, {"phase": 7}, {"phase": "Running", "startTime": "noon"}, {}]
 )
 def test_words_that_are_not_ours_are_not_believed(status: dict[str, Any]) -> None:
-    assert AITrainingJob().parse(raw_job(status=status)).state is None
+    assert AITrainingJobFrontend().parse(raw_job(status=status)).state is None
 
 
 def test_a_rejected_newcomer_is_a_new_job_once_mended() -> None:
-    assert AITrainingJob().parse(raw_job(status=rejected("is wrong"))).state is None
+    assert AITrainingJobFrontend().parse(raw_job(status=rejected("is wrong"))).state is None
 
 
 def test_only_what_was_written_moves_the_time() -> None:
     state = a_state()
     assert (
         told(state)["lastReconcileTime"]
-        != told(replace(state, written_at=NOON + timedelta(hours=2)))["lastReconcileTime"]
+        != told(replace(state, status_written_at=NOON + timedelta(hours=2)))["lastReconcileTime"]
     )
 
 
 def test_results_are_told_in_words_of_their_own() -> None:
-    failure = Failure(
-        member="worker-1",
+    failure = ReplicaFailure(
+        replica="worker-1",
         attempt=2,
-        cause=Cause.APP,
+        cause=RestartCause.APP,
         container="aitj-main",
-        code=137,
+        exit_code=137,
         signal="SIGKILL",
         reason="OOMKilled",
         node="n1",
@@ -332,13 +330,13 @@ def test_results_are_told_in_words_of_their_own() -> None:
         message="step 4\nout of memory",
     )
     state = EngineState(
-        phase=Phase.FAILED,
+        phase=JobPhase.FAILED,
         started_at=NOON,
-        first_cause=failure,
+        root_cause=failure,
         failures=(failure,),
-        spent={Phase.PENDING: 1.6, Phase.RUNNING: 60.6, Phase.SUSPENDED: 10},
+        phase_seconds={JobPhase.PENDING: 1.6, JobPhase.RUNNING: 60.6, JobPhase.SUSPENDED: 10},
     )
-    words = AITrainingJob().status(JobStatus(state=state), {}, PLAIN)
+    words = AITrainingJobFrontend().render_status(JobStatusUpdate(state=state), {}, PLAIN)
     assert words["firstCause"] == {
         "member": "worker-1",
         "attempt": 2,

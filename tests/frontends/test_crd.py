@@ -10,8 +10,8 @@ import pytest
 from msgspec import Meta, Struct
 
 from pliant.frontends import FRONTENDS
-from pliant.frontends.base import definitions
-from pliant.frontends.crd import TEMPLATE, CustomKind, Rule, custom_resource_definition, structural, told
+from pliant.frontends.crd import POD_TEMPLATE, CustomKind, ValidationRule, build_crd, field_doc, structural_schema
+from pliant.frontends.frontend import required_crds
 
 SCHEMA_WORDS = {
     "type",
@@ -56,11 +56,11 @@ class Car(Struct, rename="camel"):
     """Drives."""
 
     wheel_list: list[Wheel]
-    colour: Annotated[Colour | None, told("What it looks like.")] = None
+    colour: Annotated[Colour | None, field_doc("What it looks like.")] = None
     doors: Annotated[int, Meta(ge=2, le=5)] | None = None
     plate: Annotated[str, Meta(pattern="^[A-Z]+$")] = ""
     built: datetime | None = None
-    is_fast: Annotated[bool, told("Whether\n it is.", rules={"never": "false"}, nullable=True)] = False
+    is_fast: Annotated[bool, field_doc("Whether\n it is.", rules={"never": "false"}, nullable=True)] = False
     extras: dict[str, Any] = {}
     parts: dict[str, int] = {}
     anything: Any = None
@@ -68,7 +68,7 @@ class Car(Struct, rename="camel"):
 
 
 def test_types_become_structural_schemas() -> None:
-    assert structural(Car) == {
+    assert structural_schema(Car) == {
         "type": "object",
         "description": "Drives.",
         "required": ["wheelList"],
@@ -101,7 +101,9 @@ def test_types_become_structural_schemas() -> None:
 
 
 def test_a_rule_may_name_the_field_to_blame() -> None:
-    rules = told("A car.", rules={"too few": Rule("self.doors > 1", field=".doors")}).extra_json_schema
+    rules = field_doc(
+        "A car.", rules={"too few": ValidationRule("self.doors > 1", field_path=".doors")}
+    ).extra_json_schema
     assert rules == {
         "x-kubernetes-validations": [{"rule": "self.doors > 1", "message": "too few", "fieldPath": ".doors"}]
     }
@@ -109,14 +111,14 @@ def test_a_rule_may_name_the_field_to_blame() -> None:
 
 def test_a_type_without_a_schema_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="no CRD schema"):
-        structural(complex)
+        structural_schema(complex)
 
 
 def test_a_template_holds_the_real_pod_schema_with_a_small_metadata() -> None:
     class Holder(Struct):
-        template: Annotated[dict[str, Any], TEMPLATE]
+        template: Annotated[dict[str, Any], POD_TEMPLATE]
 
-    schema = structural(Holder)["properties"]["template"]
+    schema = structural_schema(Holder)["properties"]["template"]
     assert schema["required"] == ["spec"]
     assert schema["properties"]["spec"]["properties"]["containers"]["items"]["required"] == ["name"]
     assert "labels" in schema["properties"]["metadata"]["properties"]
@@ -125,15 +127,15 @@ def test_a_template_holds_the_real_pod_schema_with_a_small_metadata() -> None:
 
 def test_a_kind_may_do_without_scale_short_names_and_columns() -> None:
     kind = CustomKind(
-        group="x.io", version="v1", kind="Car", plural="cars", description="A car.", spec=Car, status=Wheel
+        group="x.io", version="v1", kind="Car", plural="cars", description="A car.", spec_type=Car, status_type=Wheel
     )
-    spec = custom_resource_definition(kind)["spec"]
+    spec = build_crd(kind)["spec"]
     assert "shortNames" not in spec["names"]
     assert spec["versions"][0]["subresources"] == {"status": {}}
     assert spec["versions"][0]["additionalPrinterColumns"] == []
 
 
-CRDS = [crd for end in FRONTENDS.values() for crd in definitions(end)]
+CRDS = [crd for end in FRONTENDS.values() for crd in required_crds(end)]
 each_crd = pytest.mark.parametrize("crd", CRDS, ids=[crd["metadata"]["name"] for crd in CRDS])
 
 
@@ -191,10 +193,7 @@ def test_every_field_of_our_own_is_explained(crd: dict[str, Any]) -> None:
     unexplained = [
         path
         for path, schema in every_schema(crd)
-        if "description" not in schema
-        and ".template." not in path
-        and not path.endswith("[]")
-        and path.count(".") > 1
+        if "description" not in schema and ".template." not in path and not path.endswith("[]") and path.count(".") > 1
     ]
     assert unexplained == []
 

@@ -10,14 +10,14 @@ import pytest
 
 from pliant.embedded.schema import Schema
 from pliant.errors import BrokenPlugin, InvalidSpec
-from pliant.frontends.dljob import DLJob
-from pliant.frontends.memory import blob_of
-from pliant.frontends.mpba import MXJob, TFJob
+from pliant.frontends.dl.job import DLJob
+from pliant.frontends.dl.mpba import MpbaMXJob, MpbaTFJob
+from pliant.frontends.status.engine_state import dump_state
 from pliant.model.framework import Rank
-from pliant.model.job import CleanPolicy, EndPolicy, Job, RestartPolicy, RestartScope
-from pliant.model.state import EngineState, GroupState, Phase
-from pliant.plugins import ContainerProperties, Replica, Restarts
-from pliant.plugins.known import contract_of
+from pliant.model.job import CleanPodPolicy, EndPolicy, Job, RestartPolicy, RestartScope
+from pliant.model.state import EngineState, GroupState, JobPhase
+from pliant.plugins import ContainerProperties, DLReplica, DLRestartPolicy
+from pliant.plugins.registry import framework_of
 from tests.builders import NOON
 
 
@@ -31,7 +31,7 @@ class RingJob(DLJob):
         ports={"ring": 7000}, volumes={"/dev/shm": {"emptyDir": {"medium": "Memory"}}}
     )
 
-    def get_environment_variables(self, replica: Replica) -> Mapping[str, str]:
+    def get_environment_variables(self, replica: DLReplica) -> Mapping[str, str]:
         return {
             "ME": replica.host,
             "RANK": f"{replica.rank}/{replica.count()}",
@@ -44,12 +44,7 @@ class RingJob(DLJob):
 def replica(kind: str, replicas: int | None = None, **fields: Any) -> dict[str, Any]:
     container = {"name": "main", "image": "any", **fields.pop("container", {})}
     template = {"spec": {"containers": [container], **fields.pop("pod", {})}}
-    return {
-        "replicaType": kind,
-        **({} if replicas is None else {"replicas": replicas}),
-        **fields,
-        "template": template,
-    }
+    return {"replicaType": kind, **({} if replicas is None else {"replicas": replicas}), **fields, "template": template}
 
 
 def raw(*replicas: dict[str, Any], **status: Any) -> dict[str, Any]:
@@ -59,7 +54,7 @@ def raw(*replicas: dict[str, Any], **status: Any) -> dict[str, Any]:
 def environment(job: Job, group: str, index: int = 0) -> dict[str, str]:
     found = job.group(group)
     assert found is not None
-    return dict(contract_of(job).environment(job, Rank(group=found, index=index, attempt=0), "main"))
+    return dict(framework_of(job).environment(job, Rank(group=found, index=index, attempt=0), "main"))
 
 
 def ring(*replicas: dict[str, Any]) -> Job:
@@ -70,7 +65,7 @@ def test_a_replica_knows_itself_and_finds_the_others_by_name() -> None:
     job = ring()
     worker = job.group("worker")
     assert worker is not None
-    told = RingJob().contract.environment(job, Rank(group=worker, index=1, attempt=0), "main")
+    told = RingJob().own_framework.environment(job, Rank(group=worker, index=1, attempt=0), "main")
     assert told == {
         "ME": "demo-worker-1",
         "RANK": "2/3",
@@ -94,34 +89,34 @@ def test_a_template_gets_the_ports_and_volumes_of_its_kind_and_keeps_its_own() -
     assert worker["ports"] == own["ports"]
     assert worker["volumeMounts"] == [mount]
     assert job.groups[0].template["spec"]["volumes"] == [{"emptyDir": {"medium": "Memory"}, "name": "kind-0"}]
-    told = RingJob().contract.environment(job, Rank(group=job.groups[1], index=0, attempt=0), "main")
+    told = RingJob().own_framework.environment(job, Rank(group=job.groups[1], index=0, attempt=0), "main")
     assert told["ALL"] == "demo-leader-0:7000,demo-worker-0:7001"
 
 
 def test_the_success_of_the_last_type_is_the_jobs_unless_the_kind_says_otherwise() -> None:
     assert [group.complete_policy for group in ring().groups] == [EndPolicy.NONE, EndPolicy.ALL]
-    led = TFJob().parse(raw(replica("worker", 2), replica("chief")))
+    led = MpbaTFJob().parse(raw(replica("worker", 2), replica("chief")))
     assert [(group.name, group.complete_policy) for group in led.groups] == [
         ("chief", EndPolicy.ALL),
         ("worker", EndPolicy.NONE),
     ]
-    alone = TFJob().parse(raw(replica("ps"), replica("worker", 2)))
+    alone = MpbaTFJob().parse(raw(replica("ps"), replica("worker", 2)))
     assert [group.complete_policy for group in alone.groups] == [EndPolicy.NONE, EndPolicy.ALL]
-    assert alone.clean is CleanPolicy.RUNNING
+    assert alone.clean_pod_policy is CleanPodPolicy.RUNNING
 
 
 def test_restarts_are_what_is_written_else_what_the_template_says_else_what_the_kind_says() -> None:
     class Stubborn(RingJob):
-        restart_policy, restart_scope, restart_limit = Restarts.ALWAYS, RestartScope.POD, 9
+        restart_policy, restart_scope, restart_limit = DLRestartPolicy.ALWAYS, RestartScope.POD, 9
 
     written = replica("worker", restartPolicy="Never", restartScope="Replica", restartLimit=0)
     groups = Stubborn().parse(raw(replica("leader"), written)).groups
-    assert [(each.restart.policy, each.restart.scope, each.restart.limit) for each in groups] == [
+    assert [(each.restart_rule.policy, each.restart_rule.scope, each.restart_rule.limit) for each in groups] == [
         (RestartPolicy.ALWAYS, RestartScope.POD, 9),
         (RestartPolicy.NEVER, RestartScope.REPLICA, 0),
     ]
     said = ring(replica("leader", pod={"restartPolicy": "Never"}), replica("worker")).groups
-    assert [each.restart.policy for each in said] == [
+    assert [each.restart_rule.policy for each in said] == [
         RestartPolicy.NEVER,
         RestartPolicy.ON_NODE_FAIL_WITH_EXIT_CODE,
     ]
@@ -137,9 +132,9 @@ def test_how_a_job_is_run_is_written_beside_the_list() -> None:
         "managedBy": "somebody",
     }
     job = RingJob().parse({**raw(replica("leader"), replica("worker")), "runPolicy": policy})
-    assert (job.is_suspended, job.time_limit, job.is_limited_from_start) == (True, timedelta(minutes=1), True)
-    assert (job.clean, job.restart_limit, job.managed_by) == (CleanPolicy.NONE, 4, "somebody")
-    assert job.time_to_live is not None
+    assert (job.is_suspended, job.time_limit, job.counts_time_from_start) == (True, timedelta(minutes=1), True)
+    assert (job.clean_pod_policy, job.restart_limit, job.managed_by) == (CleanPodPolicy.NONE, 4, "somebody")
+    assert job.ttl_after_finished is not None
     with pytest.raises(InvalidSpec, match=r"runPolicy\.suspend: must be true or false"):
         RingJob().parse({**raw(replica("leader"), replica("worker")), "runPolicy": {"suspend": "yes"}})
 
@@ -155,10 +150,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "far too many": ([replica("leader", 9_000), replica("worker", 9_000)], "spec: there are 18000 replicas"),
     "no container": ([{"replicaType": "worker", "template": {"spec": {}}}], "spec[0].template.spec.containers"),
     "no template": ([{"replicaType": "worker"}], "spec[0].template: is required"),
-    "a number": (
-        [replica("worker", pod={"restartPolicy": 5})],
-        "spec[0].template.spec.restartPolicy: must be text",
-    ),
+    "a number": ([replica("worker", pod={"restartPolicy": 5})], "spec[0].template.spec.restartPolicy: must be text"),
 }
 
 
@@ -170,8 +162,8 @@ def test_mistakes_are_told_with_their_place(spec: Any, problem: str) -> None:
 
 
 def test_templates_and_types_stay_as_they_are_while_the_job_is_under_way() -> None:
-    groups = {group.name: GroupState(template=group.fingerprint) for group in ring().groups}
-    blob = blob_of(EngineState(phase=Phase.RUNNING, started_at=NOON, groups=groups))
+    groups = {group.name: GroupState(template_hash=group.template_hash) for group in ring().groups}
+    blob = dump_state(EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=groups))
     RingJob().parse(raw(replica("Worker", 3), replica("LEADER"), pliant=blob))
     other = replica("worker", container={"image": "other"})
     with pytest.raises(InvalidSpec, match=r"spec\[0\]\.template: cannot change while the job is under way"):
@@ -182,11 +174,11 @@ def test_templates_and_types_stay_as_they_are_while_the_job_is_under_way() -> No
 
 def test_an_author_who_errs_takes_nobody_down_and_is_named() -> None:
     class Clumsy(RingJob):
-        def get_environment_variables(self, replica: Replica) -> Mapping[str, str]:
+        def get_environment_variables(self, replica: DLReplica) -> Mapping[str, str]:
             return {"FIRST": replica.hosts("worker")[7]}
 
     class Careless(RingJob):
-        def get_environment_variables(self, replica: Replica) -> Any:
+        def get_environment_variables(self, replica: DLReplica) -> Any:
             return {"COUNT": replica.count()}
 
     with pytest.raises(InvalidSpec, match=r"Clumsy\.get_environment_variables failed for leader-0: IndexError"):
@@ -223,7 +215,7 @@ def test_a_class_that_cannot_work_says_why_when_it_is_made(fields: dict[str, Any
 
 
 def test_a_cluster_takes_a_type_in_any_case_and_knows_the_others_by_a_rule() -> None:
-    openapi = MXJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    openapi = MpbaMXJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     [rule] = openapi["properties"]["spec"]["items"]["properties"]["replicaType"]["x-kubernetes-validations"]
     assert rule == {
         "rule": "self.lowerAscii() in ['scheduler', 'server', 'worker']",
@@ -237,8 +229,8 @@ def test_a_cluster_takes_a_type_in_any_case_and_knows_the_others_by_a_rule() -> 
 
 
 def test_mxnet_members_are_told_where_the_scheduler_is() -> None:
-    job = MXJob().parse(raw(replica("SCHEDULER"), replica("SERVER"), replica("WORKER", 2)))
-    told = {**contract_of(job).shared(job), **environment(job, "worker", 1)}
+    job = MpbaMXJob().parse(raw(replica("SCHEDULER"), replica("SERVER"), replica("WORKER", 2)))
+    told = {**framework_of(job).shared_environment(job), **environment(job, "worker", 1)}
     assert told.items() >= {
         ("DMLC_ROLE", "worker"),
         ("DMLC_PS_ROOT_URI", "scheduler-demo-0-service"),
@@ -250,6 +242,6 @@ def test_mxnet_members_are_told_where_the_scheduler_is() -> None:
 
 
 def test_tensorflow_members_are_told_everything_in_one_variable() -> None:
-    job = TFJob().parse(raw(replica("ps"), replica("worker")))
+    job = MpbaTFJob().parse(raw(replica("ps"), replica("worker")))
     assert '"ps":["ps-demo-0-service.default.svc:2222"]' in environment(job, "worker")["TF_CONFIG"]
     assert '"task":{"type":"worker","index":0}' in environment(job, "worker")["TF_CONFIG"]

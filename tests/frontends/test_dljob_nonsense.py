@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
-from pliant.frontends.mpba import TFJob
-from pliant.model.observed import Seen
-from pliant.plugins.known import contract_of
+from pliant.frontends.dl.mpba import MpbaTFJob
+from pliant.model.observed import Observed
+from pliant.plugins.registry import framework_of
 from tests.builders import NOON
 from tests.frontends.test_dljob import replica
 from tests.frontends.test_nonsense import ANYTHING, CONTAINER_FIELDS, POD_FIELDS, some
 
 ITEMS = sorted(
-    TFJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["items"]["properties"]
+    MpbaTFJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["items"]["properties"]
 )
 
 
@@ -34,10 +34,10 @@ def nearly_specs(draw: st.DrawFn) -> list[Any]:
 
 def judged(spec: Any) -> None:
     try:
-        job = TFJob().parse({"metadata": {"name": "demo", "uid": "u"}, "spec": spec})
+        job = MpbaTFJob().parse({"metadata": {"name": "demo", "uid": "u"}, "spec": spec})
     except InvalidSpec:
         return
-    decide(job, Seen(), contract_of(job), NOON)
+    decide(job, Observed(), framework_of(job), NOON)
 
 
 @given(ANYTHING | st.lists(ANYTHING, min_size=1, max_size=2))
@@ -57,5 +57,5 @@ def test_any_field_of_a_spec_is_read_or_refused(spec: list[Any]) -> None:
 @given(ANYTHING)
 def test_any_status_can_be_written_over(status: Any) -> None:
     previous = status if isinstance(status, dict) else {}
-    told = TFJob().rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
-    assert TFJob().is_rejected(told)
+    told = MpbaTFJob().render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    assert MpbaTFJob().is_rejected(told)

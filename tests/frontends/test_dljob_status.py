@@ -7,16 +7,20 @@ from datetime import timedelta
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.dljob_status import MOST_TOLD
-from pliant.frontends.mpba import MXJob
-from pliant.model.actions import JobStatus
-from pliant.model.observed import Exit, ObservedPod, PodPhase
-from pliant.model.state import EngineState, Failure, GroupCounts, Phase, Verdict
+from pliant.frontends.dl.mpba import MpbaMXJob
+from pliant.frontends.dl.status import MAX_REPLICA_STATUSES
+from pliant.model.actions import JobStatusUpdate
+from pliant.model.observed import ObservedPod, PodExit, PodPhase
+from pliant.model.state import EngineState, JobOutcome, JobPhase, ReplicaCounts, ReplicaFailure
 from tests.builders import NOON
 from tests.frontends.test_dljob import raw, replica
 
-JOB = MXJob().parse(raw(replica("SCHEDULER"), replica("SERVER"), replica("WORKER", 2)))
-COUNTS = {"scheduler": GroupCounts(size=1, active=1), "server": GroupCounts(size=1), "worker": GroupCounts(size=2)}
+JOB = MpbaMXJob().parse(raw(replica("SCHEDULER"), replica("SERVER"), replica("WORKER", 2)))
+COUNTS = {
+    "scheduler": ReplicaCounts(size=1, active=1),
+    "server": ReplicaCounts(size=1),
+    "worker": ReplicaCounts(size=2),
+}
 LATER = NOON + timedelta(seconds=83)
 
 
@@ -27,13 +31,15 @@ def pod(index: int, phase: PodPhase = PodPhase.RUNNING, **fields: Any) -> Observ
 
 
 def killed(index: int, **fields: Any) -> ObservedPod:
-    end = Exit(code=137, reason="OOMKilled", message="no memory left", container="main")
+    end = PodExit(code=137, reason="OOMKilled", message="no memory left", container="main")
     return pod(index, PodPhase.FAILED, exit=end, finished_at=LATER, node="here", **fields)
 
 
 def told(*pods: ObservedPod, previous: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
-    memory = EngineState(**{"phase": Phase.RUNNING, "started_at": NOON, "written_at": LATER, **state})
-    return MXJob().status(JobStatus(state=memory, counts=COUNTS, pods=pods), previous or {}, JOB)
+    memory = EngineState(**{"phase": JobPhase.RUNNING, "started_at": NOON, "status_written_at": LATER, **state})
+    return MpbaMXJob().render_status(
+        JobStatusUpdate(state=memory, replica_counts=COUNTS, observed_pods=pods), previous or {}, JOB
+    )
 
 
 def row(status: dict[str, Any], name: str = "worker-demo-1") -> dict[str, Any]:
@@ -65,7 +71,7 @@ def test_a_replica_that_ended_badly_is_told_with_code_signal_reason_and_last_wor
 
 def test_a_replica_that_came_back_still_tells_how_it_ended_before() -> None:
     before = told(killed(1))
-    between = told(previous=before, phase=Phase.RESTARTING)
+    between = told(previous=before, phase=JobPhase.RESTARTING)
     assert row(between)["phase"] == "Pending"
     again = row(told(pod(1, attempt=1), previous=between))
     assert (again["phase"], again["restarts"], again["lastExit"]["exitCode"]) == ("Running", 1, 137)
@@ -75,28 +81,24 @@ def test_a_replica_that_came_back_still_tells_how_it_ended_before() -> None:
 
 
 def test_what_a_replica_does_on_its_way_out_does_not_count() -> None:
-    verdict = Verdict(phase=Phase.SUCCEED, message="training completed", at=LATER)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=LATER)
     before = told(pod(0), pod(1))
-    after = told(killed(0, is_leaving=True), previous=before, phase=Phase.TERMINATING, verdict=verdict)
+    after = told(killed(0, is_terminating=True), previous=before, phase=JobPhase.TERMINATING, outcome=verdict)
     assert [row(after, f"worker-demo-{index}")["phase"] for index in (0, 1)] == ["Stopped", "Stopped"]
     assert "lastExit" not in row(after, "worker-demo-0")
 
 
 def test_an_end_that_is_decided_is_told_at_once_with_its_duration_and_its_first_cause() -> None:
-    verdict = Verdict(phase=Phase.FAILED, message="worker-1 was killed", at=LATER)
-    cause = Failure(member="worker-1", code=137, signal="SIGKILL", reason="OOMKilled", at=LATER)
+    verdict = JobOutcome(phase=JobPhase.FAILED, message="worker-1 was killed", at=LATER)
+    cause = ReplicaFailure(replica="worker-1", exit_code=137, signal="SIGKILL", reason="OOMKilled", at=LATER)
     status = told(
-        killed(1), phase=Phase.TERMINATING, message="worker-1 was killed", verdict=verdict, first_cause=cause
+        killed(1), phase=JobPhase.TERMINATING, message="worker-1 was killed", outcome=verdict, root_cause=cause
     )
-    assert (status["phase"], status["reason"], status["message"]) == (
-        "Failed",
-        "MXJobFailed",
-        "worker-1 was killed",
-    )
+    assert (status["phase"], status["reason"], status["message"]) == ("Failed", "MXJobFailed", "worker-1 was killed")
     assert (status["completionTime"], status["duration"]) == ("2026-01-01T12:01:23Z", "1m23s")
     assert status["firstCause"]["member"] == "worker-1"
     assert status["conditions"][-1]["type"] == "Failed"
-    well = told(phase=Phase.TERMINATING, verdict=Verdict(phase=Phase.SUCCEED, message="done", at=LATER))
+    well = told(phase=JobPhase.TERMINATING, outcome=JobOutcome(phase=JobPhase.SUCCEED, message="done", at=LATER))
     assert (well["phase"], well["conditions"][-1]["type"]) == ("Succeeded", "Succeeded")
 
 
@@ -107,27 +109,32 @@ def test_counts_are_told_by_type() -> None:
 
 
 def test_of_very_many_replicas_those_with_something_to_tell_are_told() -> None:
-    job = MXJob().parse(raw(replica("scheduler"), replica("server"), replica("worker", 1000)))
-    state = EngineState(phase=Phase.RUNNING, started_at=NOON)
-    status = MXJob().status(JobStatus(state=state, pods=(killed(998),)), {}, job)
+    job = MpbaMXJob().parse(raw(replica("scheduler"), replica("server"), replica("worker", 1000)))
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON)
+    status = MpbaMXJob().render_status(JobStatusUpdate(state=state, observed_pods=(killed(998),)), {}, job)
     rows = status["replicaStatuses"]
-    assert len(rows) == MOST_TOLD
+    assert len(rows) == MAX_REPLICA_STATUSES
     assert rows[-1]["name"] == "worker-demo-998"
 
 
 def test_where_nobody_looked_what_was_told_stays() -> None:
     before = told(killed(1))
-    state = EngineState(phase=Phase.RUNNING, started_at=NOON)
-    status = MXJob().status(JobStatus(state=state, counts=COUNTS), before, JOB)
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON)
+    status = MpbaMXJob().render_status(JobStatusUpdate(state=state, replica_counts=COUNTS), before, JOB)
     assert status["replicaStatuses"] == before["replicaStatuses"]
     strange = {"replicaStatuses": [5, {"name": 7}], "conditions": 3}
-    assert MXJob().status(JobStatus(state=state, counts=COUNTS), strange, JOB).get("replicaStatuses", []) == []
+    assert (
+        MpbaMXJob()
+        .render_status(JobStatusUpdate(state=state, replica_counts=COUNTS), strange, JOB)
+        .get("replicaStatuses", [])
+        == []
+    )
 
 
 def test_a_problem_is_told_and_what_is_remembered_stays() -> None:
     before = told(pod(0))
-    rejected = MXJob().rejection(InvalidSpec("spec[0].replicaType", "is wrong"), before, LATER)
+    rejected = MpbaMXJob().render_rejection(InvalidSpec("spec[0].replicaType", "is wrong"), before, LATER)
     assert rejected["message"] == "spec[0].replicaType: is wrong"
-    assert MXJob().is_rejected(rejected)
-    assert not MXJob().is_rejected(before)
+    assert MpbaMXJob().is_rejected(rejected)
+    assert not MpbaMXJob().is_rejected(before)
     assert rejected["pliant"] == before["pliant"]

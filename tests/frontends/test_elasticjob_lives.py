@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pliant.engine.control import furnished
+from pliant.engine.pods.master_template import apply_master_defaults
 from pliant.model.job import Job
-from pliant.model.rules import Rules
-from pliant.model.state import Phase
+from pliant.model.operator_config import OperatorConfig
+from pliant.model.state import JobPhase
 from tests.engine.mastered import MASTER_POD, elastic_world, names, write
 from tests.engine.world import World
 from tests.frontends.elasticjob import group_of, master, parsed, replicas, role
@@ -40,16 +40,16 @@ def test_an_evicted_master_is_replaced_as_often_as_its_author_says(restarts: int
     workers = uids(world)
     for _ in range(borne):
         evict_master(world)
-        assert world.memory.phase is Phase.RUNNING
+        assert world.memory.phase is JobPhase.RUNNING
         assert uids(world) == workers
     if restarts is not None:
         evict_master(world)
-        assert world.memory.phase is Phase.FAILED
+        assert world.memory.phase is JobPhase.FAILED
         assert not world.pods
 
 
-@pytest.mark.parametrize(("code", "phase"), [(0, Phase.SUCCEED), (1, Phase.FAILED)])
-def test_a_master_says_by_its_exit_code_how_the_job_ended(code: int, phase: Phase) -> None:
+@pytest.mark.parametrize(("code", "phase"), [(0, JobPhase.SUCCEED), (1, JobPhase.FAILED)])
+def test_a_master_says_by_its_exit_code_how_the_job_ended(code: int, phase: JobPhase) -> None:
     world = lived()
     world.ending = lambda pod: code if pod.name == MASTER_POD else -1
     world.settle()
@@ -62,15 +62,15 @@ def test_a_master_that_crashes_is_replaced_while_its_workers_work_on() -> None:
     workers = uids(world)
     world.ending = lambda pod: 137 if pod.name == MASTER_POD and pod.attempt == 0 else -1
     world.settle()
-    assert world.memory.phase is Phase.RUNNING
-    assert world.memory.restarts == 1
+    assert world.memory.phase is JobPhase.RUNNING
+    assert world.memory.restart_count == 1
     assert uids(world) == workers
 
 
 @pytest.mark.parametrize(("asked", "got"), [(9, 4), (1, 2), (3, 3)])
 def test_bounds_hold_for_edits(asked: int, got: int) -> None:
     world = lived(minReplicas=2, maxReplicas=4)
-    world.pass_time(world.rules.node_grace)
+    world.pass_time(world.rules.node_grace_period)
     world.resize("worker", spec=asked)
     world.settle()
     assert len(names(world, "worker")) == got
@@ -79,15 +79,15 @@ def test_bounds_hold_for_edits(asked: int, got: int) -> None:
 @pytest.mark.parametrize(("asked", "got"), [(9, 4), (1, 2)])
 def test_bounds_hold_for_plans(asked: int, got: int) -> None:
     world = lived(minReplicas=2, maxReplicas=4)
-    world.pass_time(world.rules.node_grace)
+    world.pass_time(world.rules.node_grace_period)
     write(world, "second", worker=asked, is_manual=True)
     world.settle()
     assert len(names(world, "worker")) == got
 
 
 def first_container(job: Job) -> dict[str, Any]:
-    rules = Rules(master_image="pliant:1", master_command=("pliant-master",))
-    return dict(group_of(furnished(job, rules), "dlrover-master").template["spec"]["containers"][0])
+    rules = OperatorConfig(master_image="pliant:1", master_command=("pliant-master",))
+    return dict(group_of(apply_master_defaults(job, rules), "dlrover-master").template["spec"]["containers"][0])
 
 
 def test_our_master_starts_as_the_operator_does() -> None:

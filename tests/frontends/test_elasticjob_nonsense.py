@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
-from pliant.frameworks import contract_of
-from pliant.model.observed import Seen
-from pliant.model.plans import GroupRequest, Plan, PlanPhase
+from pliant.frameworks import resolve_framework
+from pliant.model.observed import Observed
+from pliant.model.scale_plans import GroupRequest, PlanPhase, ScalePlan
 from tests.builders import KEY, NOON
 from tests.frontends.elasticjob import EJ, raw_ej, role
 from tests.frontends.test_nonsense import ANYTHING, CONTAINER_FIELDS, POD_FIELDS, some
@@ -22,11 +22,11 @@ SPEC = sorted(SCHEMA["spec"]["properties"])
 TYPE = sorted(SCHEMA["spec"]["properties"]["replicaSpecs"]["additionalProperties"]["properties"])
 STATUS = sorted(SCHEMA["status"]["properties"])
 TYPES = st.sampled_from(["worker", "ps", "dlrover-master"])
-PLAN = Plan(
+PLAN = ScalePlan(
     key=KEY,
     uid="plan",
     created_at=NOON,
-    groups={"worker": GroupRequest(size=2, resource={"cpu": "1"})},
+    group_requests={"worker": GroupRequest(size=2, resources={"cpu": "1"})},
     phase=PlanPhase.PENDING,
 )
 
@@ -38,11 +38,11 @@ def judged(raw: dict[str, Any]) -> None:
             job = EJ.parse(raw)
         except InvalidSpec:
             return
-        decision = decide(job, Seen(plans=(PLAN,)), contract_of(job), NOON + timedelta(seconds=15))
-        for status in (decision.intent, *decision.statuses.values()):
+        decision = decide(job, Observed(plans=(PLAN,)), resolve_framework(job), NOON + timedelta(seconds=15))
+        for status in (decision.intent, *decision.status_updates.values()):
             if status is not None:
-                words = EJ.status(status, {}, job)
-                assert words == EJ.status(status, {}, job)
+                words = EJ.render_status(status, {}, job)
+                assert words == EJ.render_status(status, {}, job)
                 raw = {**raw, "status": words}
 
 

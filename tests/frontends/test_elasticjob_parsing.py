@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pliant.model.job import CleanPolicy, EndPolicy, RestartPolicy, RestartScope, Steward
-from pliant.model.labels import member_name, service_name
-from pliant.model.state import Phase, Requester
+from pliant.model.job import CleanPodPolicy, EndPolicy, MembershipSource, RestartPolicy, RestartScope
+from pliant.model.labels import replica_pod_name, replica_service_name
+from pliant.model.state import JobPhase, SizeRequester
 from tests.frontends.elasticjob import group_of, main_of, master, parsed, replicas, role
 
 PS = "ParameterServerStrategy"
@@ -15,19 +15,19 @@ WORDS = ["--namespace", "team", "--job_name", "demo", "--port", "50001"]
 
 def test_a_job_is_its_master_and_those_whom_it_looks_after() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(2)))
-    assert [(each.name, each.size, each.steward, each.is_control) for each in job.groups] == [
-        ("dlrover-master", 1, Steward.ENGINE, True),
-        ("worker", 2, Steward.MASTER, False),
+    assert [(each.name, each.size, each.membership_source, each.is_master) for each in job.groups] == [
+        ("dlrover-master", 1, MembershipSource.ENGINE, True),
+        ("worker", 2, MembershipSource.MASTER, False),
     ]
     assert job.has_master
-    assert job.elastic == "worker"
+    assert job.scalable_group == "worker"
 
 
 def test_masters_and_members_have_the_names_that_programs_for_this_kind_know() -> None:
     job = parsed()
-    assert member_name(job, "dlrover-master", 0) == "elasticjob-demo-dlrover-master-0"
-    assert service_name(job, "dlrover-master", 0) == "elasticjob-demo-dlrover-master"
-    assert member_name(job, "worker", 3) == service_name(job, "worker", 3) == "demo-edljob-worker-3"
+    assert replica_pod_name(job, "dlrover-master", 0) == "elasticjob-demo-dlrover-master-0"
+    assert replica_service_name(job, "dlrover-master", 0) == "elasticjob-demo-dlrover-master"
+    assert replica_pod_name(job, "worker", 3) == replica_service_name(job, "worker", 3) == "demo-edljob-worker-3"
 
 
 def test_the_end_of_the_master_is_the_end_of_the_job_and_members_have_no_say() -> None:
@@ -35,33 +35,33 @@ def test_the_end_of_the_master_is_the_end_of_the_job_and_members_have_no_say() -
     own, workers = group_of(job, "dlrover-master"), group_of(job)
     assert (own.complete_policy, own.fail_policy) == (EndPolicy.ALL, EndPolicy.ANY)
     assert (workers.complete_policy, workers.fail_policy) == (EndPolicy.NONE, EndPolicy.NONE)
-    assert own.restart.final_codes == {1}
-    assert workers.restart.policy is None
+    assert own.restart_rule.permanent_exit_codes == {1}
+    assert workers.restart_rule.policy is None
 
 
 @pytest.mark.parametrize(("written", "limit", "counts"), [(None, 3, False), (0, 0, True), (1, 1, True)])
 def test_a_master_is_replaced_as_often_as_its_author_says(written: int | None, limit: int, counts: bool) -> None:
     rule = group_of(parsed(replicaSpecs=replicas(worker=role(), dlrover_master=master(written))), "dlrover-master")
-    assert (rule.restart.policy, rule.restart.scope) == (RestartPolicy.ON_FAILURE, RestartScope.POD)
-    assert (rule.restart.limit, rule.restart.counts_disruptions) == (limit, counts)
+    assert (rule.restart_rule.policy, rule.restart_rule.scope) == (RestartPolicy.ON_FAILURE, RestartScope.POD)
+    assert (rule.restart_rule.limit, rule.restart_rule.counts_disruptions) == (limit, counts)
 
 
 def test_sizes_that_nobody_gives_are_nobodys_wish() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(), evaluator=role(0)))
-    assert group_of(job).requests == {}
-    assert group_of(job, "evaluator").requests == {Requester.SPEC: 0}
+    assert group_of(job).requested_sizes == {}
+    assert group_of(job, "evaluator").requested_sizes == {SizeRequester.SPEC: 0}
 
 
 def test_bounds_hold_whoever_asks() -> None:
     workers = group_of(parsed(replicaSpecs=replicas(worker=role(2, minReplicas=1, maxReplicas=4))))
-    assert (workers.least, workers.size, workers.most, workers.is_elastic) == (1, 2, 4, True)
+    assert (workers.min_size, workers.size, workers.max_size, workers.is_elastic) == (1, 2, 4, True)
 
 
 def test_with_parameter_servers_there_may_be_chiefs_and_evaluators_like_workers() -> None:
     job = parsed(distributionStrategy="", replicaSpecs=replicas(worker=role(2), ps=role(1)))
     assert {each.name for each in job.groups} == {"dlrover-master", "worker", "ps", "chief", "evaluator"}
     assert group_of(job, "chief").template == group_of(job).template
-    assert (group_of(job, "chief").size, group_of(job, "chief").requests) == (0, {})
+    assert (group_of(job, "chief").size, group_of(job, "chief").requested_sizes) == (0, {})
     assert [port.number for port in group_of(job, "ps").ports] == [2222]
     assert [port.number for port in group_of(job, "chief").ports] == [3333]
 
@@ -70,7 +70,7 @@ def test_without_an_image_and_a_command_the_master_is_ours() -> None:
     for each in ({}, {"dlrover_master": master()}, {"dlrover_master": {"restartCount": 1}}):
         job = parsed(replicaSpecs=replicas(worker=role(), **each))
         first = main_of(job, "dlrover-master")
-        assert job.options["own_master"] is True
+        assert job.framework_options["own_master"] is True
         assert "image" not in first
         assert "command" not in first
         assert first["args"] == WORDS
@@ -79,7 +79,7 @@ def test_without_an_image_and_a_command_the_master_is_ours() -> None:
 
 def test_with_an_image_alone_it_is_dlrovers() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(), dlrover_master=master(image="dlrover:0.6.1")))
-    assert job.options["own_master"] is False
+    assert job.framework_options["own_master"] is False
     first = main_of(job, "dlrover-master")
     assert first["command"] == ["python", "-m", "dlrover.python.master.main", "--platform", "pyk8s", *WORDS]
     assert first["resources"]["limits"] == {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
@@ -97,10 +97,9 @@ def test_with_an_image_alone_it_is_dlrovers() -> None:
 )
 def test_a_command_is_left_as_it_is_written(container: dict[str, Any], is_ours: bool) -> None:
     job = parsed(
-        annotations={"service_type": "http"},
-        replicaSpecs=replicas(worker=role(), dlrover_master=master(**container)),
+        annotations={"service_type": "http"}, replicaSpecs=replicas(worker=role(), dlrover_master=master(**container))
     )
-    assert job.options["own_master"] is is_ours
+    assert job.framework_options["own_master"] is is_ours
     assert {key: value for key, value in main_of(job, "dlrover-master").items() if key in container} == container
 
 
@@ -109,16 +108,14 @@ def test_annotations_are_arguments_each_a_word_of_its_own() -> None:
     job = parsed(annotations=asked)
     added = ["--pending_timeout", "600; reboot", "--service_type", "http", "--tick", "5"]
     assert main_of(job, "dlrover-master")["args"] == [*WORDS, *added]
-    assert job.options["service_type"] == "http"
+    assert job.framework_options["service_type"] == "http"
 
 
 def test_the_masters_pod_bears_what_the_job_bears_but_what_kubectl_remembers() -> None:
     own = master()
     own["template"]["metadata"] = {"annotations": {"a": "template", "b": "template"}}
     kept = {"a": "job", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    job = parsed(
-        annotations=kept, labels={"team": "vision"}, replicaSpecs=replicas(worker=role(), dlrover_master=own)
-    )
+    job = parsed(annotations=kept, labels={"team": "vision"}, replicaSpecs=replicas(worker=role(), dlrover_master=own))
     template = group_of(job, "dlrover-master").template
     assert template["metadata"]["annotations"] == {"a": "job", "b": "template"}
     assert job.labels == {"team": "vision"}
@@ -142,18 +139,16 @@ def test_the_container_that_counts_comes_first_and_says_what_it_asks_for() -> No
     first, second = group_of(job).template["spec"]["containers"]
     assert (first["name"], second) == ("main", side)
     assert first["resources"] == {"limits": {"memory": "1Gi"}, "requests": {"cpu": "0", "memory": "1Gi"}}
-    assert group_of(job).counted == {"main"}
+    assert group_of(job).main_containers == {"main"}
     assert job.warnings == ()
 
 
 def test_of_several_containers_without_a_main_one_the_first_counts_and_the_author_is_told() -> None:
     both = [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]
     job = parsed(replicaSpecs=replicas(worker=role(pod={"containers": both})))
-    assert group_of(job).counted == {"a"}
+    assert group_of(job).main_containers == {"a"}
     [said] = job.warnings
-    assert said == (
-        "spec.replicaSpecs.worker.template: none of several containers is named main, so a is taken for it"
-    )
+    assert said == ("spec.replicaSpecs.worker.template: none of several containers is named main, so a is taken for it")
 
 
 def test_an_author_may_set_what_every_member_is_told() -> None:
@@ -192,10 +187,10 @@ def test_a_job_rests_by_either_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "policy"), [("", CleanPolicy.ALL), ("running", CleanPolicy.RUNNING), ("None", CleanPolicy.NONE)]
+    ("word", "policy"), [("", CleanPodPolicy.ALL), ("running", CleanPodPolicy.RUNNING), ("None", CleanPodPolicy.NONE)]
 )
-def test_what_is_left_at_the_end_is_for_an_annotation_to_say(word: str, policy: CleanPolicy) -> None:
-    assert parsed(annotations={"pliant/clean": word} if word else None).clean is policy
+def test_what_is_left_at_the_end_is_for_an_annotation_to_say(word: str, policy: CleanPodPolicy) -> None:
+    assert parsed(annotations={"pliant/clean": word} if word else None).clean_pod_policy is policy
 
 
 def test_what_is_read_in_vain_is_said_once() -> None:
@@ -214,11 +209,14 @@ def test_what_is_read_in_vain_is_said_once() -> None:
 
 def test_a_master_of_somebody_else_may_know_another_strategy() -> None:
     own = replicas(worker=role(), dlrover_master=master(image="x", command=["run"]))
-    assert parsed(distributionStrategy="CustomStrategy", replicaSpecs=own).options["strategy"] == "CustomStrategy"
+    assert (
+        parsed(distributionStrategy="CustomStrategy", replicaSpecs=own).framework_options["strategy"]
+        == "CustomStrategy"
+    )
 
 
-@pytest.mark.parametrize(("word", "phase"), [("Succeeded", Phase.SUCCEED), ("Failed", Phase.FAILED)])
-def test_what_ended_under_another_operator_stays_so(word: str, phase: Phase) -> None:
+@pytest.mark.parametrize(("word", "phase"), [("Succeeded", JobPhase.SUCCEED), ("Failed", JobPhase.FAILED)])
+def test_what_ended_under_another_operator_stays_so(word: str, phase: JobPhase) -> None:
     job = parsed(status={"phase": word, "status": {"startTime": "2026-01-01T12:00:00Z", "conditions": []}})
     assert job.state is not None
     assert job.state.phase is phase
@@ -227,6 +225,6 @@ def test_what_ended_under_another_operator_stays_so(word: str, phase: Phase) -> 
 def test_what_began_under_another_operator_goes_on() -> None:
     job = parsed(status={"phase": "Running", "status": {"startTime": "2026-01-01T12:00:00Z"}})
     assert job.state is not None
-    assert job.state.phase is Phase.PENDING
+    assert job.state.phase is JobPhase.PENDING
     assert parsed(status={"phase": "Created"}).state is None
     assert parsed(status={"status": {"startTime": 5}}).state is None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pliant.errors import InvalidSpec
-from pliant.model.labels import service_name
+from pliant.model.labels import replica_service_name
 from tests.frontends.elasticjob import EJ, parsed, raw_ej, role
 
 LONG = "a" * 37
@@ -13,7 +13,7 @@ LONG = "a" * 37
 
 def test_a_name_may_have_37_characters() -> None:
     job = parsed(name=LONG)
-    assert len(service_name(job, "dlrover-master", 0)) == 63
+    assert len(replica_service_name(job, "dlrover-master", 0)) == 63
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

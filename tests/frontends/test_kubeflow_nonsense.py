@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
-from pliant.frameworks import contract_of
-from pliant.model.observed import Seen
+from pliant.frameworks import resolve_framework
+from pliant.model.observed import Observed
 from tests.builders import NOON
 from tests.frontends.kubeflow import KINDS, TEMPLATE, raw_of
 from tests.frontends.test_nonsense import ANYTHING
 
-LEADERS = {kind: end.dialect.needed or end.dialect.roles[0] for kind, end in KINDS.items()}
+LEADERS = {kind: end.kubeflow_kind.required_role or end.kubeflow_kind.roles[0] for kind, end in KINDS.items()}
 
 
 def fields_of(kind: str, *path: str) -> list[str]:
@@ -37,7 +37,7 @@ def judged(kind: str, raw: dict[str, Any]) -> None:
         job = KINDS[kind].parse(raw)
     except InvalidSpec:
         return
-    decide(job, Seen(), contract_of(job), NOON + timedelta(seconds=5))
+    decide(job, Observed(), resolve_framework(job), NOON + timedelta(seconds=5))
 
 
 @st.composite
@@ -76,6 +76,6 @@ def test_any_spec_is_read_or_refused(kind: str, spec: Any) -> None:
 def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> None:
     judged("TFJob", {**raw_of("TFJob", {"Worker": 1}), "status": status})
     previous = status if isinstance(status, dict) else {}
-    told = KINDS["TFJob"].rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    told = KINDS["TFJob"].render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["conditions"][-1]["message"] == "spec: is nonsense"
     assert KINDS["TFJob"].is_rejected(told)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pliant.errors import InvalidSpec
-from pliant.model.job import CleanPolicy, EndPolicy, RestartPolicy
+from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy
 from tests.frontends.kubeflow import KINDS, TEMPLATE, parsed
 
 ALL, ANY, RANK0, NONE = EndPolicy.ALL, EndPolicy.ANY, EndPolicy.RANK0, EndPolicy.NONE
@@ -34,9 +34,7 @@ ENDS: list[tuple[str, Sizes, Sizes, dict[str, EndPolicy]]] = [
 
 
 @pytest.mark.parametrize(("kind", "sizes", "fields", "ends"), ENDS)
-def test_the_right_ones_speak_for_the_job(
-    kind: str, sizes: Sizes, fields: Sizes, ends: dict[str, EndPolicy]
-) -> None:
+def test_the_right_ones_speak_for_the_job(kind: str, sizes: Sizes, fields: Sizes, ends: dict[str, EndPolicy]) -> None:
     job = parsed(kind, sizes, **fields)
     assert {group.name: group.complete_policy for group in job.groups} == ends
     assert {group.fail_policy for group in job.groups} == {ANY}
@@ -46,27 +44,27 @@ def test_the_right_ones_speak_for_the_job(
 def test_dynamic_workers_fail_one_by_one() -> None:
     job = parsed("TFJob", {"Chief": 1, "Worker": 2}, enableDynamicWorker=True)
     assert [group.fail_policy for group in job.groups] == [ANY, NONE]
-    assert job.options == {"dynamic_workers": True}
+    assert job.framework_options == {"dynamic_workers": True}
 
 
 DEFAULTS = {
-    "PyTorchJob": (RestartPolicy.ALWAYS, "pytorchjob-port", 23456, CleanPolicy.NONE),
-    "TFJob": (RestartPolicy.NEVER, "tfjob-port", 2222, CleanPolicy.NONE),
-    "MXJob": (RestartPolicy.NEVER, "mxjob-port", 9091, CleanPolicy.NONE),
-    "XGBoostJob": (RestartPolicy.NEVER, "xgboostjob-port", 9999, CleanPolicy.NONE),
-    "PaddleJob": (RestartPolicy.ALWAYS, "master", 36543, CleanPolicy.NONE),
-    "JAXJob": (RestartPolicy.NEVER, "jaxjob-port", 6666, CleanPolicy.NONE),
-    "MPIJob": (RestartPolicy.NEVER, "mpi-port", 9999, CleanPolicy.RUNNING),
+    "PyTorchJob": (RestartPolicy.ALWAYS, "pytorchjob-port", 23456, CleanPodPolicy.NONE),
+    "TFJob": (RestartPolicy.NEVER, "tfjob-port", 2222, CleanPodPolicy.NONE),
+    "MXJob": (RestartPolicy.NEVER, "mxjob-port", 9091, CleanPodPolicy.NONE),
+    "XGBoostJob": (RestartPolicy.NEVER, "xgboostjob-port", 9999, CleanPodPolicy.NONE),
+    "PaddleJob": (RestartPolicy.ALWAYS, "master", 36543, CleanPodPolicy.NONE),
+    "JAXJob": (RestartPolicy.NEVER, "jaxjob-port", 6666, CleanPodPolicy.NONE),
+    "MPIJob": (RestartPolicy.NEVER, "mpi-port", 9999, CleanPodPolicy.RUNNING),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_left_out_is_as_it_was_under_kubeflow(kind: str) -> None:
-    leader = KINDS[kind].dialect.needed or KINDS[kind].dialect.roles[0]
+    leader = KINDS[kind].kubeflow_kind.required_role or KINDS[kind].kubeflow_kind.roles[0]
     job = parsed(kind, {leader: {}})
     [group] = job.groups
     port = group.ports[-1]
-    assert (group.restart.policy, port.name, port.number, job.clean) == DEFAULTS[kind]
+    assert (group.restart_rule.policy, port.name, port.number, job.clean_pod_policy) == DEFAULTS[kind]
     assert group.size == 1
     assert job.restart_limit is None
 
@@ -82,21 +80,17 @@ def test_what_is_left_out_is_as_it_was_under_kubeflow(kind: str) -> None:
 )
 def test_restart_policies(written: str, meant: RestartPolicy) -> None:
     job = parsed("JAXJob", {"Worker": {"restartPolicy": written}})
-    assert job.groups[0].restart.policy is meant
+    assert job.groups[0].restart_rule.policy is meant
     assert (127 in job.restart_exit_codes, 128 in job.restart_exit_codes) == (False, True)
 
 
 @pytest.mark.parametrize("place", ["new", "old", "both"])
 def test_the_run_policy_is_read_in_its_new_and_in_its_old_place(place: str) -> None:
     policy: Sizes = {"cleanPodPolicy": "All", "backoffLimit": 2, "activeDeadlineSeconds": 60}
-    places: dict[str, Sizes] = {
-        "new": {"runPolicy": policy},
-        "old": policy,
-        "both": {"runPolicy": policy, **policy},
-    }
+    places: dict[str, Sizes] = {"new": {"runPolicy": policy}, "old": policy, "both": {"runPolicy": policy, **policy}}
     job = parsed("TFJob", {"Worker": 1}, ttlSecondsAfterFinished=5, **places[place])
-    assert (job.clean, job.restart_limit) == (CleanPolicy.ALL, 2)
-    assert (job.time_limit, job.time_to_live) == (timedelta(seconds=60), timedelta(seconds=5))
+    assert (job.clean_pod_policy, job.restart_limit) == (CleanPodPolicy.ALL, 2)
+    assert (job.time_limit, job.ttl_after_finished) == (timedelta(seconds=60), timedelta(seconds=5))
 
 
 def test_groups_are_known_in_any_case() -> None:
@@ -106,19 +100,17 @@ def test_groups_are_known_in_any_case() -> None:
 def test_a_job_under_way_keeps_to_its_bounds_whatever_size_is_asked_for() -> None:
     memory = {"pliant": {"phase": "Running", "startedAt": "2026-01-01T12:00:00Z"}}
     [group] = parsed("PaddleJob", {"Worker": 9}, elasticPolicy={"maxReplicas": 4}, status=memory).groups
-    assert (group.size, group.least, group.most) == (9, 1, 4)
+    assert (group.size, group.min_size, group.max_size) == (9, 1, 4)
 
 
 def test_one_of_two_bounds_is_enough() -> None:
     [least] = parsed("PaddleJob", {"Worker": 3}, elasticPolicy={"minReplicas": 2}).groups
     [most] = parsed("PaddleJob", {"Worker": 3}, elasticPolicy={"maxReplicas": 5}).groups
     [neither] = parsed("PaddleJob", {"Worker": 3}, elasticPolicy={}).groups
-    assert [(group.least, group.most) for group in (least, most, neither)] == [(2, 3), (1, 5), (1, 3)]
+    assert [(group.min_size, group.max_size) for group in (least, most, neither)] == [(2, 3), (1, 5), (1, 3)]
 
 
-@pytest.mark.parametrize(
-    "waiting", [{}, {"command": ["sleep"], "args": ["365d"]}, {"command": ["/usr/sbin/sshd"]}]
-)
+@pytest.mark.parametrize("waiting", [{}, {"command": ["sleep"], "args": ["365d"]}, {"command": ["/usr/sbin/sshd"]}])
 def test_workers_of_an_mpi_job_that_only_wait_serve_the_launcher(waiting: Sizes) -> None:
     idle = {"spec": {"containers": [{"name": "mpi", "image": "train", **waiting}, {"name": "log", "image": "x"}]}}
     job = parsed("MPIJob", {"Launcher": {"template": idle}, "Worker": {"template": idle}})
@@ -132,7 +124,7 @@ def test_workers_of_an_mpi_job_that_only_wait_serve_the_launcher(waiting: Sizes)
 def test_the_main_container_speaks_for_its_pod() -> None:
     both = {"spec": {"containers": [{"name": "log", "image": "x"}, {"name": "trainer", "image": "x"}]}}
     [launcher] = parsed("MPIJob", {"Launcher": {"template": both}}, mainContainer="trainer").groups
-    assert launcher.counted == {"trainer"}
+    assert launcher.main_containers == {"trainer"}
 
 
 REFUSED: list[tuple[str, Sizes, Sizes, str]] = [
@@ -175,6 +167,4 @@ def test_what_makes_no_job_is_refused_by_the_name_of_a_field(
 
 def test_jobs_handed_to_others_are_left_to_them() -> None:
     assert parsed("JAXJob", {"Worker": 1}, runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}).managed_by
-    assert not parsed(
-        "JAXJob", {"Worker": 1}, runPolicy={"managedBy": "kubeflow.org/training-operator"}
-    ).managed_by
+    assert not parsed("JAXJob", {"Worker": 1}, runPolicy={"managedBy": "kubeflow.org/training-operator"}).managed_by

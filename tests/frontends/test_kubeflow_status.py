@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from pliant.model.actions import JobStatus
-from pliant.model.state import EngineState, GroupCounts, Phase, Verdict
+from pliant.model.actions import JobStatusUpdate
+from pliant.model.state import EngineState, JobOutcome, JobPhase, ReplicaCounts
 from tests.builders import NOON
 from tests.frontends.kubeflow import KINDS, parsed, raw_of
 
@@ -21,11 +21,13 @@ class Story:
         self.status: Status = {}
         self.now = NOON
 
-    def told(self, phase: Phase, message: str = "so it is", **state: Any) -> Status:
+    def told(self, phase: JobPhase, message: str = "so it is", **state: Any) -> Status:
         self.now += timedelta(seconds=10)
-        memory = EngineState(phase=phase, message=message, started_at=NOON, written_at=self.now, **state)
-        counts = state.get("counts", {})
-        self.status = KINDS["TFJob"].status(JobStatus(state=memory, counts=counts), self.status, self.job)
+        memory = EngineState(phase=phase, message=message, started_at=NOON, status_written_at=self.now, **state)
+        counts = state.get("replica_counts", {})
+        self.status = KINDS["TFJob"].render_status(
+            JobStatusUpdate(state=memory, replica_counts=counts), self.status, self.job
+        )
         return self.status
 
     @property
@@ -36,7 +38,7 @@ class Story:
 def test_the_last_condition_is_the_present_one() -> None:
     story = Story()
     seen = []
-    for phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING, Phase.RUNNING, Phase.SUCCEED):
+    for phase in (JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING, JobPhase.RUNNING, JobPhase.SUCCEED):
         story.told(phase)
         seen.append(story.types)
     assert seen == [
@@ -50,10 +52,10 @@ def test_the_last_condition_is_the_present_one() -> None:
 
 def test_a_job_that_rests_and_goes_on_says_so() -> None:
     story = Story()
-    story.told(Phase.RUNNING)
-    story.told(Phase.SUSPENDED)
+    story.told(JobPhase.RUNNING)
+    story.told(JobPhase.SUSPENDED)
     assert story.types == ["Created=True", "Running=False", "Suspended=True"]
-    story.told(Phase.PENDING, waiting_from=story.now)
+    story.told(JobPhase.PENDING, resumed_at=story.now)
     assert story.types == ["Running=False", "Suspended=False", "Created=True"]
     suspended = story.status["conditions"][1]
     assert (suspended["reason"], suspended["message"]) == ("TFJobResumed", "resumed")
@@ -62,33 +64,33 @@ def test_a_job_that_rests_and_goes_on_says_so() -> None:
 
 def test_reasons_are_those_of_kubeflow() -> None:
     story = Story()
-    story.told(Phase.RUNNING)
+    story.told(JobPhase.RUNNING)
     assert story.status["conditions"][-1]["reason"] == "TFJobRunning"
-    story.told(Phase.TIMEOUT)
+    story.told(JobPhase.TIMEOUT)
     last = story.status["conditions"][-1]
     assert (last["type"], last["reason"]) == ("Failed", "DeadlineExceeded")
 
 
 def test_times_change_only_with_what_they_tell_of() -> None:
     story = Story()
-    first = story.told(Phase.RUNNING)["conditions"][-1]
-    assert story.told(Phase.RUNNING)["conditions"][-1] == first
-    other = story.told(Phase.RUNNING, "one ended")["conditions"][-1]
+    first = story.told(JobPhase.RUNNING)["conditions"][-1]
+    assert story.told(JobPhase.RUNNING)["conditions"][-1] == first
+    other = story.told(JobPhase.RUNNING, "one ended")["conditions"][-1]
     assert other["lastTransitionTime"] == first["lastTransitionTime"]
     assert other["lastUpdateTime"] > first["lastUpdateTime"]
 
 
 def test_an_end_that_is_decided_is_told_before_the_pods_are_gone() -> None:
     story = Story()
-    verdict = Verdict(phase=Phase.SUCCEED, message="training completed", at=NOON + timedelta(seconds=5))
-    story.told(Phase.TERMINATING, verdict=verdict)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=NOON + timedelta(seconds=5))
+    story.told(JobPhase.TERMINATING, outcome=verdict)
     assert story.types[-1] == "Succeeded=True"
     assert story.status["completionTime"] == "2026-01-01T12:00:05Z"
 
 
 def test_members_are_counted_by_group_and_can_be_selected() -> None:
     story = Story()
-    story.told(Phase.RUNNING, counts={"Worker": GroupCounts(size=2, active=1, pending=1)})
+    story.told(JobPhase.RUNNING, replica_counts={"Worker": ReplicaCounts(size=2, active=1, pending=1)})
     assert story.status["replicaStatuses"]["Worker"] == {
         "active": 2,
         "selector": "training.kubeflow.org/job-name=demo,training.kubeflow.org/replica-type=worker",
@@ -103,10 +105,10 @@ def test_what_another_operator_wrote_is_inherited() -> None:
     done = {"type": "Succeeded", "status": "True", "message": "done", "lastTransitionTime": "2026-01-01T11:00:00Z"}
     state = inherited(conditions=[done], startTime="2026-01-01T10:00:00Z")
     assert state is not None
-    assert (state.phase, state.message) == (Phase.SUCCEED, "done")
+    assert (state.phase, state.message) == (JobPhase.SUCCEED, "done")
     assert state.ended_at == datetime.fromisoformat("2026-01-01T11:00:00+00:00")
     begun = inherited(conditions=[{**done, "type": "Running"}], startTime="2026-01-01T10:00:00Z")
     assert begun is not None
-    assert (begun.phase, begun.started_at.hour) == (Phase.PENDING, 10)
+    assert (begun.phase, begun.started_at.hour) == (JobPhase.PENDING, 10)
     assert inherited(conditions=[{**done, "type": "Created"}]) is None
     assert inherited(conditions=5, startTime="yesterday") is None

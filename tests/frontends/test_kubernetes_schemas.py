@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pliant.schemas import definition, names
+from pliant.schemas import definition_names, load_definition
 
 KINDS = [
     "Binding",
@@ -38,14 +38,14 @@ def words(schema: Any) -> set[str]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_kinds_a_cluster_serves_are_kept(name: str) -> None:
-    schema = definition(name)
+    schema = load_definition(name)
     assert schema["type"] == "object"
     assert "$ref" not in json.dumps(schema)
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", definition_names())
 def test_definitions_hold_facts_and_no_words(name: str) -> None:
-    assert words(definition(name)) <= {
+    assert words(load_definition(name)) <= {
         "type",
         "format",
         "default",
@@ -64,17 +64,17 @@ def test_definitions_hold_facts_and_no_words(name: str) -> None:
 
 
 def test_the_caller_may_change_what_it_gets() -> None:
-    definition("Pod")["properties"].clear()
-    assert definition("Pod")["properties"]
+    load_definition("Pod")["properties"].clear()
+    assert load_definition("Pod")["properties"]
 
 
 def test_an_unknown_name_is_a_key_error() -> None:
     with pytest.raises(KeyError):
-        definition("Unicorn")
+        load_definition("Unicorn")
 
 
 def test_what_contains_itself_stays_open() -> None:
-    validation = definition("CustomResourceValidation")
+    validation = load_definition("CustomResourceValidation")
     assert validation["properties"]["openAPIV3Schema"] == {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
@@ -82,12 +82,12 @@ def test_what_contains_itself_stays_open() -> None:
 
 
 def test_a_quantity_may_be_a_fraction_without_quotes() -> None:
-    limits = definition("ResourceRequirements")["properties"]["limits"]["additionalProperties"]
+    limits = load_definition("ResourceRequirements")["properties"]["limits"]["additionalProperties"]
     assert "type" not in limits
     assert limits["x-kubernetes-preserve-unknown-fields"] is True
 
 
 def test_only_defaults_that_say_something_are_kept() -> None:
-    port = definition("ContainerPort")["properties"]
+    port = load_definition("ContainerPort")["properties"]
     assert port["protocol"]["default"] == "TCP"
     assert "default" not in port["containerPort"]

@@ -12,14 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
-from pliant.engine.outfit import LONGEST
+from pliant.engine.pods.shared_environment import MAX_VARIABLE_BYTES
 from pliant.errors import InvalidSpec
-from pliant.frameworks import FRAMEWORKS, contract_of
+from pliant.frameworks import FRAMEWORKS, resolve_framework
 from pliant.frameworks.generic import Generic
-from pliant.frontends.aitrainingjob import AITrainingJob
+from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.model.job import Job
-from pliant.model.observed import Seen
-from pliant.model.state import EngineState, Phase
+from pliant.model.observed import Observed
+from pliant.model.state import EngineState, JobPhase
 from tests.builders import NOON
 from tests.frontends.raw import raw_group, raw_job
 
@@ -29,7 +29,7 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
-SCHEMA = AITrainingJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+SCHEMA = AITrainingJobFrontend().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 SPEC_FIELDS = sorted(SCHEMA["spec"]["properties"])
 GROUP_FIELDS = sorted(SCHEMA["spec"]["properties"]["replicaSpecs"]["additionalProperties"]["properties"])
 STATUS_FIELDS = sorted(SCHEMA["status"]["properties"])
@@ -42,8 +42,8 @@ AFFINITY = ["nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution"]
 class LongWinded(Generic):
     """Tells so much that it takes a file."""
 
-    def shared(self, job: Job) -> Mapping[str, str]:
-        return {"ALL": "x" * (LONGEST + 1)}
+    def shared_environment(self, job: Job) -> Mapping[str, str]:
+        return {"ALL": "x" * (MAX_VARIABLE_BYTES + 1)}
 
 
 def nested(*fields: str) -> st.SearchStrategy[Any]:
@@ -83,16 +83,16 @@ def nearly_jobs(draw: st.DrawFn) -> dict[str, Any]:
 def judged(raw: dict[str, Any]) -> None:
     """Parse an object, unless it is refused by the name of a field, and decide about it in several moods."""
     try:
-        job = AITrainingJob().parse(raw)
+        job = AITrainingJobFrontend().parse(raw)
     except InvalidSpec:
         return
     later = NOON + timedelta(seconds=5)
-    decide(job, Seen(), contract_of(job), later)
+    decide(job, Observed(), resolve_framework(job), later)
     for name in FRAMEWORKS:
         with suppress(InvalidSpec):  # more members than it can bear
-            decide(job, Seen(), FRAMEWORKS[name], later)
-    memory = EngineState(phase=Phase.PENDING, started_at=NOON, avoided=("a-bad-node",))
-    decide(replace(job, state=memory), Seen(), LongWinded(), later)
+            decide(job, Observed(), FRAMEWORKS[name], later)
+    memory = EngineState(phase=JobPhase.PENDING, started_at=NOON, avoided_nodes=("a-bad-node",))
+    decide(replace(job, state=memory), Observed(), LongWinded(), later)
 
 
 @given(ANYTHING)
@@ -128,7 +128,7 @@ def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> N
     raw = raw_job(status=status, timeLimit=60, startLimit=60, ttlSecondsAfterFinished=60)
     judged(raw)
     previous = status if isinstance(status, dict) else {}
-    frontend = AITrainingJob()
-    told = frontend.rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    frontend = AITrainingJobFrontend()
+    told = frontend.render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["message"] == "spec: is nonsense"
     assert frontend.is_rejected(told)

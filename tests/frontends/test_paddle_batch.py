@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.memory import blob_of
-from pliant.model.job import CleanPolicy, EndPolicy, Resize, RestartPolicy, RestartScope
-from pliant.model.state import EngineState, Phase, Verdict
+from pliant.frontends.status.engine_state import dump_state
+from pliant.model.job import CleanPodPolicy, EndPolicy, ResizeMode, RestartPolicy, RestartScope
+from pliant.model.state import EngineState, JobOutcome, JobPhase
 from tests.builders import NOON
 from tests.frontends.paddle_batch import group_of, parsed, role, told
 
-RESTART, HOLD = Resize.RESTART, Resize.HOLD
+RESTART, HOLD = ResizeMode.RESTART, ResizeMode.FIXED
 ALL, POD = RestartScope.ALL, RestartScope.POD
 ONE_GPU = {"containers": [{"name": "resnet", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -28,7 +28,7 @@ class Sample(NamedTuple):
 
     spec: dict[str, Any]
     sizes: dict[str, int]
-    way: Resize = HOLD
+    way: ResizeMode = HOLD
     restarts: Mapping[str, RestartScope] = NOTHING
     options: Mapping[str, Any] = NOTHING
 
@@ -72,9 +72,7 @@ SAMPLES = {
         {"ps": 2, "worker": 2},
         restarts={"ps": POD, "worker": POD},
     ),
-    "heterogeneous": Sample(
-        {"ps": role(1), "worker": role(2), "heter": role(3)}, {"ps": 1, "worker": 2, "heter": 3}
-    ),
+    "heterogeneous": Sample({"ps": role(1), "worker": role(2), "heter": role(3)}, {"ps": 1, "worker": 2, "heter": 3}),
     "of numbers left out": Sample({"worker": role()}, {"worker": 1}),
 }
 
@@ -83,10 +81,10 @@ SAMPLES = {
 def test_samples_are_understood(sample: Sample) -> None:
     job = parsed(**sample.spec)
     assert {group.name: group.size for group in job.groups} == sample.sizes
-    assert {group.resize for group in job.groups} == {sample.way}
-    restarting = [group for group in job.groups if group.restart.policy is RestartPolicy.ALWAYS]
-    assert {group.name: group.restart.scope for group in restarting} == sample.restarts
-    assert job.options == sample.options
+    assert {group.resize_mode for group in job.groups} == {sample.way}
+    restarting = [group for group in job.groups if group.restart_rule.policy is RestartPolicy.ALWAYS]
+    assert {group.name: group.restart_rule.scope for group in restarting} == sample.restarts
+    assert job.framework_options == sample.options
     workers = {group.name: group.complete_policy for group in job.groups}
     assert workers == {name: EndPolicy.ALL if name == "worker" else EndPolicy.NONE for name in sample.sizes}
 
@@ -95,20 +93,13 @@ def test_pods_bear_the_labels_annotations_and_ports_of_the_kind() -> None:
     policy = {"queue": "night", "priorityClass": "high"}
     job = parsed(worker=role(2, pod={"hostname": "mine"}), schedulingPolicy=policy)
     worker = group_of(job)
-    assert worker.template["metadata"]["annotations"] == {
-        "paddle-resource": "worker",
-        "volcano.sh/queue-name": "night",
-    }
-    assert (job.priority, job.naming.labels["paddle-res-name"]) == ("high", "{pod}")
+    assert worker.template["metadata"]["annotations"] == {"paddle-resource": "worker", "volcano.sh/queue-name": "night"}
+    assert (job.priority_class, job.naming.labels["paddle-res-name"]) == ("high", "{pod}")
     assert [(port.name, port.number) for port in worker.ports] == [("paddle", 36000), ("master", 36019)]
 
 
 def test_ports_of_a_template_do_not_displace_those_of_the_kind() -> None:
-    ports = [
-        {"name": "master", "containerPort": 1},
-        {"containerPort": 36000},
-        {"name": "http", "containerPort": 80},
-    ]
+    ports = [{"name": "master", "containerPort": 1}, {"containerPort": 36000}, {"name": "http", "containerPort": 80}]
     job = parsed(worker=role(pod={"containers": [{"name": "main", "ports": ports}]}))
     numbers = [(port.name, port.number) for port in group_of(job).ports]
     assert numbers == [("paddle", 36000), ("master", 36019), ("http", 80)]
@@ -159,29 +150,29 @@ def test_the_ports_of_nodes_can_be_chosen() -> None:
 
 
 CLEANING = [
-    ("", CleanPolicy.ALL, CleanPolicy.RUNNING),
-    ("Always", CleanPolicy.ALL, CleanPolicy.ALL),
-    ("Never", CleanPolicy.RUNNING, CleanPolicy.RUNNING),
-    ("OnFailure", CleanPolicy.RUNNING, CleanPolicy.ALL),
-    ("OnCompletion", CleanPolicy.ALL, CleanPolicy.RUNNING),
+    ("", CleanPodPolicy.ALL, CleanPodPolicy.RUNNING),
+    ("Always", CleanPodPolicy.ALL, CleanPodPolicy.ALL),
+    ("Never", CleanPodPolicy.RUNNING, CleanPodPolicy.RUNNING),
+    ("OnFailure", CleanPodPolicy.RUNNING, CleanPodPolicy.ALL),
+    ("OnCompletion", CleanPodPolicy.ALL, CleanPodPolicy.RUNNING),
 ]
 
 
 @pytest.mark.parametrize(("policy", "when_complete", "when_failed"), CLEANING)
 def test_which_pods_go_depends_on_the_end(
-    policy: str, when_complete: CleanPolicy, when_failed: CleanPolicy
+    policy: str, when_complete: CleanPodPolicy, when_failed: CleanPodPolicy
 ) -> None:
-    def clean(phase: Phase, verdict: Verdict | None = None) -> CleanPolicy:
-        state = EngineState(phase=phase, started_at=NOON, verdict=verdict)
-        return parsed(cleanPodPolicy=policy, worker=role(), status={"pliant": blob_of(state)}).clean
+    def clean(phase: JobPhase, verdict: JobOutcome | None = None) -> CleanPodPolicy:
+        state = EngineState(phase=phase, started_at=NOON, outcome=verdict)
+        return parsed(cleanPodPolicy=policy, worker=role(), status={"pliant": dump_state(state)}).clean_pod_policy
 
-    def decided(phase: Phase) -> Verdict:
-        return Verdict(phase=phase, message="", at=NOON)
+    def decided(phase: JobPhase) -> JobOutcome:
+        return JobOutcome(phase=phase, message="", at=NOON)
 
-    assert parsed(cleanPodPolicy=policy, worker=role()).clean is CleanPolicy.RUNNING
-    assert clean(Phase.RUNNING) is CleanPolicy.RUNNING
-    assert clean(Phase.TERMINATING, decided(Phase.SUCCEED)) is clean(Phase.SUCCEED) is when_complete
-    assert clean(Phase.TERMINATING, decided(Phase.FAILED)) is clean(Phase.FAILED) is when_failed
+    assert parsed(cleanPodPolicy=policy, worker=role()).clean_pod_policy is CleanPodPolicy.RUNNING
+    assert clean(JobPhase.RUNNING) is CleanPodPolicy.RUNNING
+    assert clean(JobPhase.TERMINATING, decided(JobPhase.SUCCEED)) is clean(JobPhase.SUCCEED) is when_complete
+    assert clean(JobPhase.TERMINATING, decided(JobPhase.FAILED)) is clean(JobPhase.FAILED) is when_failed
 
 
 NO_SUCH_CLEANING = (
@@ -193,19 +184,13 @@ NO_SUCH_CLEANING = (
     ("spec", "told"),
     [
         ({"cleanPodPolicy": "OnFailed", "worker": role()}, NO_SUCH_CLEANING),
-        (
-            {"intranet": "podIP", "worker": role()},
-            'spec.intranet: "podIP" is not one of PodIP, Service, Host; did',
-        ),
+        ({"intranet": "podIP", "worker": role()}, 'spec.intranet: "podIP" is not one of PodIP, Service, Host; did'),
         ({"withGloo": 3, "worker": role()}, "spec.withGloo: must be 2 or less, got 3"),
         ({}, "spec.worker: is required"),
         ({"worker": {"replicas": 1}}, "spec.worker.template: is required"),
         ({"worker": role(pod={"containers": []})}, "spec.worker.template.spec.containers: needs at least one"),
         ({"worker": role(2, requests=4, limits=3)}, "spec.worker.requests: must be at most limits (3), got 4"),
-        (
-            {"worker": role(9, limits=3)},
-            "spec.worker.replicas: must be between requests and limits, 1 to 3, got 9",
-        ),
+        ({"worker": role(9, limits=3)}, "spec.worker.replicas: must be between requests and limits, 1 to 3, got 9"),
         ({"worker": role(6000), "ps": role(6000)}, "spec: there are 12000 members, at most 10000"),
         ({"worker": role(), "sampleSetRef": {"name": "imagenet"}}, "spec.sampleSetRef: is not served: mount"),
     ],
@@ -217,11 +202,11 @@ def test_mistakes_are_named_with_the_fix(spec: dict[str, Any], told: str) -> Non
 
 
 def test_a_job_under_way_keeps_its_templates_and_bears_any_size() -> None:
-    state = EngineState(phase=Phase.RUNNING, started_at=NOON, groups={})
-    assert group_of(parsed(worker=role(9, limits=3), status={"pliant": blob_of(state)})).most == 3
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups={})
+    assert group_of(parsed(worker=role(9, limits=3), status={"pliant": dump_state(state)})).max_size == 3
     job = parsed(worker=role(2))
-    made_from = group_of(job).fingerprint
-    memory = {"pliant": {**blob_of(state), "groups": {"worker": {"template": made_from}}}}
+    made_from = group_of(job).template_hash
+    memory = {"pliant": {**dump_state(state), "groups": {"worker": {"templateHash": made_from}}}}
     parsed(worker=role(3), status=memory)
     with pytest.raises(InvalidSpec, match=r"spec\.worker\.template: cannot change while the job is under way"):
         parsed(worker=role(3, pod=RESTARTING), status=memory)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from pliant.frontends.memory import blob_of
-from pliant.model.job import Resize
-from pliant.model.state import EngineState, Phase
+from pliant.frontends.status.engine_state import dump_state
+from pliant.model.job import ResizeMode
+from pliant.model.state import EngineState, JobPhase
 from tests.builders import NOON
 from tests.frontends.paddle_batch import group_of, parsed, role, told
 
-JOIN, RESTART, HOLD = Resize.JOIN, Resize.RESTART, Resize.HOLD
+JOIN, RESTART, HOLD = ResizeMode.JOIN, ResizeMode.RESTART, ResizeMode.FIXED
 ETCD = {"pliant/elastic-server": "etcd:2379"}
 SERVED = {"containers": [{"name": "main", "env": [{"name": "PADDLE_ELASTIC_SERVER", "value": "etcd:2379"}]}]}
 SOUGHT = {"containers": [{"name": "main", "env": [{"name": "PADDLE_ELASTIC_SERVER", "valueFrom": {}}]}]}
@@ -38,29 +38,27 @@ SOUGHT = {"containers": [{"name": "main", "env": [{"name": "PADDLE_ELASTIC_SERVE
     ],
 )
 def test_sizes_may_change_as_far_as_members_can_be_told(
-    spec: dict[str, Any], way: Resize, bounds: tuple[int, int | None], is_automatic: bool
+    spec: dict[str, Any], way: ResizeMode, bounds: tuple[int, int | None], is_automatic: bool
 ) -> None:
     job = parsed(**spec)
     worker = group_of(job)
-    assert (worker.resize, (worker.least, worker.most), worker.is_automatic) == (way, bounds, is_automatic)
-    assert bool(worker.hold) is (way is HOLD)
-    assert job.elastic == ("" if way is HOLD else "worker")
-    assert job.options.get("elastic_server", "") == ("etcd:2379" if way is JOIN else "")
+    assert (worker.resize_mode, (worker.min_size, worker.max_size), worker.is_autoscaled) == (way, bounds, is_automatic)
+    assert bool(worker.fixed_size_reason) is (way is HOLD)
+    assert job.scalable_group == ("" if way is HOLD else "worker")
+    assert job.framework_options.get("elastic_server", "") == ("etcd:2379" if way is JOIN else "")
     assert ("PADDLE_ELASTIC_SERVER" in told(job, "worker")) is (way is JOIN)
     assert ("PADDLE_TRAINERS_NUM" in told(job, "worker")) is (way is not JOIN)
 
 
 def test_annotations_say_more_about_elastic_workers() -> None:
-    job = parsed(
-        annotations={"pliant/autoscale": "off", "pliant/resize": "hold"}, worker=role(2, requests=1, limits=4)
-    )
-    assert (group_of(job).is_automatic, group_of(job).resize) == (False, HOLD)
+    job = parsed(annotations={"pliant/autoscale": "off", "pliant/resize": "hold"}, worker=role(2, requests=1, limits=4))
+    assert (group_of(job).is_autoscaled, group_of(job).resize_mode) == (False, HOLD)
 
 
 def test_a_job_at_rest_may_get_any_size() -> None:
-    resting = {"pliant": blob_of(EngineState(phase=Phase.SUSPENDED, started_at=NOON))}
+    resting = {"pliant": dump_state(EngineState(phase=JobPhase.SUSPENDED, started_at=NOON))}
     worker = group_of(parsed(worker=role(3), suspend=True, status=resting))
-    assert (worker.resize, worker.hold) == (JOIN, "")
+    assert (worker.resize_mode, worker.fixed_size_reason) == (JOIN, "")
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
-from pliant.frontends.paddle_batch.status import MOST_TOLD
-from pliant.model.actions import JobStatus
-from pliant.model.observed import ObservedPod, PodPhase, Seen
-from pliant.model.state import EngineState, GroupCounts, GroupState, Phase, Verdict
-from pliant.plugins.known import contract_of
+from pliant.frontends.paddle_batch.status import MAX_POD_REFERENCES
+from pliant.model.actions import JobStatusUpdate
+from pliant.model.observed import Observed, ObservedPod, PodPhase
+from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase, ReplicaCounts
+from pliant.plugins.registry import framework_of
 from tests.builders import NOON
 from tests.frontends.paddle_batch import PDJ, parsed, raw_pdj, role
 from tests.frontends.test_nonsense import ANYTHING
@@ -38,35 +38,37 @@ def pods(group: str, number: int) -> tuple[ObservedPod, ...]:
     )
 
 
-def told(counts: dict[str, GroupCounts], previous: dict[str, Any] | None = None, **memory: Any) -> dict[str, Any]:
-    state = EngineState(**{"phase": Phase.RUNNING, "started_at": NOON, "written_at": LATER, **memory})
+def told(counts: dict[str, ReplicaCounts], previous: dict[str, Any] | None = None, **memory: Any) -> dict[str, Any]:
+    state = EngineState(**{"phase": JobPhase.RUNNING, "started_at": NOON, "status_written_at": LATER, **memory})
     job = parsed(**{name: role(each.size) for name, each in counts.items()})
     seen = tuple(pod for name, each in counts.items() for pod in pods(name, each.size))
-    return PDJ.status(JobStatus(state=state, counts=counts, pods=seen), previous or {}, job)
+    return PDJ.render_status(
+        JobStatusUpdate(state=state, replica_counts=counts, observed_pods=seen), previous or {}, job
+    )
 
 
 @pytest.mark.parametrize(
     ("phase", "word"),
     [
-        (Phase.PENDING, "Pending"),
-        (Phase.CREATING, "Starting"),
-        (Phase.RUNNING, "Running"),
-        (Phase.RESTARTING, "Restarting"),
-        (Phase.SUSPENDED, "Suspended"),
-        (Phase.SUCCEED, "Completed"),
-        (Phase.FAILED, "Failed"),
-        (Phase.NODE_FAIL, "Failed"),
-        (Phase.PREEMPTED, "Failed"),
+        (JobPhase.PENDING, "Pending"),
+        (JobPhase.CREATING, "Starting"),
+        (JobPhase.RUNNING, "Running"),
+        (JobPhase.RESTARTING, "Restarting"),
+        (JobPhase.SUSPENDED, "Suspended"),
+        (JobPhase.SUCCEED, "Completed"),
+        (JobPhase.FAILED, "Failed"),
+        (JobPhase.NODE_FAIL, "Failed"),
+        (JobPhase.PREEMPTED, "Failed"),
     ],
 )
-def test_phases_are_told_in_the_words_of_the_kind(phase: Phase, word: str) -> None:
-    status = told({"worker": GroupCounts(size=1)}, phase=phase, message="why")
+def test_phases_are_told_in_the_words_of_the_kind(phase: JobPhase, word: str) -> None:
+    status = told({"worker": ReplicaCounts(size=1)}, phase=phase, message="why")
     assert (status["phase"], status["message"], status["conditions"][-1]["type"]) == (word, "why", word)
 
 
 def test_an_end_is_told_when_it_is_decided() -> None:
-    verdict = Verdict(phase=Phase.SUCCEED, message="training completed", at=LATER)
-    status = told({"worker": GroupCounts(size=1)}, phase=Phase.TERMINATING, verdict=verdict, running_at=NOON)
+    verdict = JobOutcome(phase=JobPhase.SUCCEED, message="training completed", at=LATER)
+    status = told({"worker": ReplicaCounts(size=1)}, phase=JobPhase.TERMINATING, outcome=verdict, first_running_at=NOON)
     assert (status["phase"], status["startTime"], status["completionTime"]) == (
         "Completed",
         "2026-01-01T12:00:00Z",
@@ -75,8 +77,8 @@ def test_an_end_is_told_when_it_is_decided() -> None:
 
 
 def test_members_are_counted_and_named_by_role() -> None:
-    ps = GroupCounts(size=2, active=2)
-    worker = GroupCounts(size=3, pending=1, scheduled=1, succeeded=1)
+    ps = ReplicaCounts(size=2, active=2)
+    worker = ReplicaCounts(size=3, pending=1, scheduled=1, succeeded=1)
     status = told({"ps": ps, "worker": worker})
     assert (status["mode"], "heter" in status) == ("PS", False)
     assert status["ps"]["running"] == 2
@@ -94,14 +96,16 @@ def test_members_are_counted_and_named_by_role() -> None:
 
 
 def test_pods_are_named_as_far_as_there_is_room_and_stay_named_while_nobody_looks() -> None:
-    many = {"worker": GroupCounts(size=MOST_TOLD + 50)}
+    many = {"worker": ReplicaCounts(size=MAX_POD_REFERENCES + 50)}
     status = told(many)
-    assert len(status["worker"]["refs"]) == MOST_TOLD
-    job = parsed(worker=role(MOST_TOLD + 50))
-    state = EngineState(phase=Phase.RUNNING, started_at=NOON)
-    again = PDJ.status(JobStatus(state=state, counts=many), status, job)
+    assert len(status["worker"]["refs"]) == MAX_POD_REFERENCES
+    job = parsed(worker=role(MAX_POD_REFERENCES + 50))
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON)
+    again = PDJ.render_status(JobStatusUpdate(state=state, replica_counts=many), status, job)
     assert again["worker"]["refs"] == status["worker"]["refs"]
-    assert "refs" not in PDJ.status(JobStatus(state=state, counts=many), {"worker": 3}, job)["worker"]
+    assert (
+        "refs" not in PDJ.render_status(JobStatusUpdate(state=state, replica_counts=many), {"worker": 3}, job)["worker"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,21 +120,21 @@ def test_pods_are_named_as_far_as_there_is_room_and_stay_named_while_nobody_look
     ],
 )
 def test_the_mode_is_told(spec: dict[str, Any], size: int | None, mode: str) -> None:
-    state = EngineState(phase=Phase.RUNNING, started_at=NOON, groups={"worker": GroupState(size=size)})
-    assert PDJ.status(JobStatus(state=state), {}, parsed(**spec))["mode"] == mode
+    state = EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups={"worker": GroupState(applied_size=size)})
+    assert PDJ.render_status(JobStatusUpdate(state=state), {}, parsed(**spec))["mode"] == mode
 
 
 @pytest.mark.parametrize(
     ("status", "phase"),
     [
-        ({"phase": "Completed", "completionTime": "2026-01-01T12:00:00Z"}, Phase.SUCCEED),
-        ({"phase": "Failed"}, Phase.FAILED),
-        ({"phase": "Running", "startTime": "2026-01-01T12:00:00Z"}, Phase.PENDING),
+        ({"phase": "Completed", "completionTime": "2026-01-01T12:00:00Z"}, JobPhase.SUCCEED),
+        ({"phase": "Failed"}, JobPhase.FAILED),
+        ({"phase": "Running", "startTime": "2026-01-01T12:00:00Z"}, JobPhase.PENDING),
         ({"phase": "Pending"}, None),
         ({"phase": 3}, None),
     ],
 )
-def test_what_another_operator_left_is_taken_over(status: dict[str, Any], phase: Phase | None) -> None:
+def test_what_another_operator_left_is_taken_over(status: dict[str, Any], phase: JobPhase | None) -> None:
     state = parsed(worker=role(), status=status).state
     assert (state.phase if state else None) == phase
 
@@ -141,9 +145,9 @@ def judged(raw: dict[str, Any]) -> None:
         job = PDJ.parse(raw)
     except InvalidSpec:
         return
-    decision = decide(job, Seen(), contract_of(job), NOON + timedelta(seconds=5))
-    for status in decision.statuses.values():
-        PDJ.status(status, raw.get("status") or {}, job)
+    decision = decide(job, Observed(), framework_of(job), NOON + timedelta(seconds=5))
+    for status in decision.status_updates.values():
+        PDJ.render_status(status, raw.get("status") or {}, job)
 
 
 FIELDS = sorted(PROPERTIES["spec"]["properties"])
@@ -170,12 +174,10 @@ def test_any_spec_is_read_or_refused(spec: Any) -> None:
     judged({**raw_pdj(), "spec": spec})
 
 
-@given(
-    ANYTHING | st.dictionaries(st.sampled_from(sorted(PROPERTIES["status"]["properties"])), ANYTHING, max_size=3)
-)
+@given(ANYTHING | st.dictionaries(st.sampled_from(sorted(PROPERTIES["status"]["properties"])), ANYTHING, max_size=3))
 def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> None:
     judged({**raw_pdj(worker=role(1)), "status": status} if isinstance(status, dict) else raw_pdj())
     previous = status if isinstance(status, dict) else {}
-    told = PDJ.rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    told = PDJ.render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["conditions"][-1]["message"] == "spec: is nonsense"
     assert PDJ.is_rejected(told)

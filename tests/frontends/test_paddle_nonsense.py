@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from pliant.engine.decide import decide
 from pliant.errors import InvalidSpec
-from pliant.frameworks import contract_of
-from pliant.frontends.paddle.job import PaddleJob
-from pliant.model.observed import Seen
+from pliant.frameworks import resolve_framework
+from pliant.frontends.paddle.job import PaddleJobFrontend
+from pliant.model.observed import Observed
 from tests.builders import NOON
 from tests.frontends.paddle import raw_job
 from tests.frontends.test_nonsense import ANYTHING
 
-SCHEMA = PaddleJob().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+SCHEMA = PaddleJobFrontend().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 SPEC = sorted(SCHEMA["spec"]["properties"])
 ROLE = sorted(SCHEMA["spec"]["properties"]["trainer"]["properties"])
 STATUS = [*sorted(SCHEMA["status"]["properties"]), "state", "message"]
@@ -26,13 +26,13 @@ STATUS = [*sorted(SCHEMA["status"]["properties"]), "state", "message"]
 def judged(raw: dict[str, Any]) -> None:
     """Parse an object, unless it is refused by the name of a field; decide about it, and tell how it is."""
     try:
-        job = PaddleJob().parse(raw)
+        job = PaddleJobFrontend().parse(raw)
     except InvalidSpec:
         return
-    decision = decide(job, Seen(), contract_of(job), NOON + timedelta(seconds=5))
-    for status in (decision.intent, *decision.statuses.values()):
+    decision = decide(job, Observed(), resolve_framework(job), NOON + timedelta(seconds=5))
+    for status in (decision.intent, *decision.status_updates.values()):
         if status is not None:
-            assert PaddleJob().status(status, {}, job)["phase"]
+            assert PaddleJobFrontend().render_status(status, {}, job)["phase"]
 
 
 @given(ANYTHING)
@@ -54,9 +54,7 @@ def test_any_field_of_a_spec_is_read_or_refused(fields: dict[str, Any]) -> None:
     judged(raw_job(fields))
 
 
-@given(
-    st.sampled_from(["trainer", "pserver", "master"]), st.dictionaries(st.sampled_from(ROLE), ANYTHING, max_size=2)
-)
+@given(st.sampled_from(["trainer", "pserver", "master"]), st.dictionaries(st.sampled_from(ROLE), ANYTHING, max_size=2))
 @example("trainer", {"resources": {"limits": {"nvidia.com/gpu": "²"}, "requests": {"cpu": "1e9999"}}})
 @example("trainer", {"envs": [{"name": "A", "value": {}}, {"name": "B", "valueFrom": 5}]})
 @example("pserver", {"min-instance": 10_000})
@@ -71,6 +69,6 @@ def test_any_field_of_a_role_is_read_or_refused(role: str, fields: dict[str, Any
 def test_any_status_is_read_or_refused_and_can_be_written_over(status: Any) -> None:
     judged(raw_job(status=status))
     previous = status if isinstance(status, dict) else {}
-    told = PaddleJob().rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
+    told = PaddleJobFrontend().render_rejection(InvalidSpec("spec", "is nonsense"), previous, NOON)
     assert told["reason"] == "spec: is nonsense"
-    assert PaddleJob().is_rejected(told)
+    assert PaddleJobFrontend().is_rejected(told)

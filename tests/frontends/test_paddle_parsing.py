@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.memory import blob_of
-from pliant.frontends.paddle.job import PaddleJob
-from pliant.model.job import EndPolicy, Resize, RestartPolicy, RestartScope
-from pliant.model.state import EngineState, GroupState, Phase, Requester
+from pliant.frontends.paddle.job import PaddleJobFrontend
+from pliant.frontends.status.engine_state import dump_state
+from pliant.model.job import EndPolicy, ResizeMode, RestartPolicy, RestartScope
+from pliant.model.state import EngineState, GroupState, JobPhase, SizeRequester
 from tests.builders import NOON
 from tests.frontends.paddle import container_of, group_of, parsed, pod_of, raw_job, variables_of
 
@@ -19,8 +19,8 @@ from tests.frontends.paddle import container_of, group_of, parsed, pod_of, raw_j
 @pytest.mark.parametrize("least", ["min-instance", "min_instance", "minInstance", "MinInstance"])
 @pytest.mark.parametrize("most", ["max-instance", "max_instance", "maxInstance"])
 def test_words_may_be_joined_in_any_way(least: str, most: str) -> None:
-    trainers = group_of(PaddleJob().parse(_of({"trainer": {"entrypoint": "x", least: 2, most: 6}})))
-    assert (trainers.size, trainers.least, trainers.most) == (2, 2, 6)
+    trainers = group_of(PaddleJobFrontend().parse(_of({"trainer": {"entrypoint": "x", least: 2, most: 6}})))
+    assert (trainers.size, trainers.min_size, trainers.max_size) == (2, 2, 6)
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,7 @@ def test_words_may_be_joined_in_any_way(least: str, most: str) -> None:
 )
 def test_numbers_may_be_text_and_ports_have_two_names(spelled: dict[str, Any]) -> None:
     ports = container_of(parsed(spelled))["ports"]
-    assert ports == [
-        {"name": "jobport-7200", "containerPort": 7200},
-        {"name": "jobport-7201", "containerPort": 7201},
-    ]
+    assert ports == [{"name": "jobport-7200", "containerPort": 7200}, {"name": "jobport-7201", "containerPort": 7201}]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +47,7 @@ def test_the_network_of_nodes_is_asked_for_in_several_ways(spelled: dict[str, An
 def test_what_is_nothing_gives_way_to_defaults(nothing: Any) -> None:
     raw = _of({"trainer": {"entrypoint": "x", "min-instance": 2, "max-instance": nothing}, "port": nothing})
     raw["spec"] |= {"schedulerName": None, "podGroupName": "null", "imagePullSecrets": None, "pserver": None}
-    job = PaddleJob().parse(raw)
+    job = PaddleJobFrontend().parse(raw)
     assert [group.name for group in job.groups] == ["trainer"]
     assert not group_of(job).is_elastic
     assert container_of(job)["ports"][0]["containerPort"] == 7164
@@ -68,10 +65,10 @@ def test_defaults_are_always_there() -> None:
 
 def test_trainers_move_between_bounds_that_leave_room() -> None:
     trainers = group_of(parsed(trainer={"max-instance": 6}, pserver={"min-instance": 3, "max-instance": 9}))
-    assert (trainers.is_elastic, trainers.is_automatic, trainers.resize) == (True, True, Resize.JOIN)
-    assert trainers.requests == {}
+    assert (trainers.is_elastic, trainers.is_autoscaled, trainers.resize_mode) == (True, True, ResizeMode.JOIN)
+    assert trainers.requested_sizes == {}
     servers = group_of(parsed(pserver={"min-instance": 3, "max-instance": 9}), "pserver")
-    assert (servers.size, servers.is_elastic, servers.is_automatic) == (3, False, False)
+    assert (servers.size, servers.is_elastic, servers.is_autoscaled) == (3, False, False)
 
 
 def test_a_lower_bound_above_the_upper_one_stands_and_is_warned_of() -> None:
@@ -84,17 +81,17 @@ def test_a_lower_bound_above_the_upper_one_stands_and_is_warned_of() -> None:
 
 def test_a_job_that_does_not_tolerate_faults_keeps_its_size_and_says_why() -> None:
     trainers = group_of(parsed({"fault_tolerant": False}, trainer={"max-instance": 6}))
-    assert (trainers.is_elastic, trainers.resize) == (True, Resize.HOLD)
-    assert trainers.hold.startswith("fault_tolerant is false: the trainers' number is fixed at the start")
+    assert (trainers.is_elastic, trainers.resize_mode) == (True, ResizeMode.FIXED)
+    assert trainers.fixed_size_reason.startswith("fault_tolerant is false: the trainers' number is fixed at the start")
     said = group_of(
         parsed({"fault_tolerant": False}, trainer={"max-instance": 6}, annotations={"pliant/resize": "restart"})
     )
-    assert (said.resize, said.hold) == (Resize.RESTART, "")
+    assert (said.resize_mode, said.fixed_size_reason) == (ResizeMode.RESTART, "")
 
 
 def test_a_size_that_was_scaled_to_is_a_request() -> None:
     trainers = group_of(parsed(trainer={"max-instance": 6, "instances": 4}))
-    assert (trainers.size, trainers.requests) == (4, {Requester.SCALE: 4})
+    assert (trainers.size, trainers.requested_sizes) == (4, {SizeRequester.SCALE: 4})
 
 
 def test_every_pod_bears_the_labels_that_scripts_look_for() -> None:
@@ -110,31 +107,31 @@ def test_every_pod_bears_the_labels_that_scripts_look_for() -> None:
 def test_servers_are_not_asked_how_the_job_went_and_come_back() -> None:
     servers = group_of(parsed(pserver={"min-instance": 2, "restart_limit": 7}), "pserver")
     assert servers.complete_policy is EndPolicy.NONE
-    rule = servers.restart
+    rule = servers.restart_rule
     assert (rule.policy, rule.scope, rule.limit) == (RestartPolicy.ALWAYS, RestartScope.POD, 7)
 
 
 def test_a_trainer_of_a_fixed_number_fails_the_job_unless_it_may_come_back() -> None:
-    assert group_of(parsed()).restart.policy is RestartPolicy.ON_NODE_FAIL
-    rule = group_of(parsed(trainer={"restart_limit": "2"}, pserver={"min-instance": 1})).restart
+    assert group_of(parsed()).restart_rule.policy is RestartPolicy.ON_NODE_FAIL
+    rule = group_of(parsed(trainer={"restart_limit": "2"}, pserver={"min-instance": 1})).restart_rule
     assert (rule.policy, rule.scope, rule.limit) == (RestartPolicy.ALWAYS, RestartScope.POD, 2)
-    assert group_of(parsed(trainer={"restart_limit": 2})).restart.scope is RestartScope.ALL
+    assert group_of(parsed(trainer={"restart_limit": 2})).restart_rule.scope is RestartScope.ALL
 
 
 @pytest.mark.parametrize(
     ("said", "size", "limit"), [(None, 2, 3), (None, 20, 20), ("50%", 20, 10), ("30%", 4, 2), (0, 9, 0)]
 )
 def test_restarts_follow_the_size_that_trainers_have(said: Any, size: int, limit: int) -> None:
-    memory = EngineState(phase=Phase.RUNNING, started_at=NOON, groups={"trainer": GroupState(size=size)})
+    memory = EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups={"trainer": GroupState(applied_size=size)})
     rule = group_of(
-        parsed(trainer={"max-instance": 60, "restart_limit": said}, status={"pliant": blob_of(memory)})
-    ).restart
+        parsed(trainer={"max-instance": 60, "restart_limit": said}, status={"pliant": dump_state(memory)})
+    ).restart_rule
     assert (rule.policy, rule.limit) == (RestartPolicy.ALWAYS, limit)
 
 
 def test_walltime_limits_the_job() -> None:
     job = parsed({"annotations": {"walltime": "3600", "userid": "7"}})
-    assert (job.time_limit, job.is_limited_from_start) == (timedelta(hours=1), True)
+    assert (job.time_limit, job.counts_time_from_start) == (timedelta(hours=1), True)
 
 
 @pytest.mark.parametrize("said", [{"is_nccl": True}, {"frame_work": {"name": "paddle", "type": "nccl2"}}])
@@ -146,13 +143,13 @@ def test_trainers_that_talk_to_each_other_have_no_servers(said: dict[str, Any]) 
 
 def test_trainers_that_talk_to_each_other_start_again_together() -> None:
     trainers = group_of(parsed({"is_nccl": True}, trainer={"max-instance": 6}))
-    assert (trainers.is_automatic, trainers.resize, trainers.restart.scope) == (
+    assert (trainers.is_autoscaled, trainers.resize_mode, trainers.restart_rule.scope) == (
         True,
-        Resize.RESTART,
+        ResizeMode.RESTART,
         RestartScope.ALL,
     )
     tolerant = group_of(parsed({"is_nccl": True, "fault_tolerant": True}, trainer={"max-instance": 6}))
-    assert (tolerant.resize, tolerant.restart.scope) == (Resize.JOIN, RestartScope.POD)
+    assert (tolerant.resize_mode, tolerant.restart_rule.scope) == (ResizeMode.JOIN, RestartScope.POD)
 
 
 def test_what_is_asked_for_in_vain_is_warned_of() -> None:
@@ -192,24 +189,18 @@ def test_a_field_that_nobody_knows_is_warned_of_and_old_ones_are_not() -> None:
         ({"port": 1, "Port": 2}, "spec.Port: says otherwise than spec.port: keep one of the two"),
         ({"mountPath": "work"}, 'spec.mountPath: must be an absolute path, got "work"'),
         ({"volumes": [{"emptyDir": {}}]}, "spec.volumes[0].name: must be text, got null"),
-        (
-            {"annotations": {"walltime": "soon"}},
-            'spec.annotations.walltime: must be a number of seconds, got "soon"',
-        ),
+        ({"annotations": {"walltime": "soon"}}, 'spec.annotations.walltime: must be a number of seconds, got "soon"'),
         (
             {"trainer": {"entrypoint": "x", "restart_limit": "often"}},
             'spec.trainer.restart_limit: must be a number of restarts, or a share such as 50%, got "often"',
         ),
-        (
-            {"trainer": {"entrypoint": "x", "Min_Instance": -1}},
-            "spec.trainer.Min_Instance: must be 0 or more, got -1",
-        ),
+        ({"trainer": {"entrypoint": "x", "Min_Instance": -1}}, "spec.trainer.Min_Instance: must be 0 or more, got -1"),
         ({"trainer": {"entrypoint": "x", "envs": 5}}, "spec.trainer.envs: must map names to values, got 5"),
     ],
 )
 def test_what_cannot_be_used_is_named_as_it_is_written(raw: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidSpec) as refused:
-        PaddleJob().parse(raw_job(raw))
+        PaddleJobFrontend().parse(raw_job(raw))
     assert str(refused.value) == problem
 
 

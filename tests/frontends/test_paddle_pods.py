@@ -50,9 +50,7 @@ def test_a_single_program_takes_the_place_of_the_shell(entry: str, run: str) -> 
 def test_images_with_a_script_of_their_own_run_it(
     tolerant: bool | None, trainer: list[str], pserver: list[str]
 ) -> None:
-    job = parsed(
-        {"fault_tolerant": tolerant}, pserver={"min-instance": 1}, annotations={"pliant/discovery": "image"}
-    )
+    job = parsed({"fault_tolerant": tolerant}, pserver={"min-instance": 1}, annotations={"pliant/discovery": "image"})
     assert container_of(job)["command"] == trainer
     assert container_of(job, "pserver")["command"] == pserver
     [address] = [each for each in container_of(job)["env"] if each["name"] == "POD_IP"]
@@ -66,7 +64,7 @@ def test_a_job_that_tolerates_faults_has_a_master_and_its_etcd() -> None:
     assert (master["name"], master["command"]) == ("master", ["paddle_k8s", "start_master"])
     assert master["resources"] == {"limits": {"cpu": 1}}
     assert (etcd["name"], etcd["command"][0]) == ("etcd", "etcd")
-    assert group_of(job, "master").counted == {"master"}
+    assert group_of(job, "master").main_containers == {"master"}
     assert group_of(job, "master").complete_policy is EndPolicy.NONE
     assert container_of(job)["command"] == ["paddle_k8s", "start_new_trainer"]
 
@@ -120,9 +118,7 @@ def test_gpus_have_one_name_however_they_are_asked_for(trainer: dict[str, Any]) 
 
 
 def test_no_gpu_is_asked_for_by_a_zero() -> None:
-    job = parsed(
-        trainer={"trainer_gpu": 0, "resources": {"limits": {"alpha.kubernetes.io/nvidia-gpu": 0, "cpu": 1}}}
-    )
+    job = parsed(trainer={"trainer_gpu": 0, "resources": {"limits": {"alpha.kubernetes.io/nvidia-gpu": 0, "cpu": 1}}})
     assert container_of(job)["resources"] == {"limits": {"cpu": 1}}
 
 

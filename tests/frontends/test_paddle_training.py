@@ -10,10 +10,10 @@ import yaml
 
 from pliant.embedded.schema import Schema
 from pliant.frontends import FRONTENDS
-from pliant.model.job import Resize
+from pliant.model.job import ResizeMode
 
 FOLDER = Path(__file__).parents[2] / "examples" / "paddle-training"
-WAYS = {"servers": Resize.JOIN, "servers-batch": Resize.JOIN, "collective": Resize.RESTART}
+WAYS = {"servers": ResizeMode.JOIN, "servers-batch": ResizeMode.JOIN, "collective": ResizeMode.RESTART}
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -26,8 +26,8 @@ def test_a_training_is_a_job_of_two_to_four_trainers(name: str) -> None:
     assert claim["metadata"]["name"] == raw["metadata"]["name"] == name
     job = frontend.parse({**raw, "metadata": {**raw["metadata"], **_born()}})
     (trainers,) = [group for group in job.groups if group.is_elastic]
-    assert (trainers.size, trainers.least, trainers.most) == (2, 2, 4)
-    assert (trainers.resize, trainers.is_automatic) == (WAYS[name], True)
+    assert (trainers.size, trainers.min_size, trainers.max_size) == (2, 2, 4)
+    assert (trainers.resize_mode, trainers.is_autoscaled) == (WAYS[name], True)
     assert job.warnings == ()
 
 

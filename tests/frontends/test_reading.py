@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.aitrainingjob_types import AITrainingJobSpec
-from pliant.frontends.reading import read
+from pliant.frontends.aitrainingjob.types import AITrainingJobSpec
+from pliant.frontends.spec.decoding import decode
 
 
 class Colour(StrEnum):
@@ -40,10 +40,7 @@ class Thing(Struct, frozen=True):
         ({"parts": [{"partName": "a"}, {}]}, "thing.parts[1].partName: is required"),
         ({"parts": [{"partName": "a", "count": 4}]}, "thing.parts[0].count: must be 3 or less, got 4"),
         ({"by_name": [1]}, "thing.by_name: must be a mapping, got [1]"),
-        (
-            {"by_name": {"a": {"partName": "a"}, "b": {"partName": 1}}},
-            "thing.by_name.b.partName: must be text, got 1",
-        ),
+        ({"by_name": {"a": {"partName": "a"}, "b": {"partName": 1}}}, "thing.by_name.b.partName: must be text, got 1"),
         ({"colour": ["red"]}, 'thing.colour: ["red"] is not one of red'),
         ({"since": 5, "colour": "red"}, "thing.since: must be a time such as 2026-01-31T12:00:00Z, got 5"),
         (
@@ -56,7 +53,7 @@ class Thing(Struct, frozen=True):
 )
 def test_the_first_fault_is_named_by_its_path(raw: Any, message: str) -> None:
     with pytest.raises(InvalidSpec) as refusal:
-        read(Thing, raw, "thing")
+        decode(Thing, raw, "thing")
     assert str(refusal.value) == message
 
 
@@ -67,12 +64,12 @@ def test_what_fits_is_read() -> None:
         "colour": "red",
         "since": "2026-01-01T12:00:00Z",
     }
-    thing = read(Thing, raw, "thing")
+    thing = decode(Thing, raw, "thing")
     assert (thing.parts, thing.by_name, thing.colour) == ([Part("a")], {"b": Part("b", 2)}, Colour.RED)
 
 
 def test_nothing_at_all_is_read_as_an_empty_thing() -> None:
-    assert read(Thing, None, "thing") == Thing()
+    assert decode(Thing, None, "thing") == Thing()
 
 
 JSON = st.recursive(
@@ -88,4 +85,4 @@ FIELDS = st.sampled_from(
 @given(st.dictionaries(FIELDS, JSON))
 def test_whatever_is_written_is_read_or_refused(raw: dict[str, Any]) -> None:
     with suppress(InvalidSpec):
-        read(AITrainingJobSpec, raw, "spec")
+        decode(AITrainingJobSpec, raw, "spec")

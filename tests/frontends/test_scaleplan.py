@@ -9,12 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pliant.embedded.schema import Schema
-from pliant.frontends.scaleplan import ScalePlan, owner_job, parse_plan, plan_status
-from pliant.model.plans import GroupRequest, PlanPhase, PlanStatus, PodRequest
+from pliant.frontends.scaleplan import ScalePlanFrontend, owner_job_name, parse_plan, render_plan_status
+from pliant.model.scale_plans import GroupRequest, PlanPhase, PlanStatus, PodRequest
 from tests.builders import NOON
 from tests.frontends.test_nonsense import ANYTHING
 
-SCHEMA = Schema.compile(ScalePlan().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+SCHEMA = Schema.compile(ScalePlanFrontend().crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 AUTO = {"scale-type": "auto"}
 
 
@@ -67,13 +67,13 @@ def test_the_first_plan_of_a_master() -> None:
     plan = parse_plan(raw)
     assert accepted(raw)
     assert not plan.is_manual
-    assert plan.problem == ""
-    assert plan.groups == {
-        "ps": GroupRequest(size=2, resource={"cpu": "2", "memory": "4096Mi"}),
-        "worker": GroupRequest(size=1, resource={"cpu": "500m"}),
+    assert plan.parse_error == ""
+    assert plan.group_requests == {
+        "ps": GroupRequest(size=2, resources={"cpu": "2", "memory": "4096Mi"}),
+        "worker": GroupRequest(size=1, resources={"cpu": "500m"}),
     }
-    assert plan.hosts == ("clicks-edljob-ps-0.team.svc:2222", "clicks-edljob-ps-1.team.svc:2222")
-    assert owner_job(raw) == "clicks"
+    assert plan.ps_hosts == ("clicks-edljob-ps-0.team.svc:2222", "clicks-edljob-ps-1.team.svc:2222")
+    assert owner_job_name(raw) == "clicks"
 
 
 def test_pods_by_name_by_id_and_by_rank() -> None:
@@ -88,11 +88,11 @@ def test_pods_by_name_by_id_and_by_rank() -> None:
     raw = raw_plan(AUTO, createPods=[asked], removePods=[gone], migratePods=None, psHosts=None)
     plan = parse_plan(raw)
     assert accepted(raw)
-    assert plan.create == (
-        PodRequest(group="worker", id=7, rank=2, service="demo-edljob-worker-2", port=3333, resource={"cpu": "4"}),
+    assert plan.create_pods == (
+        PodRequest(group="worker", id=7, rank=2, service="demo-edljob-worker-2", port=3333, resources={"cpu": "4"}),
     )
-    assert plan.remove == (PodRequest(group="ps", name="demo-edljob-ps-1", id=1, rank=1),)
-    assert (plan.migrate, plan.hosts) == ((), ())
+    assert plan.remove_pods == (PodRequest(group="ps", name="demo-edljob-ps-1", id=1, rank=1),)
+    assert (plan.migrate_pods, plan.ps_hosts) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_pods_by_name_by_id_and_by_rank() -> None:
     ],
 )
 def test_a_name_tells_the_type(name: str, expected: PodRequest) -> None:
-    assert parse_plan(raw_plan(migratePods=[{"name": name}])).migrate == (expected,)
+    assert parse_plan(raw_plan(migratePods=[{"name": name}])).migrate_pods == (expected,)
 
 
 def test_nobody_scales_a_master() -> None:
     names = ("elasticjob-demo-dlrover-master-0", "elasticjob-demo-dlrover-master")
     listed = [{"name": "x", "type": "dlrover-master"}, *({"name": name} for name in names)]
     plan = parse_plan(raw_plan(AUTO, replicaResourceSpecs={"dlrover-master": {"replicas": 0}}, removePods=listed))
-    assert (plan.groups, plan.remove, plan.problem) == ({}, (), "")
+    assert (plan.group_requests, plan.remove_pods, plan.parse_error) == ({}, (), "")
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_a_plan_is_by_hand_unless_a_master_says_otherwise(labels: Any, is_manual
 
 def test_a_plan_that_a_master_has_put_its_mark_on_is_taken() -> None:
     mark = {"apiVersion": "elastic.iml.github.io/v1alpha1", "kind": "elasticjob", "name": "demo", "uid": "job-uid"}
-    assert parse_plan(raw_plan(owners=[mark])).is_taken
-    assert not parse_plan(raw_plan(owners=[{**mark, "kind": "ConfigMap"}])).is_taken
+    assert parse_plan(raw_plan(owners=[mark])).is_claimed
+    assert not parse_plan(raw_plan(owners=[{**mark, "kind": "ConfigMap"}])).is_claimed
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_plan_that_a_master_has_put_its_mark_on_is_taken() -> None:
     ],
 )
 def test_whose_plan_it_is_can_be_said_in_several_ways(raw: dict[str, Any], expected: str) -> None:
-    assert owner_job(raw) == expected
+    assert owner_job_name(raw) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,7 @@ def test_whose_plan_it_is_can_be_said_in_several_ways(raw: dict[str, Any], expec
             {"replicaResourceSpecs": {"worker": {"resource": {"cpu": "two"}}}},
             'spec.replicaResourceSpecs.worker.resource.cpu: must be a quantity such as 500m or 4Gi, got "two"',
         ),
-        (
-            {"createPods": [{"rankIndex": 1}]},
-            "spec.createPods[0].type: is required: worker, ps, chief or evaluator",
-        ),
+        ({"createPods": [{"rankIndex": 1}]}, "spec.createPods[0].type: is required: worker, ps, chief or evaluator"),
         (
             {"createPods": [{"type": "ps", "service": "a:b"}]},
             'spec.createPods[0].service: must be host:port, got "a:b"',
@@ -165,14 +162,14 @@ def test_whose_plan_it_is_can_be_said_in_several_ways(raw: dict[str, Any], expec
 )
 def test_a_plan_that_cannot_be_read_says_where(spec: dict[str, Any], said: str) -> None:
     plan = parse_plan(raw_plan(**spec))
-    assert plan.problem == said
-    assert (plan.groups, plan.create, plan.remove) == ({}, (), ())
+    assert plan.parse_error == said
+    assert (plan.group_requests, plan.create_pods, plan.remove_pods) == ({}, (), ())
 
 
 def test_its_status_tells_when_it_began_and_when_it_was_done() -> None:
     later = NOON + timedelta(seconds=3)
-    begun = plan_status(PlanStatus(phase=PlanPhase.CREATED, message="", at=NOON), {})
-    done = plan_status(PlanStatus(phase=PlanPhase.SUCCEEDED, message="faster so", at=later), begun)
+    begun = render_plan_status(PlanStatus(phase=PlanPhase.CREATED, message="", at=NOON), {})
+    done = render_plan_status(PlanStatus(phase=PlanPhase.SUCCEEDED, message="faster so", at=later), begun)
     assert begun == {"phase": "Created", "createTime": "2026-01-01T12:00:00Z"}
     assert done == {
         "phase": "Succeeded",
@@ -181,7 +178,7 @@ def test_its_status_tells_when_it_began_and_when_it_was_done() -> None:
         "finishTime": "2026-01-01T12:00:03Z",
     }
     plan = parse_plan(raw_plan(status=done))
-    assert (plan.phase, plan.said, plan.finished_at) == (PlanPhase.SUCCEEDED, "faster so", later)
+    assert (plan.phase, plan.status_message, plan.finished_at) == (PlanPhase.SUCCEEDED, "faster so", later)
     assert accepted(raw_plan(status=done))
 
 
@@ -189,9 +186,7 @@ FIELDS = ["ownerJob", "reason", "replicaResourceSpecs", "createPods", "removePod
 POD = st.dictionaries(st.sampled_from(["name", "id", "type", "rankIndex", "service", "resource"]), ANYTHING)
 
 
-@given(
-    st.dictionaries(st.sampled_from(FIELDS), ANYTHING | st.lists(POD, max_size=2), max_size=3), ANYTHING, ANYTHING
-)
+@given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING | st.lists(POD, max_size=2), max_size=3), ANYTHING, ANYTHING)
 @example({"createPods": [{"type": "ps", "service": "x:²"}]}, None, {"phase": "Succeeded", "finishTime": 5})
 @example({"replicaResourceSpecs": {"ps": {"resource": {"cpu": 1e308}}}}, [], {"phase": {}})
 @example({"replicaResourceSpecs": {"dlrover-master": 5}}, {"kind": 5}, [])
@@ -200,10 +195,10 @@ def test_whatever_a_plan_holds_it_is_read_or_says_why_not(spec: dict[str, Any], 
     plan = parse_plan(raw)
     assert plan.key.name == "demo-scaleplan-0"
     assert plan == parse_plan(raw)
-    owner_job(raw)
+    owner_job_name(raw)
     previous = status if isinstance(status, dict) else {}
     news = PlanStatus(phase=PlanPhase.PENDING, message="", at=NOON)
-    assert plan_status(news, previous)["phase"] == "Pending"
+    assert render_plan_status(news, previous)["phase"] == "Pending"
 
 
 @pytest.mark.parametrize(
@@ -220,19 +215,19 @@ def test_whatever_a_plan_holds_it_is_read_or_says_why_not(spec: dict[str, Any], 
 )
 def test_what_no_cluster_would_take_is_refused_before_anything_is_made(pod: dict[str, Any], problem: str) -> None:
     plan = parse_plan(raw_plan(createPods=[{"type": "worker", **pod}]))
-    assert plan.problem.startswith(problem)
+    assert plan.parse_error.startswith(problem)
 
 
 def test_a_plan_repeats_no_endless_words() -> None:
     assert len(parse_plan(raw_plan(reason="x" * 1_000_000)).reason) == 1000
-    assert len(parse_plan(raw_plan(replicaResourceSpecs={"x" * 100_000: 3})).problem) == 1000
+    assert len(parse_plan(raw_plan(replicaResourceSpecs={"x" * 100_000: 3})).parse_error) == 1000
 
 
 def test_lists_in_plans_end_somewhere() -> None:
     pods = [{"type": "worker"}] * 10_001
-    assert parse_plan(raw_plan(createPods=pods)).problem == (
+    assert parse_plan(raw_plan(createPods=pods)).parse_error == (
         "spec.createPods: must have 10,000 pods or fewer, got 10,001"
     )
-    assert parse_plan(raw_plan(psHosts=["x" * 70_000])).problem == (
+    assert parse_plan(raw_plan(psHosts=["x" * 70_000])).parse_error == (
         "spec.psHosts: must have 65,536 bytes or less, all together"
     )

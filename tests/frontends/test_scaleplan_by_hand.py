@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.base import PlanKind, definitions
-from pliant.frontends.scaleplan import ScalePlan
-from pliant.model.plans import GroupRequest, PlanPhase, PlanStatus, PodRequest
+from pliant.frontends.frontend import PlanFrontend, required_crds
+from pliant.frontends.scaleplan import ScalePlanFrontend
+from pliant.model.scale_plans import GroupRequest, PlanPhase, PlanStatus, PodRequest
 from tests.builders import NOON
 from tests.frontends.elasticjob import EJ
 from tests.frontends.test_scaleplan import accepted, raw_plan
@@ -82,12 +82,12 @@ UNDERSTOOD: dict[str, tuple[str, dict[str, GroupRequest], tuple[PodRequest, ...]
     "a larger server": (
         "clicks",
         {},
-        (PodRequest(group="ps", name="clicks-edljob-ps-0", resource={"cpu": "2", "memory": "4Gi"}),),
+        (PodRequest(group="ps", name="clicks-edljob-ps-0", resources={"cpu": "2", "memory": "4Gi"}),),
     ),
     "sizes, and larger pods under other names": (
         "clicks",
-        {"ps": GroupRequest(size=1, resource={"cpu": "0.5", "memory": "256Mi"})},
-        (PodRequest(group="ps", name="clicks_job-ps-0", id=0, resource={"cpu": "4", "memory": "1024Mi"}),),
+        {"ps": GroupRequest(size=1, resources={"cpu": "0.5", "memory": "256Mi"})},
+        (PodRequest(group="ps", name="clicks_job-ps-0", id=0, resources={"cpu": "4", "memory": "1024Mi"}),),
     ),
     "nobody's": ("", {"worker": GroupRequest(size=1)}, ()),
 }
@@ -96,29 +96,29 @@ UNDERSTOOD: dict[str, tuple[str, dict[str, GroupRequest], tuple[PodRequest, ...]
 @pytest.mark.parametrize("case", WRITTEN)
 def test_a_plan_by_hand_is_understood(case: str) -> None:
     raw = yaml.safe_load(HEAD + WRITTEN[case])
-    plan = ScalePlan().parse(raw)
+    plan = ScalePlanFrontend().parse(raw)
     assert accepted(raw)
     assert plan.is_manual
-    assert plan.problem == ""
-    assert (ScalePlan().owner(raw), plan.groups, plan.migrate) == UNDERSTOOD[case]
+    assert plan.parse_error == ""
+    assert (ScalePlanFrontend().owner_job_name(raw), plan.group_requests, plan.migrate_pods) == UNDERSTOOD[case]
 
 
 @pytest.mark.parametrize("amount", [True, -1, -0.5, float(2**70), [], {}, "1 Gi", "-1", "²"])
 def test_what_is_no_amount_is_named(amount: Any) -> None:
     raw = raw_plan(createPods=[{"type": "ps", "resource": {"cpu": 1, "memory": amount}}])
-    assert ScalePlan().parse(raw).problem.startswith("spec.createPods[0].resource.memory: must be a quantity")
+    assert (
+        ScalePlanFrontend().parse(raw).parse_error.startswith("spec.createPods[0].resource.memory: must be a quantity")
+    )
 
 
 @pytest.mark.parametrize("amount", [None, "", 0, 0.0, "0", "0Mi", "0.0"])
 def test_nothing_of_something_is_not_asked_for(amount: Any) -> None:
-    [pod] = ScalePlan().parse(raw_plan(createPods=[{"type": "ps", "resource": {"memory": amount}}])).create
-    assert pod.resource == {}
+    [pod] = ScalePlanFrontend().parse(raw_plan(createPods=[{"type": "ps", "resource": {"memory": amount}}])).create_pods
+    assert pod.resources == {}
 
 
 def test_plans_come_with_their_kind_of_jobs() -> None:
-    assert isinstance(EJ.plans, PlanKind)
-    assert [crd["spec"]["names"]["plural"] for crd in definitions(EJ)] == ["elasticjobs", "scaleplans"]
-    news = PlanStatus(
-        phase=PlanPhase.FAILED, message=str(InvalidSpec("spec", "is odd")), at=NOON + timedelta(hours=1)
-    )
-    assert EJ.plans.status(news, {})["finishTime"] == "2026-01-01T13:00:00Z"
+    assert isinstance(EJ.plan_frontend, PlanFrontend)
+    assert [crd["spec"]["names"]["plural"] for crd in required_crds(EJ)] == ["elasticjobs", "scaleplans"]
+    news = PlanStatus(phase=PlanPhase.FAILED, message=str(InvalidSpec("spec", "is odd")), at=NOON + timedelta(hours=1))
+    assert EJ.plan_frontend.render_status(news, {})["finishTime"] == "2026-01-01T13:00:00Z"

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pliant.cli.installation import NAME, Installation, definitions, operator, place
-from pliant.cli.kinds import choose_kinds
-from pliant.cli.manifest_yaml import manifest_text
+from pliant.cli.cluster.operator_manifests import (
+    OPERATOR_NAME,
+    OperatorInstallation,
+    crd_manifests,
+    namespace_manifests,
+    operator_manifests,
+)
+from pliant.cli.input.kinds_option import choose_kinds
+from pliant.cli.output.manifest_yaml import dump_manifest
 
 HEADER = "# Made by `make manifests`; `pliant install` prints the same.\n"
 PADDLE_HEADER = """\
@@ -20,13 +26,13 @@ PADDLE_OPERATOR = "pliant-operator.yaml"
 Manifest = dict[str, Any]
 
 RBAC_FILES = {
-    ("ServiceAccount", NAME): "service_account",
-    ("Role", f"{NAME}-lease"): "leader_election_role",
-    ("RoleBinding", f"{NAME}-lease"): "leader_election_role_binding",
-    ("ClusterRole", f"{NAME}.{Installation().namespace}"): "role",
-    ("ClusterRole", f"pliant-view.{Installation().namespace}"): "viewer_role",
-    ("ClusterRole", f"pliant-edit.{Installation().namespace}"): "editor_role",
-    ("ClusterRoleBinding", f"{NAME}.{Installation().namespace}"): "role_binding",
+    ("ServiceAccount", OPERATOR_NAME): "service_account",
+    ("Role", f"{OPERATOR_NAME}-lease"): "leader_election_role",
+    ("RoleBinding", f"{OPERATOR_NAME}-lease"): "leader_election_role_binding",
+    ("ClusterRole", f"{OPERATOR_NAME}.{OperatorInstallation().namespace}"): "role",
+    ("ClusterRole", f"pliant-view.{OperatorInstallation().namespace}"): "viewer_role",
+    ("ClusterRole", f"pliant-edit.{OperatorInstallation().namespace}"): "editor_role",
+    ("ClusterRoleBinding", f"{OPERATOR_NAME}.{OperatorInstallation().namespace}"): "role_binding",
 }
 """What each account, role and binding is kept under; one that is not listed goes by its name."""
 RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
@@ -34,12 +40,15 @@ RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBi
 
 def render_config() -> dict[str, str]:
     """Return the text of every generated file of config/, by its path there."""
-    chosen = Installation()
-    rights = [each for each in operator(chosen) if each["kind"] in RIGHTS]
-    manager = [*place(chosen), *(each for each in operator(chosen) if each["kind"] not in RIGHTS)]
+    chosen = OperatorInstallation()
+    rights = [each for each in operator_manifests(chosen) if each["kind"] in RIGHTS]
+    manager = [
+        *namespace_manifests(chosen),
+        *(each for each in operator_manifests(chosen) if each["kind"] not in RIGHTS),
+    ]
     files = {
-        **{f"crd/bases/{definition_file(crd)}": manifest_text(crd) for crd in definitions()},
-        **{f"rbac/{_rbac_file(each)}": manifest_text(each) for each in rights},
+        **{f"crd/bases/{definition_file(crd)}": dump_manifest(crd) for crd in crd_manifests()},
+        **{f"rbac/{_rbac_file(each)}": dump_manifest(each) for each in rights},
         "manager/manager.yaml": _documents(manager),
     }
     return {path: HEADER + text for path, text in (files | dict(_kustomizations(files))).items()}
@@ -47,13 +56,13 @@ def render_config() -> dict[str, str]:
 
 def render_manifests() -> dict[str, str]:
     """Return the text of every generated file of manifests/, by its name."""
-    chosen = Installation(frontends=choose_kinds(["paddle"]))
-    return {PADDLE_OPERATOR: PADDLE_HEADER + _documents([*place(chosen), *operator(chosen)])}
+    chosen = OperatorInstallation(frontends=choose_kinds(["paddle"]))
+    return {PADDLE_OPERATOR: PADDLE_HEADER + _documents([*namespace_manifests(chosen), *operator_manifests(chosen)])}
 
 
 def manifest_links() -> dict[str, str]:
     """Return the symbolic links of manifests/ and what they point at: definitions have one copy, in config/."""
-    names = [definition_file(crd) for crd in definitions(choose_kinds(["paddle"]))]
+    names = [definition_file(crd) for crd in crd_manifests(choose_kinds(["paddle"]))]
     return {name: f"../config/crd/bases/{name}" for name in names}
 
 
@@ -63,7 +72,7 @@ def definition_file(crd: Manifest) -> str:
 
 
 def _documents(manifests: list[Manifest]) -> str:
-    return "".join(f"---\n{manifest_text(each)}" for each in manifests)
+    return "".join(f"---\n{dump_manifest(each)}" for each in manifests)
 
 
 def _rbac_file(manifest: Manifest) -> str:
@@ -81,4 +90,4 @@ def _kustomizations(files: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _kustomization(resources: list[str]) -> str:
     head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
-    return manifest_text({**head, "resources": resources})
+    return dump_manifest({**head, "resources": resources})

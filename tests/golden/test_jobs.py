@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from pliant.embedded.schema import Schema
-from pliant.engine.outfit import outfit_of
-from pliant.engine.podspec import pod_manifest, service_manifest
+from pliant.engine.pods.manifests import pod_manifest, service_manifest
+from pliant.engine.pods.shared_environment import build_shared_environment
 from pliant.frontends import FRONTENDS
 from pliant.model.framework import Rank
-from pliant.model.job import Group, Job
-from pliant.plugins.known import contract_of
+from pliant.model.job import Job, ReplicaGroup
+from pliant.plugins.registry import framework_of
 from tests.golden.files import check_golden, yaml_text
 from tests.golden.plain_data import set_fields
 
@@ -47,11 +47,11 @@ def understood(job: Job) -> dict[str, Any]:
     }
 
 
-def _group(job: Job, group: Group) -> dict[str, Any]:
+def _group(job: Job, group: ReplicaGroup) -> dict[str, Any]:
     rank = Rank(group=group, index=0, attempt=0)
-    pod = pod_manifest(outfit_of(job, contract_of(job)), rank)
+    pod = pod_manifest(build_shared_environment(job, framework_of(job)), rank)
     return {
-        **set_fields(group, without=("template", "fingerprint")),
+        **set_fields(group, without=("template", "template_hash")),
         "pod": pod,
         "service": service_manifest(job, rank),
     }

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pliant.errors import Unreachable
-from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from tests.virtual_time import VirtualClock
 
 T = TypeVar("T")
@@ -90,9 +90,7 @@ class Machine:
         if self.line is Line.SILENT:
             await asyncio.Event().wait()
         # The server is another computer: it carries on with what has reached it.
-        carried_out = asyncio.get_running_loop().create_task(
-            self._server.send(request), context=contextvars.Context()
-        )
+        carried_out = asyncio.get_running_loop().create_task(self._server.send(request), context=contextvars.Context())
         if self.line is Line.DEAF:
             await asyncio.wait([carried_out])
             raise Unreachable("connection reset")

@@ -13,11 +13,11 @@ import pytest
 
 from pliant import errors
 from pliant.kube.client import PAGE_SIZE, KubeClient
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from pliant.kube.objects import Node, Pod, Service
 from pliant.kube.resources import CRDS, LEASES, NODES, PODS, SERVICES
-from pliant.kube.retry import ATTEMPTS, PATIENCE_SECONDS
-from pliant.kube.transport import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Reply, Request, StreamReply
+from pliant.kube.transport.base import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, Reply, Request, StreamReply
+from pliant.kube.transport.retry import MAX_ATTEMPTS, RETRY_TIMEOUT_SECONDS
 from tests.virtual_time import on_virtual_time
 
 
@@ -88,7 +88,7 @@ async def test_answers_are_dicts_or_the_struct_asked_for() -> None:
     as_dict = await client.get(PODS, "default", "a")
     assert as_dict["status"]["phase"] == "Running"
     assert "managedFields" not in as_dict["metadata"]
-    assert (await client.get(PODS, "default", "a", into=Pod)).status.pod_ip == "10.0.0.7"
+    assert (await client.get(PODS, "default", "a", decode_as=Pod)).status.pod_ip == "10.0.0.7"
 
 
 async def test_a_list_follows_its_pages() -> None:
@@ -96,7 +96,7 @@ async def test_a_list_follows_its_pages() -> None:
         reply({"metadata": {"resourceVersion": "7", "continue": "next"}, "items": [meta("a")]}),
         reply({"metadata": {"resourceVersion": "7"}, "items": [meta("b")]}),
     )
-    listing = await KubeClient(script).list(PODS, "default", labels="x=y", fields="spec.nodeName=n", into=Pod)
+    listing = await KubeClient(script).list(PODS, "default", labels="x=y", fields="spec.nodeName=n", decode_as=Pod)
     assert [pod.metadata.name for pod in listing.items] == ["a", "b"]
     assert listing.resource_version == "7"
     first, second = (request.query for request in script.requests)
@@ -110,7 +110,7 @@ async def test_a_list_whose_pages_expire_starts_over_in_one_piece() -> None:
         refusal(410, "Expired"),
         reply({"metadata": {"resourceVersion": "9"}, "items": [meta("b")]}),
     )
-    listing = await KubeClient(script).list(PODS, into=Pod)
+    listing = await KubeClient(script).list(PODS, decode_as=Pod)
     assert [pod.metadata.name for pod in listing.items] == ["b"]
     assert listing.resource_version == "9"
     assert script.requests[-1].query == {}
@@ -152,7 +152,9 @@ async def test_an_apply_says_who_applies_and_whether_by_force() -> None:
     script = Script(*(reply(meta("a")) for _ in range(2)))
     client = KubeClient(script)
     await client.apply(PODS, "default", {"metadata": {"name": "a"}})
-    await client.apply(PODS, "default", {"metadata": {"name": "a"}}, manager="m", force=True, subresource="status")
+    await client.apply(
+        PODS, "default", {"metadata": {"name": "a"}}, field_manager="m", force=True, subresource="status"
+    )
     first, second = script.requests
     assert (first.method, first.content_type) == ("PATCH", APPLY_PATCH)
     assert json.loads(first.body) == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}
@@ -163,7 +165,9 @@ async def test_an_apply_says_who_applies_and_whether_by_force() -> None:
 
 async def test_a_delete_carries_its_precondition_grace_and_propagation() -> None:
     script = Script(reply(meta("a")))
-    await KubeClient(script).delete(PODS, "default", "a", uid="u", version="7", grace=0, propagation="Background")
+    await KubeClient(script).delete(
+        PODS, "default", "a", uid="u", resource_version="7", grace_period_seconds=0, propagation="Background"
+    )
     options = json.loads(script.requests[0].body)
     assert options["preconditions"] == {"uid": "u", "resourceVersion": "7"}
     assert (options["gracePeriodSeconds"], options["propagationPolicy"]) == (0, "Background")
@@ -263,8 +267,8 @@ async def test_patience_ends() -> None:
     script = Script(*(refusal(429, headers={"retry-after": "1"}) for _ in range(9)))
     with pytest.raises(errors.TooManyRequests):
         await KubeClient(script).get(PODS, "default", "a")
-    assert len(script.requests) == ATTEMPTS
-    script = Script(refusal(429, headers={"retry-after": str(int(PATIENCE_SECONDS) + 1)}))
+    assert len(script.requests) == MAX_ATTEMPTS
+    script = Script(refusal(429, headers={"retry-after": str(int(RETRY_TIMEOUT_SECONDS) + 1)}))
     with pytest.raises(errors.TooManyRequests):
         await KubeClient(script).get(PODS, "default", "a")
     script = Script(*(refusal(429, headers={"retry-after": "6"}) for _ in range(9)))
@@ -285,19 +289,19 @@ def shredded(text: bytes, size: int) -> list[bytes]:
 async def test_a_watch_reads_lines_however_they_are_cut(size: int) -> None:
     bookmark = {"metadata": {"resourceVersion": "3"}, "spec": {"containers": None}}
     text = event("ADDED", meta("a", 1)) + b"\n" + event("DELETED", meta("a", 2)) + event("BOOKMARK", bookmark)
-    watch = KubeClient(Script(chunks=shredded(text, size))).watch(PODS, since="0", into=Pod)
+    watch = KubeClient(Script(chunks=shredded(text, size))).watch(PODS, resource_version="0", decode_as=Pod)
     seen = [(e.type, e.object and e.object.metadata.name, e.resource_version) async for e in watch]
     assert seen == [
-        (EventType.ADDED, "a", "1"),
-        (EventType.DELETED, "a", "2"),
-        (EventType.BOOKMARK, None, "3"),
+        (WatchEventType.ADDED, "a", "1"),
+        (WatchEventType.DELETED, "a", "2"),
+        (WatchEventType.BOOKMARK, None, "3"),
     ]
 
 
 async def test_a_watch_line_may_be_longer_than_any_buffer() -> None:
     big = {**meta("a"), "data": {"x": "y" * 3_000_000}}
     client = KubeClient(Script(chunks=shredded(event("ADDED", big), 64 * 1024)))
-    events = [e async for e in client.watch(PODS, since="0")]
+    events = [e async for e in client.watch(PODS, resource_version="0")]
     assert events[0].object is not None
     assert len(events[0].object["data"]["x"]) == 3_000_000
 
@@ -306,7 +310,10 @@ async def test_a_watch_may_begin_with_all_there_is() -> None:
     end = {"metadata": {"resourceVersion": "3", "annotations": {"k8s.io/initial-events-end": "true"}}}
     later = {"metadata": {"resourceVersion": "4", "annotations": {}}}
     script = Script(chunks=[event("ADDED", meta("a", 1)), event("BOOKMARK", end), event("BOOKMARK", later)])
-    seen = [(e.resource_version, e.ends_list) async for e in KubeClient(script).watch(PODS, since=None, into=Pod)]
+    seen = [
+        (e.resource_version, e.ends_initial_list)
+        async for e in KubeClient(script).watch(PODS, resource_version=None, decode_as=Pod)
+    ]
     assert seen == [("1", False), ("3", True), ("4", False)]
     asked = script.requests[0].query
     assert (asked["sendInitialEvents"], asked["resourceVersionMatch"]) == ("true", "NotOlderThan")
@@ -322,8 +329,8 @@ async def test_a_watch_may_begin_with_all_there_is() -> None:
 )
 @pytest.mark.parametrize("into", [Pod, dict])
 async def test_a_line_may_be_written_in_any_order(text: bytes, into: Any) -> None:
-    [seen] = [e async for e in KubeClient(Script(chunks=[text])).watch(PODS, since="0", into=into)]
-    assert (seen.type, seen.resource_version) == (EventType.ADDED, "1")
+    [seen] = [e async for e in KubeClient(Script(chunks=[text])).watch(PODS, resource_version="0", decode_as=into)]
+    assert (seen.type, seen.resource_version) == (WatchEventType.ADDED, "1")
 
 
 @pytest.mark.parametrize(
@@ -332,7 +339,7 @@ async def test_a_line_may_be_written_in_any_order(text: bytes, into: Any) -> Non
 )
 async def test_a_line_that_makes_no_sense_is_an_error_of_the_server(text: bytes) -> None:
     with pytest.raises(errors.ServerError):
-        [e async for e in KubeClient(Script(chunks=[text + b"\n"])).watch(PODS, since="0")]
+        [e async for e in KubeClient(Script(chunks=[text + b"\n"])).watch(PODS, resource_version="0")]
 
 
 @pytest.mark.parametrize("in_stream", [True, False])
@@ -340,22 +347,24 @@ async def test_gone_is_raised_alike_on_opening_and_within_the_stream(in_stream: 
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     script = Script(chunks=[event("ERROR", status)]) if in_stream else Script(reply(status, 410))
     with pytest.raises(errors.Gone, match="too old"):
-        [e async for e in KubeClient(script).watch(PODS, since="1")]
+        [e async for e in KubeClient(script).watch(PODS, resource_version="1")]
 
 
 async def test_logs_come_as_they_are() -> None:
     script = Script(chunks=[b"one\ntw", b"o\n"])
-    pieces = KubeClient(script).logs("default", "a", container="c", follow=True, tail=5, since=60, previous=True)
+    pieces = KubeClient(script).stream_logs(
+        "default", "a", container="c", follow=True, tail_lines=5, since_seconds=60, previous=True
+    )
     assert b"".join([piece async for piece in pieces]) == b"one\ntwo\n"
     asked = {"container": "c", "follow": "true", "tailLines": "5", "sinceSeconds": "60", "previous": "true"}
     assert script.requests[0].query == asked
     with pytest.raises(errors.NotFound):
-        [piece async for piece in KubeClient(Script(refusal(404))).logs("default", "a")]
+        [piece async for piece in KubeClient(Script(refusal(404))).stream_logs("default", "a")]
 
 
 async def test_any_path_can_be_read_raw() -> None:
     script = Script(Reply(status=200, body=b"ok"))
-    assert await KubeClient(script).raw("/readyz?verbose=1", accept="*/*") == b"ok"
+    assert await KubeClient(script).get_raw("/readyz?verbose=1", accept="*/*") == b"ok"
     assert (script.requests[0].path, script.requests[0].query) == ("/readyz", {"verbose": "1"})
 
 
@@ -363,10 +372,10 @@ async def test_services_and_nodes_are_read_in_part() -> None:
     service = {**meta("s"), "spec": {"clusterIP": "None", "ports": [{"port": 80, "targetPort": "http"}]}}
     node = {**meta("n"), "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}, "status": {"x": 1}}
     client = KubeClient(Script(reply(service), reply(node)))
-    assert (await client.get(SERVICES, "default", "s", into=Service)).spec.cluster_ip == "None"
-    assert (await client.get(NODES, None, "n", into=Node)).spec.taints[0].key == "k"
+    assert (await client.get(SERVICES, "default", "s", decode_as=Service)).spec.cluster_ip == "None"
+    assert (await client.get(NODES, None, "n", decode_as=Node)).spec.taints[0].key == "k"
 
 
 def test_importing_the_client_loads_no_http_library() -> None:
-    program = "import sys, pliant.kube.informer, pliant.runtime.controller; sys.exit('aiohttp' in sys.modules)"
+    program = "import sys, pliant.kube.cache.informer, pliant.runtime.controller; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -10,19 +10,19 @@ import pytest
 import yaml
 
 from pliant.errors import UserError
-from pliant.kube import config
-from pliant.kube.config import transport_for
-from pliant.kube.http import Endpoint
-from pliant.kube.login import NOBODY, Certificate, Credential, SharedFile
+from pliant.kube import client_config
+from pliant.kube.auth.credentials import ANONYMOUS, ClientCertificate, Credential, ReloadingFile
+from pliant.kube.client_config import create_transport
+from pliant.kube.transport.http import ApiServerEndpoint
 from tests.kube.certificates import BEGINNING, Pair, make_pair
 
 
-def find_endpoint(kubeconfig: Path | None, context: str | None, environment: Mapping[str, str]) -> Endpoint:
-    return config.find_endpoint(kubeconfig, context, environment, lambda: BEGINNING)
+def find_endpoint(kubeconfig: Path | None, context: str | None, environment: Mapping[str, str]) -> ApiServerEndpoint:
+    return client_config.find_api_server(kubeconfig, context, environment, lambda: BEGINNING)
 
 
-async def shown(endpoint: Endpoint) -> Credential:
-    return await endpoint.login.credential() if endpoint.login else NOBODY
+async def shown(endpoint: ApiServerEndpoint) -> Credential:
+    return await endpoint.credentials.credential() if endpoint.credentials else ANONYMOUS
 
 
 def write(file: Path, **document: Any) -> Path:
@@ -71,7 +71,7 @@ async def test_the_home_directory_is_the_last_place(tmp_path: Path) -> None:
 async def test_a_token_file_is_found_beside_its_kubeconfig_and_read_again_when_it_changes(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("old\n")
     file = write(tmp_path / "config", current_context="x", **parts("x", tokenFile="token"))
-    login = find_endpoint(file, None, {}).login
+    login = find_endpoint(file, None, {}).credentials
     assert login is not None
     old = await login.credential()
     assert old.authorization == "Bearer old"
@@ -85,18 +85,18 @@ async def test_a_token_file_is_found_beside_its_kubeconfig_and_read_again_when_i
 
 def test_a_token_file_that_never_was_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nowhere"):
-        SharedFile(tmp_path / "nowhere", "token file").read()
+        ReloadingFile(tmp_path / "nowhere", "token file").read()
 
 
 async def test_inside_a_pod_the_service_account_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(client_config, "SERVICE_ACCOUNT_DIR", tmp_path)
     (tmp_path / "token").write_text("pod-token")
     (tmp_path / "namespace").write_text("team-a\n")
     (tmp_path / "ca.crt").write_bytes(make_pair("kubernetes").certificate)
     inside = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
     assert await token_of(None, inside) == ("https://[fd00::1]:6443", "pod-token")
-    assert find_endpoint(None, None, inside).namespace == "team-a"
-    assert find_endpoint(None, None, inside).namespace == "team-a"
+    assert find_endpoint(None, None, inside).default_namespace == "team-a"
+    assert find_endpoint(None, None, inside).default_namespace == "team-a"
 
 
 def test_when_nothing_is_found_every_place_is_named(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_when_nothing_is_found_every_place_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="/absent"):
         find_endpoint(None, None, {"HOME": str(tmp_path), "KUBECONFIG": "/absent"})
     with pytest.raises(UserError, match="/absent: no such file"):
-        transport_for(Path("/absent"), None, lambda: BEGINNING)
+        create_transport(Path("/absent"), None, lambda: BEGINNING)
 
 
 def test_a_login_we_cannot_do_is_said_so(tmp_path: Path) -> None:
@@ -125,14 +125,18 @@ def test_a_context_brings_its_namespace_proxy_and_whom_to_speak_for(tmp_path: Pa
     document["contexts"][0]["context"]["namespace"] = "team-a"
     document["clusters"][0]["cluster"]["proxy-url"] = "http://proxy:3128"
     endpoint = find_endpoint(write(tmp_path / "config", current_context="x", **document), None, {})
-    assert (endpoint.context, endpoint.namespace, endpoint.proxy) == ("x", "team-a", "http://proxy:3128")
+    assert (endpoint.context_name, endpoint.default_namespace, endpoint.proxy_url) == (
+        "x",
+        "team-a",
+        "http://proxy:3128",
+    )
     assert endpoint.headers == (
         ("Impersonate-User", "somebody"),
         ("Impersonate-Group", "a"),
         ("Impersonate-Group", "b"),
         ("Impersonate-Extra-scope", "s"),
     )
-    assert endpoint.found_in == str(tmp_path / "config")
+    assert endpoint.source == str(tmp_path / "config")
 
 
 @pytest.fixture(scope="module")
@@ -140,31 +144,29 @@ def pair() -> Pair:
     return make_pair("somebody")
 
 
-async def test_client_certificates_come_from_data_or_files_and_files_are_read_again(
-    tmp_path: Path, pair: Pair
-) -> None:
+async def test_client_certificates_come_from_data_or_files_and_files_are_read_again(tmp_path: Path, pair: Pair) -> None:
     data = {
         "client-certificate-data": base64.b64encode(pair.certificate).decode(),
         "client-key-data": base64.b64encode(pair.key).decode(),
     }
     inside = write(tmp_path / "1", current_context="x", **parts("x", **data))
-    assert (await shown(find_endpoint(inside, None, {}))).certificate == Certificate(*pair)
+    assert (await shown(find_endpoint(inside, None, {}))).certificate == ClientCertificate(*pair)
     for name, content in zip(("tls.crt", "tls.key"), pair, strict=True):
         (tmp_path / name).write_bytes(content)
     files = {"client-certificate": "tls.crt", "client-key": "tls.key"}
     endpoint = find_endpoint(write(tmp_path / "2", current_context="x", **parts("x", **files)), None, {})
-    assert (await shown(endpoint)).certificate == Certificate(*pair)
+    assert (await shown(endpoint)).certificate == ClientCertificate(*pair)
     other = make_pair("other")
     for name, content in zip(("tls.crt", "tls.key"), other, strict=True):
         (tmp_path / name).write_bytes(content)
-    assert (await shown(endpoint)).certificate == Certificate(*other)
+    assert (await shown(endpoint)).certificate == ClientCertificate(*other)
 
 
 def test_an_empty_file_counts_for_nothing(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     full = write(tmp_path / "full", current_context="x", **parts("x"))
     listed = {"KUBECONFIG": f"{tmp_path / 'empty'}{os.pathsep}{full}"}
-    assert find_endpoint(None, None, listed).context == "x"
+    assert find_endpoint(None, None, listed).context_name == "x"
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from pliant.errors import Unauthorized
-from pliant.kube.config import find_endpoint
-from pliant.kube.execlogin import EARLY, REST, ExecLogin
-from pliant.kube.login import Certificate, Credential
+from pliant.kube.auth.credentials import ClientCertificate, Credential
+from pliant.kube.auth.exec_plugin import MIN_RUN_INTERVAL, RENEW_BEFORE_EXPIRY, ExecCredentials
+from pliant.kube.client_config import find_api_server
 from tests.kube.test_config import parts, write
 
 V1 = "client.authentication.k8s.io/v1"
@@ -61,13 +61,13 @@ class Plugin:
         told = self.folder / "runs"
         return [json.loads(line) for line in told.read_text().splitlines()] if told.exists() else []
 
-    def login(self, cluster: dict[str, Any] | None = None, **fields: Any) -> ExecLogin:
+    def login(self, cluster: dict[str, Any] | None = None, **fields: Any) -> ExecCredentials:
         entry = {"command": "./login", "apiVersion": V1, "interactiveMode": "Never", **fields}
         document = parts("x", exec=entry)
         document["clusters"][0]["cluster"].update(cluster or {})
         file = write(self.folder / "config", current_context="x", **document)
-        login = find_endpoint(file, None, os.environ, lambda: self.now).login
-        assert isinstance(login, ExecLogin)
+        login = find_api_server(file, None, os.environ, lambda: self.now).credentials
+        assert isinstance(login, ExecCredentials)
         return login
 
 
@@ -113,7 +113,7 @@ async def test_the_older_version_is_spoken_too(plugin: Plugin) -> None:
 
 async def test_a_certificate_may_be_given_in_place_of_a_token(plugin: Plugin) -> None:
     plugin.say(clientCertificateData="CERT", clientKeyData="KEY")
-    assert (await plugin.login().credential()).certificate == Certificate(b"CERT", b"KEY")
+    assert (await plugin.login().credential()).certificate == ClientCertificate(b"CERT", b"KEY")
 
 
 async def test_a_credential_is_renewed_before_it_ends(plugin: Plugin) -> None:
@@ -121,9 +121,9 @@ async def test_a_credential_is_renewed_before_it_ends(plugin: Plugin) -> None:
     plugin.say(token="t-COUNT", expirationTimestamp=end.isoformat())
     login = plugin.login()
     await login.credential()
-    plugin.now = end - EARLY - timedelta(seconds=1)
+    plugin.now = end - RENEW_BEFORE_EXPIRY - timedelta(seconds=1)
     assert await login.credential() == token("t-1")
-    plugin.now = end - EARLY
+    plugin.now = end - RENEW_BEFORE_EXPIRY
     assert await login.credential() == token("t-2")
 
 
@@ -133,10 +133,10 @@ async def test_while_it_is_good_a_failure_to_renew_is_borne(plugin: Plugin) -> N
     login = plugin.login()
     await login.credential()
     plugin.answer(1)
-    plugin.now = end - EARLY
+    plugin.now = end - RENEW_BEFORE_EXPIRY
     assert [await login.credential() for _ in range(2)] == [token("t-1")] * 2
     assert len(plugin.runs) == 2
-    plugin.now += REST
+    plugin.now += MIN_RUN_INTERVAL
     await login.credential()
     assert len(plugin.runs) == 3
     plugin.now = end
@@ -148,8 +148,8 @@ async def test_one_that_is_over_when_it_comes_is_shown_but_not_asked_for_without
     plugin.say(token="t-COUNT", expirationTimestamp=(START - timedelta(hours=1)).isoformat())
     login = plugin.login()
     assert [await login.credential() for _ in range(3)] == [token("t-1")] * 3
-    assert login.expires == START - timedelta(hours=1)
-    plugin.now += REST
+    assert login.expires_at == START - timedelta(hours=1)
+    plugin.now += MIN_RUN_INTERVAL
     assert await login.credential() == token("t-2")
 
 
@@ -157,7 +157,7 @@ async def test_what_the_server_refused_is_renewed_once(plugin: Plugin) -> None:
     login = plugin.login()
     refused = await login.credential()
     assert not await login.renew(refused)  # it has only just been made
-    plugin.now += REST
+    plugin.now += MIN_RUN_INTERVAL
     assert set(await asyncio.gather(*(login.renew(refused) for _ in range(5)))) == {True}
     assert await login.credential() == token("t-2")
     assert len(plugin.runs) == 2
@@ -171,10 +171,7 @@ async def test_what_the_server_refused_is_renewed_once(plugin: Plugin) -> None:
         ({"kind": "Status"}, "answered with Status"),
         ({"apiVersion": V1 + "beta1", "kind": "ExecCredential"}, "asked for an ExecCredential"),
         ({"apiVersion": V1, "kind": "ExecCredential"}, "neither a token nor a certificate"),
-        (
-            {"apiVersion": V1, "kind": "ExecCredential", "status": {"clientCertificateData": "x"}},
-            "without its key",
-        ),
+        ({"apiVersion": V1, "kind": "ExecCredential", "status": {"clientCertificateData": "x"}}, "without its key"),
     ],
 )
 async def test_a_program_that_does_not_help_is_told_of(plugin: Plugin, answer: Any, said: str) -> None:

@@ -8,11 +8,11 @@ import pytest
 from aiohttp import web
 
 from pliant.errors import LeaseLost, Unreachable
+from pliant.kube.auth.credentials import ANONYMOUS, Credential
 from pliant.kube.client import KubeClient
-from pliant.kube.fencing import Fence, FencedTransport
-from pliant.kube.http import Endpoint, HttpTransport
-from pliant.kube.login import NOBODY, Credential
+from pliant.kube.election.fencing import FencedTransport, LeaseFence
 from pliant.kube.resources import PODS
+from pliant.kube.transport.http import ApiServerEndpoint, HttpTransport
 from tests.kube.test_http import served
 
 
@@ -34,7 +34,7 @@ class SlowLogin:
 
     async def credential(self) -> Credential:
         self.wait()
-        return NOBODY
+        return ANONYMOUS
 
     async def renew(self, refused: Credential) -> bool:
         self.wait()
@@ -43,32 +43,32 @@ class SlowLogin:
 
 def test_a_fence_is_closed_until_opened_and_closes_by_itself() -> None:
     uptime = Uptime()
-    fence = Fence(uptime)
+    fence = LeaseFence(uptime)
     with pytest.raises(LeaseLost):
-        fence.seconds_left()
-    fence.open(deadline=1010, end=1015)
-    assert (fence.seconds_open(), fence.seconds_left()) == (10, 15)
+        fence.require_lease_seconds()
+    fence.allow_until(deadline=1010, lease_end=1015)
+    assert (fence.seconds_until_deadline(), fence.require_lease_seconds()) == (10, 15)
     uptime.seconds = 1009.999
-    assert fence.seconds_left() == pytest.approx(5.001)
+    assert fence.require_lease_seconds() == pytest.approx(5.001)
     uptime.seconds = 1010
     with pytest.raises(LeaseLost):
-        fence.seconds_left()
+        fence.require_lease_seconds()
 
 
 def test_a_fence_closed_on_purpose_stays_closed() -> None:
-    fence = Fence(Uptime())
-    fence.open(deadline=1010, end=1015)
-    fence.close()
+    fence = LeaseFence(Uptime())
+    fence.allow_until(deadline=1010, lease_end=1015)
+    fence.block()
     with pytest.raises(LeaseLost):
-        fence.seconds_left()
+        fence.require_lease_seconds()
 
 
 @pytest.mark.parametrize("status", [200, 401])
 async def test_nothing_is_sent_when_the_lease_ends_between_the_decision_and_the_connection(status: int) -> None:
     """Logging in may take seconds, and a process can be stopped in the middle of it."""
     uptime, arrived = Uptime(), list[str]()
-    fence = Fence(uptime)
-    fence.open(deadline=1010, end=1015)
+    fence = LeaseFence(uptime)
+    fence.allow_until(deadline=1010, lease_end=1015)
 
     async def answer(request: web.Request) -> web.Response:
         arrived.append(request.method)
@@ -79,12 +79,12 @@ async def test_nothing_is_sent_when_the_lease_ends_between_the_decision_and_the_
         uptime.seconds += 20 if status == 200 or arrived else 0
 
     async with served(answer) as url:
-        transport = HttpTransport(Endpoint(url=url, login=SlowLogin(pass_time)))
+        transport = HttpTransport(ApiServerEndpoint(url=url, credentials=SlowLogin(pass_time)))
         client = KubeClient(FencedTransport(transport, fence))
         with pytest.raises(LeaseLost):
             await client.delete(PODS, "default", "a")
         assert arrived == ([] if status == 200 else ["DELETE"])
-        fence.open(deadline=uptime.seconds + 100, end=uptime.seconds + 150)
+        fence.allow_until(deadline=uptime.seconds + 100, lease_end=uptime.seconds + 150)
         if status == 200:
             await client.delete(PODS, "default", "a")
             assert arrived == ["DELETE"]
@@ -93,8 +93,8 @@ async def test_nothing_is_sent_when_the_lease_ends_between_the_decision_and_the_
 
 async def test_no_stream_is_opened_when_the_lease_ends_meanwhile() -> None:
     uptime, arrived = Uptime(), list[str]()
-    fence = Fence(uptime)
-    fence.open(deadline=1010, end=1015)
+    fence = LeaseFence(uptime)
+    fence.allow_until(deadline=1010, lease_end=1015)
 
     async def answer(request: web.Request) -> web.Response:
         arrived.append(request.method)
@@ -104,9 +104,9 @@ async def test_no_stream_is_opened_when_the_lease_ends_meanwhile() -> None:
         uptime.seconds += 20
 
     async with served(answer) as url:
-        transport = HttpTransport(Endpoint(url=url, login=SlowLogin(pass_time)))
+        transport = HttpTransport(ApiServerEndpoint(url=url, credentials=SlowLogin(pass_time)))
         with pytest.raises(LeaseLost):
-            await anext(KubeClient(FencedTransport(transport, fence)).watch(PODS, since="1"))
+            await anext(KubeClient(FencedTransport(transport, fence)).watch(PODS, resource_version="1"))
         assert arrived == []
         await transport.aclose()
 
@@ -123,10 +123,10 @@ async def test_not_a_byte_of_a_write_leaves_once_the_lease_has_ended(moment: int
         received.put_nowait(heard)
 
     looks = count(1)
-    fence = Fence(lambda: 2000 if next(looks) >= moment else 1000)
-    fence.open(deadline=1010, end=1015)
+    fence = LeaseFence(lambda: 2000 if next(looks) >= moment else 1000)
+    fence.allow_until(deadline=1010, lease_end=1015)
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
-    transport = HttpTransport(Endpoint(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    transport = HttpTransport(ApiServerEndpoint(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
     client = KubeClient(FencedTransport(transport, fence))
     with pytest.raises((LeaseLost, Unreachable), match="somebody else may be leading"):
         await client.create(PODS, "default", {"metadata": {"name": "a"}})

@@ -14,20 +14,20 @@ import yaml
 from aiohttp import web
 
 from pliant.errors import Unreachable
+from pliant.kube.auth.credentials import ClientCertificate, Credential, StaticCredentials
+from pliant.kube.auth.tls import TlsConfig
 from pliant.kube.client import KubeClient
-from pliant.kube.config import find_endpoint as find
-from pliant.kube.http import Endpoint, HttpTransport
-from pliant.kube.login import Certificate, Credential, Fixed
+from pliant.kube.client_config import find_api_server as find
 from pliant.kube.resources import PODS
-from pliant.kube.tls import Trust
-from pliant.kube.transport import Request
+from pliant.kube.transport.base import Request
+from pliant.kube.transport.http import ApiServerEndpoint, HttpTransport
 from tests.kube.certificates import BEGINNING, Pair, make_pair
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-SECRET = Fixed(Credential(authorization="Bearer secret"))
+SECRET = StaticCredentials(Credential(authorization="Bearer secret"))
 
 
-def find_endpoint(kubeconfig: Path, context: str | None = None) -> Endpoint:
+def find_endpoint(kubeconfig: Path, context: str | None = None) -> ApiServerEndpoint:
     return find(kubeconfig, context, {}, lambda: BEGINNING)
 
 
@@ -47,7 +47,7 @@ async def served(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIt
 
 
 @asynccontextmanager
-async def connected(endpoint: Endpoint) -> AsyncIterator[HttpTransport]:
+async def connected(endpoint: ApiServerEndpoint) -> AsyncIterator[HttpTransport]:
     transport = HttpTransport(endpoint)
     try:
         yield transport
@@ -69,7 +69,7 @@ async def echo(request: web.Request) -> web.Response:
 
 
 async def test_a_request_arrives_as_it_was_meant() -> None:
-    async with served(echo) as url, connected(Endpoint(url=url, login=SECRET)) as transport:
+    async with served(echo) as url, connected(ApiServerEndpoint(url=url, credentials=SECRET)) as transport:
         request = Request(
             method="PATCH",
             path="/api/v1/pods/a%2Fb",
@@ -87,7 +87,7 @@ async def test_a_request_arrives_as_it_was_meant() -> None:
 
 
 async def test_connections_are_used_again() -> None:
-    async with served(echo) as url, connected(Endpoint(url=url)) as transport:
+    async with served(echo) as url, connected(ApiServerEndpoint(url=url)) as transport:
         replies = [await transport.send(Request(method="GET", path="/")) for _ in range(3)]
     assert len({json.loads(reply.body)["peer"] for reply in replies}) == 1
 
@@ -96,12 +96,12 @@ async def test_redirects_are_not_followed_with_our_credentials() -> None:
     async def redirect(request: web.Request) -> web.Response:
         return web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"})
 
-    async with served(redirect) as url, connected(Endpoint(url=url, login=SECRET)) as transport:
+    async with served(redirect) as url, connected(ApiServerEndpoint(url=url, credentials=SECRET)) as transport:
         assert (await transport.send(Request(method="GET", path="/"))).status == 302
 
 
 async def test_a_refused_connection_is_unreachable() -> None:
-    async with connected(Endpoint(url="http://127.0.0.1:1")) as transport:
+    async with connected(ApiServerEndpoint(url="http://127.0.0.1:1")) as transport:
         with pytest.raises(Unreachable, match=r"GET http://127\.0\.0\.1:1/x: Connection refused$"):
             await transport.send(Request(method="GET", path="/x"))
         with pytest.raises(Unreachable):
@@ -138,7 +138,7 @@ async def test_a_refused_credential_is_renewed_once_whatever_was_asked(method: s
 
     request = Request(method=method, path="/", body=b"{}")
     login = Rotating(token("old"), token("new"))
-    async with served(guarded) as url, connected(Endpoint(url=url, login=login)) as transport:
+    async with served(guarded) as url, connected(ApiServerEndpoint(url=url, credentials=login)) as transport:
         assert (await transport.send(request)).status == 200
         login.credentials = [token("wrong")]
         assert (await transport.send(request)).status == 401
@@ -156,12 +156,12 @@ async def test_a_proxy_carries_everything_and_may_refuse() -> None:
         return web.Response(body=b"by proxy")
 
     async with served(proxy) as url:
-        endpoint = Endpoint(
-            url="http://cluster.example:1", proxy=url, headers=(("X-Twice", "1"), ("X-Twice", "2"))
+        endpoint = ApiServerEndpoint(
+            url="http://cluster.example:1", proxy_url=url, headers=(("X-Twice", "1"), ("X-Twice", "2"))
         )
         async with connected(endpoint) as transport:
             assert (await transport.send(Request(method="GET", path="/x"))).body == b"by proxy"
-        refusing = Endpoint(url="https://cluster.example:1", trust=Trust(), proxy=url)
+        refusing = ApiServerEndpoint(url="https://cluster.example:1", tls=TlsConfig(), proxy_url=url)
         async with connected(refusing) as transport:
             with pytest.raises(Unreachable, match="proxy"):
                 await transport.send(Request(method="GET", path="/x"))
@@ -173,7 +173,7 @@ async def test_no_answer_in_time_is_unreachable() -> None:
         await asyncio.Event().wait()
         return web.Response()
 
-    async with served(stall) as url, connected(Endpoint(url=url)) as transport:
+    async with served(stall) as url, connected(ApiServerEndpoint(url=url)) as transport:
         with pytest.raises(Unreachable, match="time"):
             await transport.send(Request(method="GET", path="/x", timeout=0.05))
 
@@ -188,11 +188,11 @@ async def test_an_answer_cut_short_is_unreachable() -> None:
         request.transport.abort()
         return response
 
-    async with served(cut) as url, connected(Endpoint(url=url)) as transport:
+    async with served(cut) as url, connected(ApiServerEndpoint(url=url)) as transport:
         with pytest.raises(Unreachable):
             await transport.send(Request(method="GET", path="/"))
         with pytest.raises(Unreachable):
-            [e async for e in KubeClient(transport).watch(PODS, since="1")]
+            [e async for e in KubeClient(transport).watch(PODS, resource_version="1")]
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "POST", "PATCH"])
@@ -205,7 +205,7 @@ async def test_a_request_is_sent_once_even_when_its_connection_breaks(method: st
             request.transport.abort()
         return web.Response()
 
-    async with served(break_off) as url, connected(Endpoint(url=url)) as transport:
+    async with served(break_off) as url, connected(ApiServerEndpoint(url=url)) as transport:
         await transport.send(Request(method="GET", path="/"))
         with pytest.raises(Unreachable):
             await transport.send(Request(method=method, path="/"))
@@ -228,8 +228,8 @@ async def test_a_watch_over_http_reads_lines_of_any_length_and_leaving_ends_it()
             left.set()
         return response
 
-    async with served(watch) as url, connected(Endpoint(url=url)) as transport:
-        events = KubeClient(transport).watch(PODS, since="1")
+    async with served(watch) as url, connected(ApiServerEndpoint(url=url)) as transport:
+        events = KubeClient(transport).watch(PODS, resource_version="1")
         seen: list[Any] = []
         async for event in events:
             seen.append(event.object)
@@ -282,10 +282,7 @@ def encoded(content: bytes) -> str:
 async def test_a_client_certificate_and_a_known_authority_let_us_in(
     tmp_path: Path, server_pair: Pair, client_pair: Pair
 ) -> None:
-    user = {
-        "client-certificate-data": encoded(client_pair.certificate),
-        "client-key-data": encoded(client_pair.key),
-    }
+    user = {"client-certificate-data": encoded(client_pair.certificate), "client-key-data": encoded(client_pair.key)}
     async with served_securely(server_pair, client_pair, tmp_path) as url:
         cluster = {"server": url, "certificate-authority": "tls.crt"}
         endpoint = find_endpoint(kubeconfig(tmp_path, cluster, user))
@@ -323,10 +320,10 @@ async def test_a_server_may_be_known_by_another_name(tmp_path: Path, server_pair
 async def test_a_new_client_certificate_is_shown_on_a_new_connection(
     tmp_path: Path, server_pair: Pair, client_pair: Pair
 ) -> None:
-    certificate = Credential(certificate=Certificate(*client_pair))
+    certificate = Credential(certificate=ClientCertificate(*client_pair))
     login = Rotating(Credential(), certificate)
     async with served_securely(server_pair, client_pair, tmp_path) as url:
-        endpoint = Endpoint(url=url, trust=Trust(authority=server_pair.certificate), login=login)
+        endpoint = ApiServerEndpoint(url=url, tls=TlsConfig(ca_data=server_pair.certificate), credentials=login)
         async with connected(endpoint) as transport:
             seen = []
             for _ in range(4):

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pliant.kube.client import SILENCE_SECONDS, KubeClient
-from pliant.kube.informer import Informer
+from pliant.kube.cache.informer import Informer
+from pliant.kube.client import WATCH_IDLE_TIMEOUT_SECONDS, KubeClient
 from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
-from pliant.kube.transport import Reply, Request, StreamReply
+from pliant.kube.transport.base import Reply, Request, StreamReply
 from tests.kube.toy_server import ENDS, LOST, ToyServer, line, status
 from tests.virtual_time import on_virtual_time, passing, quiet
 
@@ -27,7 +27,7 @@ def names(informer: Informer[Pod]) -> set[str]:
 
 @asynccontextmanager
 async def following(server: ToyServer, **options: Any) -> AsyncIterator[Informer[Pod]]:
-    informer = Informer(KubeClient(server), PODS, Pod, chance=random.Random(1), **options)
+    informer = Informer(KubeClient(server), PODS, Pod, rng=random.Random(1), **options)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(informer.run())
         await informer.wait_synced()
@@ -47,7 +47,7 @@ async def test_a_store_holds_what_was_there_and_what_came_later() -> None:
         server.delete("old")
         await quiet()
         assert names(informer) == {"new"}
-        assert (informer.lists, informer.watches) == (1, 1)
+        assert (informer.list_count, informer.watch_count) == (1, 1)
 
 
 @on_virtual_time
@@ -58,7 +58,7 @@ async def test_a_watch_asks_for_bookmarks_and_an_end() -> None:
     assert request.path == "/api/v1/namespaces/default/pods"
     assert request.timeout is None
     assert request.query["allowWatchBookmarks"] == "true"
-    assert int(request.query["timeoutSeconds"]) < SILENCE_SECONDS
+    assert int(request.query["timeoutSeconds"]) < WATCH_IDLE_TIMEOUT_SECONDS
     assert (request.query["labelSelector"], request.query["fieldSelector"]) == ("a=b", "c=d")
 
 
@@ -74,7 +74,7 @@ async def test_a_watch_that_ends_in_order_goes_on_from_the_last_event_without_a_
         await quiet()
         assert names(informer) == {"a", "b"}
         assert server.asked(watches=True)[-1].query["resourceVersion"] == last
-        assert informer.lists == 1
+        assert informer.list_count == 1
 
 
 @on_virtual_time
@@ -86,8 +86,8 @@ async def test_a_short_watch_that_told_something_is_opened_again_at_once() -> No
             await quiet()
             server.end_watches()
             await quiet()
-            assert informer.watches == number + 2
-        assert informer.lists == 1
+            assert informer.watch_count == number + 2
+        assert informer.list_count == 1
 
 
 @on_virtual_time
@@ -99,7 +99,7 @@ async def test_an_idle_watch_that_ends_after_its_time_is_opened_again_at_once() 
             server.end_watches()
             await quiet()
             assert server.open_watches == 1
-        assert informer.lists == 1
+        assert informer.list_count == 1
 
 
 @on_virtual_time
@@ -113,7 +113,7 @@ async def test_a_bookmark_moves_the_point_to_resume_from() -> None:
         server.end_watches(LOST)
         await passing(SECOND)
         assert server.asked(watches=True)[-1].query["resourceVersion"] == str(server.version)
-        assert informer.lists == 1
+        assert informer.list_count == 1
 
 
 @on_virtual_time
@@ -124,7 +124,7 @@ async def test_a_connection_lost_in_the_middle_of_a_line_loses_nothing() -> None
         server.put("a")
         await passing(SECOND)
         assert names(informer) == {"a"}
-        assert informer.lists == 1
+        assert informer.list_count == 1
 
 
 @on_virtual_time
@@ -146,7 +146,7 @@ async def test_gone_on_opening_lists_again_and_drops_what_was_deleted_meanwhile(
         await passing(5 * SECOND)
         assert names(informer) == {"stays", "comes"}
         assert seen == [(None, "comes"), ("goes", None)]
-        assert informer.lists == 2
+        assert informer.list_count == 2
 
 
 @on_virtual_time
@@ -160,7 +160,7 @@ async def test_gone_within_a_stream_lists_again() -> None:
         server.forget_history()
         await passing(SECOND)
         assert names(informer) == set()
-        assert informer.lists == 2
+        assert informer.list_count == 2
 
 
 @on_virtual_time
@@ -171,7 +171,7 @@ async def test_a_server_that_always_says_gone_is_asked_ever_less_often() -> None
         server.oldest = 10**9
         server.end_watches(LOST)
         await passing(600 * SECOND)
-        assert 10 < informer.lists < 40
+        assert 10 < informer.list_count < 40
 
 
 @on_virtual_time
@@ -181,8 +181,8 @@ async def test_a_server_that_ends_every_watch_at_once_is_asked_ever_less_often()
         ender = asyncio.create_task(_end_watches_at_once(server))
         await passing(600 * SECOND)
         ender.cancel()
-        assert 10 < informer.watches < 50
-        assert informer.lists == 1
+        assert 10 < informer.watch_count < 50
+        assert informer.list_count == 1
 
 
 async def _end_watches_at_once(server: ToyServer) -> None:
@@ -201,7 +201,7 @@ async def test_an_unreachable_server_is_tried_until_it_answers() -> None:
         server.put("b")
         await passing(60 * SECOND)
         assert names(informer) == {"a", "b"}
-        assert informer.lists == 1
+        assert informer.list_count == 1
 
 
 @on_virtual_time
@@ -215,7 +215,7 @@ async def test_an_overloaded_server_is_given_the_time_it_asks_for() -> None:
         assert server.open_watches == 0
         await passing(2 * SECOND)
         assert server.open_watches == 1
-        assert informer.lists == 1
+        assert informer.list_count == 1
 
 
 @pytest.mark.parametrize(("code", "lists"), [(401, 1), (403, 1), (502, 1), (503, 1), (504, 2), (500, 2), (400, 2)])
@@ -227,7 +227,7 @@ async def test_a_server_that_is_away_costs_no_list_but_one_that_refuses_does(cod
         server.end_watches(LOST)
         await passing(5 * SECOND)
         assert server.open_watches == 1
-        assert informer.lists == lists
+        assert informer.list_count == lists
 
 
 @on_virtual_time
@@ -236,10 +236,10 @@ async def test_a_stream_silent_past_its_end_is_dead() -> None:
     async with following(server) as informer:
         server._streams.clear()
         server.put("a")
-        await passing(timedelta(seconds=SILENCE_SECONDS - 1))
-        assert informer.watches == 1
+        await passing(timedelta(seconds=WATCH_IDLE_TIMEOUT_SECONDS - 1))
+        assert informer.watch_count == 1
         await passing(3 * SECOND)
-        assert informer.watches == 2
+        assert informer.watch_count == 2
         assert names(informer) == {"a"}
 
 
@@ -249,8 +249,8 @@ async def test_an_answer_that_cannot_be_read_is_followed_by_a_list() -> None:
     async with following(server) as informer:
         server.say_in_stream(b'{"type":"MODIFIED","object":{"metadata":{"name":7}}}\n')
         await passing(SECOND)
-        assert informer.lists == 2
-        assert "cannot be read" not in str(informer.last_problem)
+        assert informer.list_count == 2
+        assert "cannot be read" not in str(informer.last_error)
 
 
 @on_virtual_time
@@ -275,9 +275,9 @@ async def test_before_the_first_list_the_problem_is_known() -> None:
     informer = Informer(KubeClient(server), PODS, Pod)
     task = asyncio.create_task(informer.run())
     await quiet()
-    assert "no right to list" in str(informer.last_problem)
+    assert "no right to list" in str(informer.last_error)
     await informer.wait_synced()
-    assert informer.last_problem is None
+    assert informer.last_error is None
     task.cancel()
 
 
@@ -314,13 +314,13 @@ async def test_a_list_may_come_as_the_beginning_of_the_watch() -> None:
         server.put("b")
         await quiet()
         assert names(informer) == {"a", "b"}
-        assert (len(server.asked(watches=False)), informer.lists, informer.watches) == (0, 1, 1)
+        assert (len(server.asked(watches=False)), informer.list_count, informer.watch_count) == (0, 1, 1)
         server.end_watches(LOST)
         server.delete("a")
         server.forget_history()
         await passing(2 * SECOND)
         assert names(informer) == {"b"}
-        assert (len(server.asked(watches=False)), informer.lists) == (0, 2)
+        assert (len(server.asked(watches=False)), informer.list_count) == (0, 2)
 
 
 @on_virtual_time
@@ -343,7 +343,7 @@ async def test_changes_during_a_streamed_list_belong_to_it() -> None:
     informer = Informer(KubeClient(Canned(text)), PODS, Pod, streaming=True)
     task = asyncio.create_task(informer.run())
     await informer.wait_synced()
-    assert (names(informer), informer.store.version) == ({"second"}, 150)
+    assert (names(informer), informer.store.resource_version) == ({"second"}, 150)
     task.cancel()
 
 

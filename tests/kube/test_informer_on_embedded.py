@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.objects import Pod
 from pliant.kube.resources import CONFIG_MAPS, PODS
-from pliant.kube.transport import Request, StreamReply
+from pliant.kube.transport.base import Request, StreamReply
 from tests.embedded.serving import Served, config, pod, serving
 from tests.virtual_time import on_virtual_time, passing, quiet
 
@@ -49,7 +49,7 @@ async def test_an_informer_follows_the_embedded_server_through_cuts_and_hours_of
     async with serving() as served:
         line = Cuttable(served)
         client = served.client
-        made = await client.create(PODS, "default", pod("first"), into=Pod)
+        made = await client.create(PODS, "default", pod("first"), decode_as=Pod)
         async with informed(KubeClient(line), labels="app=x") as (picked, everything):
             assert names(everything) == {"first"}
             await client.create(PODS, "default", pod("second", labels={"app": "x"}))
@@ -61,17 +61,17 @@ async def test_an_informer_follows_the_embedded_server_through_cuts_and_hours_of
             line.is_cut.set()
             await quiet()
             line.is_cut.clear()
-            await client.delete(PODS, "default", "first", uid=made.metadata.uid, grace=0)
+            await client.delete(PODS, "default", "first", uid=made.metadata.uid, grace_period_seconds=0)
             await client.create(PODS, "default", pod("third", labels={"app": "x"}))
             await passing(timedelta(seconds=2))
             assert (names(everything), names(picked)) == ({"second", "third"}, {"third"})
             for number in range(20):
                 await client.create(CONFIG_MAPS, "default", config(f"unseen-{number}"))
             await passing(timedelta(hours=10))
-            await client.delete(PODS, "default", "third", grace=0)
+            await client.delete(PODS, "default", "third", grace_period_seconds=0)
             await quiet()
             assert (names(everything), names(picked)) == ({"second"}, set())
-            assert (everything.lists, picked.lists) == (1, 1)
+            assert (everything.list_count, picked.list_count) == (1, 1)
 
 
 @on_virtual_time
@@ -86,10 +86,10 @@ async def test_our_own_writes_to_the_embedded_server_are_seen_before_its_events(
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(informer.run())
             await informer.wait_synced()
-            made = await served.client.create(PODS, "default", pod("a"), into=Pod)
+            made = await served.client.create(PODS, "default", pod("a"), decode_as=Pod)
             informer.store.note_written(made)
             assert informer.store.get("default", "a") is not None
-            await served.client.delete(PODS, "default", "a", grace=0)
+            await served.client.delete(PODS, "default", "a", grace_period_seconds=0)
             informer.store.note_deleted("default", "a", made.metadata.uid)
             assert informer.store.get("default", "a") is None
             await quiet()

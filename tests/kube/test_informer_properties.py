@@ -9,10 +9,10 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import decode
-from pliant.kube.informer import Informer
-from pliant.kube.objects import Pod, identity
+from pliant.kube.objects import Pod, object_identity
 from pliant.kube.resources import PODS
 from tests import virtual_time
 from tests.kube.toy_server import LOST, ToyServer, line, status
@@ -57,7 +57,7 @@ class World:
             indexes={"label": lambda pod: pod.metadata.labels.values()},
             on_change=self.changed,
             streaming=streaming,
-            chance=random.Random(0),
+            rng=random.Random(0),
         )
 
     def changed(self, old: Pod | None, new: Pod | None) -> None:
@@ -70,8 +70,8 @@ class World:
             del self.replica[some.metadata.name]
         else:
             assert new.metadata.uid not in self.removed, "what we removed came back"
-            assert identity(new).version > self.shown.get(new.metadata.name, 0), "time went back"
-            self.shown[new.metadata.name] = identity(new).version
+            assert object_identity(new).version > self.shown.get(new.metadata.name, 0), "time went back"
+            self.shown[new.metadata.name] = object_identity(new).version
             self.replica[some.metadata.name] = new
 
     def write(self, name: str) -> Callable[[], None]:
@@ -80,8 +80,8 @@ class World:
 
     def note_written(self, pod: Pod) -> None:
         self.informer.store.note_written(pod)
-        _, uid, version = identity(pod)
-        told = self.informer.store.version >= version
+        _, uid, version = object_identity(pod)
+        told = self.informer.store.resource_version >= version
         assert told or uid in self.removed or self.shown[pod.metadata.name] >= version
 
     def remove(self, name: str) -> Callable[[], None]:
@@ -169,8 +169,8 @@ async def live_through(steps: list[tuple[str, str, str]], *, streaming: bool) ->
     assert not task.done()
     store, server = world.informer.store, world.server
     wanted = {name: int(obj["metadata"]["resourceVersion"]) for name, obj in server.objects.items()}
-    assert {pod.metadata.name: identity(pod).version for pod in store.all()} == wanted
-    assert {name: identity(pod).version for name, pod in world.replica.items()} == wanted
+    assert {pod.metadata.name: object_identity(pod).version for pod in store.all()} == wanted
+    assert {name: object_identity(pod).version for name, pod in world.replica.items()} == wanted
     for label in ("us", "them"):
         filed = {pod.metadata.name for pod in store.by_index("label", label)}
         assert filed == {n for n, obj in server.objects.items() if obj["metadata"]["labels"] == {"by": label}}

@@ -13,16 +13,16 @@ import pytest
 
 from pliant.errors import Forbidden, LeaseLost, UserError
 from pliant.kube.client import KubeClient
-from pliant.kube.election import Elector
-from pliant.kube.lease import Candidacy, LeaseTerms, process_identity
+from pliant.kube.election.elector import LeaderElector
+from pliant.kube.election.lease import LeaseCandidate, LeaseTimings, process_identity
 from pliant.kube.resources import CONFIG_MAPS, LEASES
-from pliant.kube.transport import Reply, Request
+from pliant.kube.transport.base import Reply, Request
 from tests.depth import sample
 from tests.embedded.serving import Served, config, serving
 from tests.kube.machines import Line, Machine, Sent, tasks_belong_to_machines
 from tests.virtual_time import on_virtual_time, passing, quiet, run
 
-TERMS = LeaseTerms()
+TERMS = LeaseTimings()
 LEASE = TERMS.duration.total_seconds()
 DEADLINE = TERMS.renew_deadline.total_seconds()
 MARK = "/configmaps/mark"
@@ -89,10 +89,10 @@ async def a_site() -> AsyncIterator[Site]:
         site.check()
 
 
-def elector(machine: Machine, terms: LeaseTerms = TERMS, life: int = 0) -> Elector:
+def elector(machine: Machine, terms: LeaseTimings = TERMS, life: int = 0) -> LeaderElector:
     identity = f"{machine.name}{life or ''}"
-    candidacy = Candidacy(namespace="default", name="pliant", identity=identity)
-    return Elector(machine, candidacy, terms, now=machine.now, uptime=machine.uptime)
+    candidacy = LeaseCandidate(namespace="default", name="pliant", identity=identity)
+    return LeaderElector(machine, candidacy, terms, now=machine.now, uptime=machine.uptime)
 
 
 async def work(client: KubeClient) -> None:
@@ -104,7 +104,7 @@ async def work(client: KubeClient) -> None:
 
 
 def candidate(machine: Machine) -> asyncio.Task[None]:
-    return machine.start(elector(machine).lead(work))
+    return machine.start(elector(machine).run_as_leader(work))
 
 
 async def end_of(*tasks: asyncio.Task[None]) -> None:
@@ -160,7 +160,7 @@ async def test_a_dead_leader_is_followed_within_its_lease_and_a_tenth(moment: fl
         died = now()
         await passing(timedelta(seconds=LEASE * 1.1))
         assert site.leader == "second"
-        assert LEASE - TERMS.retry.total_seconds() - 0.1 <= site.leads[-1][0] - died <= LEASE * 1.1
+        assert LEASE - TERMS.retry_period.total_seconds() - 0.1 <= site.leads[-1][0] - died <= LEASE * 1.1
         first.thaw()
         await end_of(*tasks)
 
@@ -203,7 +203,7 @@ async def test_a_leader_that_cannot_renew_steps_down_before_its_lease_ends(line:
         cut = now()
         with pytest.raises(LeaseLost, match="default/pliant"):
             await leading
-        assert DEADLINE - TERMS.retry.total_seconds() <= now() - cut <= DEADLINE
+        assert DEADLINE - TERMS.retry_period.total_seconds() <= now() - cut <= DEADLINE
         assert site.marks(first)[-1] <= cut + DEADLINE
         await passing(timedelta(seconds=LEASE))
         assert site.leader == "second"
@@ -219,7 +219,7 @@ async def test_the_reason_is_told_in_full_also_when_the_work_meets_the_fence_bef
 
     async with a_site() as site:
         first = site.machine("first")
-        leading = first.start(elector(first).lead(careful))
+        leading = first.start(elector(first).run_as_leader(careful))
         await passing(timedelta(seconds=1))
         first.freeze()
         await passing(timedelta(seconds=LEASE))
@@ -279,7 +279,7 @@ async def test_a_leader_that_stops_finishes_its_work_and_hands_over_at_once() ->
                 await work_once(client)
                 finished.append(now())
 
-        leading = first.start(elector(first).lead(careful))
+        leading = first.start(elector(first).run_as_leader(careful))
         await quiet()
         standby = candidate(second)
         await passing(timedelta(seconds=3))
@@ -324,7 +324,7 @@ async def test_work_that_fails_gives_the_lease_back() -> None:
 
         machine = site.machine("first")
         with pytest.raises(ExceptionGroup) as failed:
-            await elector(machine).lead(broken)
+            await elector(machine).run_as_leader(broken)
         assert failed.group_contains(RuntimeError, match="boom")
         assert site.leader == ""
 
@@ -355,7 +355,7 @@ async def test_a_lease_taken_away_by_hand_ends_the_work_at_once() -> None:
         await site.client.patch(LEASES, "default", "pliant", {"spec": {"holderIdentity": "boss"}})
         with pytest.raises(LeaseLost, match="boss took the lease default/pliant"):
             await leading
-        assert now() <= 3 + TERMS.retry.total_seconds()
+        assert now() <= 3 + TERMS.retry_period.total_seconds()
 
 
 @on_virtual_time
@@ -368,7 +368,7 @@ async def test_a_right_that_is_lacking_is_told_at_once() -> None:
 
         machine.send = refuse  # type: ignore[method-assign]
         with pytest.raises(Forbidden, match="leases is forbidden"):
-            await elector(machine).lead(work)
+            await elector(machine).run_as_leader(work)
 
 
 @on_virtual_time
@@ -381,19 +381,19 @@ async def test_writes_wait_no_longer_than_the_lease_lasts_and_reads_as_long_as_t
             await work_once(client)
             await client.get(CONFIG_MAPS, "default", "mark")
 
-        await elector(machine).lead(both)
+        await elector(machine).run_as_leader(both)
         put, got = [sent.request for sent in site.sent if MARK in sent.request.path]
         assert put.timeout == pytest.approx(LEASE - 1, abs=0.01)
         assert got.timeout == 30
 
 
 def test_terms_that_cannot_work_are_refused() -> None:
-    assert LeaseTerms.lasting(timedelta(seconds=15)) == LeaseTerms()
-    assert LeaseTerms.lasting(timedelta(seconds=3)).retry == timedelta(seconds=0.4)
+    assert LeaseTimings.from_duration(timedelta(seconds=15)) == LeaseTimings()
+    assert LeaseTimings.from_duration(timedelta(seconds=3)).retry_period == timedelta(seconds=0.4)
     with pytest.raises(UserError, match="longer than its renew deadline"):
-        LeaseTerms.lasting(timedelta(seconds=5), timedelta(seconds=5))
+        LeaseTimings.from_duration(timedelta(seconds=5), timedelta(seconds=5))
     with pytest.raises(UserError, match="at least 1s"):
-        LeaseTerms.lasting(timedelta(seconds=0.5))
+        LeaseTimings.from_duration(timedelta(seconds=0.5))
 
 
 def test_no_two_processes_are_called_the_same() -> None:
@@ -403,9 +403,9 @@ def test_no_two_processes_are_called_the_same() -> None:
 async def reborn(machine: Machine, chance: random.Random) -> None:
     """Compete again and again, as a process that somebody restarts."""
     for life in count(1):
-        terms = LeaseTerms.lasting(timedelta(seconds=chance.choice((3, 15))))
+        terms = LeaseTimings.from_duration(timedelta(seconds=chance.choice((3, 15))))
         with suppress(Exception):
-            await elector(machine, terms, life).lead(work)
+            await elector(machine, terms, life).run_as_leader(work)
         await asyncio.sleep(chance.uniform(0, 2))
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from pliant.errors import NotFound, Unreachable
 from pliant.kube.client import KubeClient
-from pliant.kube.metering import Call, MeteredTransport, asked
 from pliant.kube.resources import NAMESPACES, PODS
-from pliant.kube.transport import Reply, Request
+from pliant.kube.transport.base import Reply, Request
+from pliant.kube.transport.metered import ApiCall, MeteredTransport, verb_and_resource
 from tests.embedded.serving import pod, serving
 from tests.virtual_time import on_virtual_time
 
@@ -34,13 +34,13 @@ from tests.virtual_time import on_virtual_time
     ],
 )
 def test_a_call_is_named_without_what_users_named(method: str, path: str, verb: str, resource: str) -> None:
-    assert asked(Request(method=method, path=path)) == (verb, resource)
-    assert asked(Request(method="GET", path="/api/v1/pods", query={"watch": "true"})) == ("watch", "pods")
+    assert verb_and_resource(Request(method=method, path=path)) == (verb, resource)
+    assert verb_and_resource(Request(method="GET", path="/api/v1/pods", query={"watch": "true"})) == ("watch", "pods")
 
 
 @on_virtual_time
 async def test_every_call_is_reported_with_its_answer() -> None:
-    calls: list[Call] = []
+    calls: list[ApiCall] = []
     async with serving() as served:
         clock = asyncio.get_running_loop().time
         client = KubeClient(MeteredTransport(served.transport, lambda call, _: calls.append(call), clock))
@@ -48,7 +48,7 @@ async def test_every_call_is_reported_with_its_answer() -> None:
         with suppress(NotFound):
             await client.get(PODS, "default", "b")
         listing = await client.list(NAMESPACES)
-        watch = client.watch(PODS, since=str(int(listing.resource_version) - 1))
+        watch = client.watch(PODS, resource_version=str(int(listing.resource_version) - 1))
         await anext(watch)
         await watch.aclose()
     assert calls == [
@@ -60,7 +60,7 @@ async def test_every_call_is_reported_with_its_answer() -> None:
 
 
 async def test_no_answer_is_reported_too() -> None:
-    calls: list[tuple[Call, float]] = []
+    calls: list[tuple[ApiCall, float]] = []
 
     class Nobody:
         async def send(self, request: Request) -> Reply:
@@ -78,5 +78,5 @@ async def test_no_answer_is_reported_too() -> None:
     with pytest.raises(Unreachable):
         await client.delete(PODS, "default", "a")
     with pytest.raises(Unreachable):
-        await anext(client.watch(PODS, since="1"))
-    assert calls == [(Call("delete", "pods", "none"), 2.5), (Call("watch", "pods", "none"), 0.5)]
+        await anext(client.watch(PODS, resource_version="1"))
+    assert calls == [(ApiCall("delete", "pods", "none"), 2.5), (ApiCall("watch", "pods", "none"), 0.5)]

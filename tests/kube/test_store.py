@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import ObjectMeta, Pod
-from pliant.kube.store import ObjectStore
 
 
 def pod(name: str, version: int, *, uid: str = "", **labels: str) -> Pod:
-    meta = ObjectMeta(
-        name=name, namespace="default", uid=uid or name, resource_version=str(version), labels=labels
-    )
+    meta = ObjectMeta(name=name, namespace="default", uid=uid or name, resource_version=str(version), labels=labels)
     return Pod(metadata=meta)
 
 
@@ -33,7 +31,7 @@ def test_a_late_event_older_than_our_write_changes_nothing() -> None:
     store: ObjectStore[Pod] = ObjectStore()
     store.replace([pod("a", 5)], 10)
     store.note_written(pod("a", 15))
-    store.observe(pod("a", 12))
+    store.observe_written(pod("a", 12))
     assert version_of(store, "a") == 15
 
 
@@ -41,20 +39,20 @@ def test_our_own_event_coming_back_is_no_change() -> None:
     changes: list[Any] = []
     store: ObjectStore[Pod] = ObjectStore(on_change=lambda old, new: changes.append((old, new)))
     store.note_written(pod("a", 15))
-    store.observe(pod("a", 15))
+    store.observe_written(pod("a", 15))
     assert len(changes) == 1
 
 
 def test_a_reply_that_comes_after_newer_events_changes_nothing() -> None:
     store: ObjectStore[Pod] = ObjectStore()
-    store.observe(pod("a", 15))
+    store.observe_written(pod("a", 15))
     store.note_written(pod("a", 12))
     assert version_of(store, "a") == 15
 
 
 def test_a_reply_that_comes_after_the_end_of_its_object_revives_nothing() -> None:
     store: ObjectStore[Pod] = ObjectStore()
-    store.observe(pod("a", 10))
+    store.observe_written(pod("a", 10))
     store.observe_deleted(pod("a", 14))
     store.note_written(pod("a", 12))
     assert store.get("default", "a") is None
@@ -62,11 +60,11 @@ def test_a_reply_that_comes_after_the_end_of_its_object_revives_nothing() -> Non
 
 def test_an_event_that_is_told_again_revives_nothing() -> None:
     store: ObjectStore[Pod] = ObjectStore()
-    store.observe(pod("a", 10))
+    store.observe_written(pod("a", 10))
     store.observe_deleted(pod("a", 14))
-    store.observe(pod("a", 10))
+    store.observe_written(pod("a", 10))
     assert store.get("default", "a") is None
-    assert store.version == 14
+    assert store.resource_version == 14
 
 
 def test_a_list_taken_before_our_write_does_not_undo_it() -> None:
@@ -92,10 +90,10 @@ def test_what_we_deleted_is_gone_at_once_and_late_events_do_not_revive_it() -> N
     store.replace([pod("a", 5)], 10)
     store.note_deleted("default", "a", "a")
     assert store.get("default", "a") is None
-    store.observe(pod("a", 11))
+    store.observe_written(pod("a", 11))
     store.note_written(pod("a", 12))
     store.replace([pod("a", 12)], 12)
-    store.observe(pod("a", 13))
+    store.observe_written(pod("a", 13))
     assert store.get("default", "a") is None
 
 
@@ -129,7 +127,7 @@ def test_a_list_older_than_the_deleted_object_does_not_confirm_its_end() -> None
     store.note_written(pod("a", 20))
     store.note_deleted("default", "a", "a")
     store.replace([], 15)
-    store.observe(pod("a", 20))
+    store.observe_written(pod("a", 20))
     assert store.get("default", "a") is None
     store.observe_deleted(pod("a", 21))
     assert not store._tombstones
@@ -142,7 +140,7 @@ def test_a_list_from_before_two_incarnations_ago_revives_neither() -> None:
     store.replace([pod("a", 10, uid="first")], 15)
     assert store.get("default", "a") is None
     store.observe_deleted(pod("a", 16, uid="first"))
-    store.observe(pod("a", 20, uid="second"))
+    store.observe_written(pod("a", 20, uid="second"))
     assert store.get("default", "a") is None
     store.observe_deleted(pod("a", 21, uid="second"))
     assert not store._tombstones
@@ -160,7 +158,7 @@ def test_indexes_follow_every_change() -> None:
     store: ObjectStore[Pod] = ObjectStore({"app": lambda pod: pod.metadata.labels.values()})
     store.replace([pod("a", 1, x="red"), pod("b", 2, x="red")], 10)
     assert [p.metadata.name for p in store.by_index("app", "red")] == ["a", "b"]
-    store.observe(pod("a", 11, x="blue"))
+    store.observe_written(pod("a", 11, x="blue"))
     assert [p.metadata.name for p in store.by_index("app", "red")] == ["b"]
     assert [p.metadata.resource_version for p in store.by_index("app", "blue")] == ["11"]
     store.note_written(pod("a", 12, x="blue", y="red"))
@@ -177,5 +175,5 @@ def test_an_older_list_means_a_new_cluster_and_replaces_everything() -> None:
     store.note_deleted("default", "b", "b")
     store.replace([pod("b", 3, uid="other")], 7)
     assert [p.metadata.uid for p in store.all()] == ["other"]
-    store.observe(pod("b", 8, uid="other"))
+    store.observe_written(pod("b", 8, uid="other"))
     assert version_of(store, "b") == 8

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pliant.errors import ApiError, Unreachable
-from pliant.kube.transport import Reply, Request, StreamReply
+from pliant.kube.transport.base import Reply, Request, StreamReply
 
 Event = tuple[int, str, dict[str, Any]]
 ENDS = {"k8s.io/initial-events-end": "true"}

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from pliant.master.service import Service, Waits
+from pliant.master.server.service import MasterService, ServiceTiming
 
-WAITS = Waits(lease=1.0, beat=0.1, save=0.1, gather=0.3, patience=2.0, settle=0.2, window=0.3)
+WAITS = ServiceTiming(lease=1.0, beat=0.1, save=0.1, gather=0.3, patience=2.0, settle=0.2, window=0.3)
 
 
 class FileShelf:
@@ -27,8 +27,8 @@ class FileShelf:
 
 
 async def main(port: int, shelf: Path) -> None:
-    service = Service("uid-1", shelf=FileShelf(shelf), waits=WAITS)
-    await service.load()
+    service = MasterService("uid-1", store=FileShelf(shelf), timing=WAITS)
+    await service.load_state()
     await service.run("127.0.0.1", port, lambda port: print(port, flush=True))
 
 

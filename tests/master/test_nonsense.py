@@ -12,12 +12,12 @@ import pytest
 from pliant import training
 from pliant.errors import InvalidSpec
 from pliant.kube.resources import PODS
-from pliant.kube.transport import Reply, Request, StreamReply, Transport
+from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from pliant.master import main as program
-from pliant.master.memory import HandyShelf
-from pliant.master.service import Service
-from pliant.master.shards import MOST_AHEAD, DataSpec, Holder
-from pliant.master.wire import BeatReport, Joining, Registration, parsed
+from pliant.master.checkpoint.checkpointer import InMemoryCheckpointStore
+from pliant.master.data.shards import MAX_UNRECORDED_SHARDS, DatasetSpec, ShardLeaseHolder
+from pliant.master.server.messages import DatasetRegistration, HeartbeatRequest, RendezvousJoinRequest, decode_message
+from pliant.master.server.service import MasterService
 from tests.controllers.elastic import JOBS, PLANS, SPACE, foreign_pod
 from tests.master.people import running
 from tests.master.test_service import serving
@@ -37,8 +37,8 @@ async def test_pods_that_only_carry_the_labels_of_members_are_none() -> None:
         await stage.client.create(PODS, SPACE, impostor)
         await passing(A_WHILE)
         assert master.service is not None
-        assert [str(node.key) for node in master.service.nodes] == ["worker-0", "worker-1"]
-        await stage.client.delete(PODS, SPACE, "impostor", grace=0)
+        assert [str(node.key) for node in master.service.members] == ["worker-0", "worker-1"]
+        await stage.client.delete(PODS, SPACE, "impostor", grace_period_seconds=0)
         await passing(A_WHILE)
         assert list(await stage.plans()) == ["demo-scaleplan-0"]
 
@@ -55,57 +55,50 @@ async def test_a_plan_for_another_job_keeps_no_master_waiting_though_it_is_label
         await stage.client.create(PLANS, SPACE, body)
         await passing(A_WHILE)
         assert (await stage.plans())["astray"]["status"]["phase"] == "Pending"
-        await stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace_period_seconds=0)
         await passing(A_WHILE)
         assert await stage.workers() == ["0", "2"]
 
 
 @pytest.mark.parametrize(
     "said",
-    [
-        b'"samples": 1e999',
-        b'"samples": 1e308',
-        b'"samples": -1',
-        b'"samples": NaN',
-        b'"cpu": 1e300',
-        b'"step": -3',
-    ],
+    [b'"samples": 1e999', b'"samples": 1e308', b'"samples": -1', b'"samples": NaN', b'"cpu": 1e300', b'"step": -3'],
 )
 def test_figures_that_nobody_has_are_refused(said: bytes) -> None:
     with pytest.raises(InvalidSpec):
-        parsed(b'{"member": "worker-0", ' + said + b"}", BeatReport)
+        decode_message(b'{"member": "worker-0", ' + said + b"}", HeartbeatRequest)
 
 
 @pytest.mark.parametrize("field", ["size", "shard_size", "epochs", "shuffle"])
 def test_a_data_set_of_numbers_that_no_memory_could_hold_is_refused(field: str) -> None:
     said = {"name": "d", "size": 10, "shard_size": 1, field: 10**400}
     with pytest.raises(InvalidSpec):
-        parsed(str(said).replace("'", '"').encode(), Registration)
+        decode_message(str(said).replace("'", '"').encode(), DatasetRegistration)
 
 
 def test_an_address_that_fills_the_memory_is_refused() -> None:
     with pytest.raises(InvalidSpec):
-        parsed(msgspec.json.encode({"member": "worker-0", "address": "x" * 1000}), Joining)
+        decode_message(msgspec.json.encode({"member": "worker-0", "address": "x" * 1000}), RendezvousJoinRequest)
 
 
 async def test_a_generation_or_round_from_nowhere_moves_nobody() -> None:
-    service = Service("u")
+    service = MasterService("u")
     service.set_members(running(2))
     async with serving(service) as caller:
         before = service.membership.generation
         await caller.get("/v1/membership?generation=1e300&wait=0")
         await caller.post("/v1/beat", "worker-0", generation=2**53, round=2**53)
-        assert (caller.status, service.membership.generation, service.rounds.number) == (200, before, 0)
+        assert (caller.status, service.membership.generation, service.rendezvous.round_number) == (200, before, 0)
 
 
 def test_claims_far_ahead_do_not_make_a_list_of_the_whole_data_set() -> None:
-    service = Service("u")
-    service.register(DataSpec(name="d", size=2**40, shard_size=1))
-    holder = Holder(running(1)[0].key, 0)
-    service.report("d", holder, [MOST_AHEAD - 1], [])
+    service = MasterService("u")
+    service.register_dataset(DatasetSpec(name="d", size=2**40, shard_size=1))
+    holder = ShardLeaseHolder(running(1)[0].key, 0)
+    service.report_shards("d", holder, [MAX_UNRECORDED_SHARDS - 1], [])
     with pytest.raises(InvalidSpec):
-        service.report("d", holder, [MOST_AHEAD + 1000], [])
-    service.report("d", holder, [MOST_AHEAD], [])
+        service.report_shards("d", holder, [MAX_UNRECORDED_SHARDS + 1000], [])
+    service.report_shards("d", holder, [MAX_UNRECORDED_SHARDS], [])
 
 
 @pytest.mark.parametrize(
@@ -120,9 +113,9 @@ def test_claims_far_ahead_do_not_make_a_list_of_the_whole_data_set() -> None:
     ],
 )
 async def test_a_memory_that_makes_no_sense_is_left_aside_as_a_whole(memory: bytes) -> None:
-    service = Service("u", shelf=HandyShelf(memory))
-    assert not await service.load()
-    assert (service.membership.generation, list(service.work.sets), service.brain) == (0, [], {})
+    service = MasterService("u", store=InMemoryCheckpointStore(memory))
+    assert not await service.load_state()
+    assert (service.membership.generation, list(service.dispatcher.datasets), service.brain_state) == (0, [], {})
     service.set_members(running(1))
     assert service.membership.generation == 1
 
@@ -131,8 +124,8 @@ def test_a_mistake_of_the_master_is_not_the_end_of_its_job(monkeypatch: pytest.M
     def mistaken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(program, "transport_for", mistaken)
-    assert program.main(["--job_name", "demo"]) == program.TRY_AGAIN
+    monkeypatch.setattr(program, "create_transport", mistaken)
+    assert program.main(["--job_name", "demo"]) == program.EXIT_RETRY
 
 
 @on_virtual_time
@@ -141,10 +134,10 @@ async def test_members_that_somebody_deletes_at_once_again_and_again_are_not_ask
         stage = master.stage
         for _ in range(1200):
             for number in (await stage.workers())[1:]:
-                await stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+                await stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace_period_seconds=0)
             await passing(timedelta(seconds=0.5))
         assert master.service is not None
-        assert master.service.brain["plans"] < 15
+        assert master.service.brain_state["plans"] < 15
         await passing(timedelta(minutes=10))
         assert len(await stage.workers()) == 2
 
@@ -177,7 +170,7 @@ async def test_conflicts_without_end_are_met_with_longer_and_longer_waits() -> N
         contrary = Contrary(master.stage.client._transport)
         master.line = contrary  # type: ignore[assignment]
         await master.start()
-        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace_period_seconds=0)
         await passing(timedelta(minutes=10))
         assert 3 < contrary.writes < 15
 
@@ -211,5 +204,5 @@ class Scalar:
     ],
 )
 def test_figures_of_any_arithmetic_are_told_and_those_that_are_none_left_out(value: Any, told: int | None) -> None:
-    assert training._figure("step", value, int) == told
-    assert training._figure("samples", value, float) == told
+    assert training._parse_metric("step", value, int) == told
+    assert training._parse_metric("samples", value, float) == told

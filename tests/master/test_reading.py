@@ -10,21 +10,21 @@ import pytest
 from pliant.errors import InvalidSpec, UserError
 from pliant.kube.codec import decode, encode
 from pliant.kube.objects import Pod
-from pliant.master.arguments import parsed, tempo_of, waits_of
-from pliant.master.facts import job_facts
+from pliant.master.control.job_spec import parse_elastic_job
+from pliant.master.control.pods import members_from_pods
+from pliant.master.control.scale_plans import build_scale_plan, has_requested_members, next_plan_number
+from pliant.master.main import parse_arguments, service_timing_from_arguments, timing_from_arguments
 from pliant.master.model import (
-    Beat,
-    NewPod,
-    Node,
-    NodeKey,
-    NodeStatus,
-    Resources,
-    Stage,
-    Step,
-    Wanted,
+    Heartbeat,
+    JobMember,
+    MemberKey,
+    MemberPodRequest,
+    MemberStatus,
+    PodResources,
+    ReplicaSizing,
+    ScaleAction,
+    SizingStage,
 )
-from pliant.master.planning import is_shown, next_number, plan_of
-from pliant.master.watching import members
 
 GIB = 1024**3
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -34,10 +34,7 @@ def elastic_job(worker: dict[str, Any] | None = None, **spec: Any) -> dict[str, 
     container = {"name": "main", "image": "train"}
     template = {"spec": {"containers": [container]}}
     replicas = {"worker": {"template": template, **(worker or {})}, "dlrover-master": {"template": template}}
-    return {
-        "metadata": {"name": "demo", "namespace": "ml", "uid": "u-1"},
-        "spec": {"replicaSpecs": replicas, **spec},
-    }
+    return {"metadata": {"name": "demo", "namespace": "ml", "uid": "u-1"}, "spec": {"replicaSpecs": replicas, **spec}}
 
 
 def pod(name: str = "worker-3", phase: str = "Running", **changes: Any) -> Pod:
@@ -59,32 +56,32 @@ def pod(name: str = "worker-3", phase: str = "Running", **changes: Any) -> Pod:
     return decode(encode(raw), Pod)
 
 
-def one(made: Pod) -> Node:
-    (node,) = members([made], {}, NOW)
+def one(made: Pod) -> JobMember:
+    (node,) = members_from_pods([made], {}, NOW)
     return node
 
 
 def test_what_an_author_left_open_is_open() -> None:
-    job = job_facts(elastic_job())
+    job = parse_elastic_job(elastic_job())
     assert (job.namespace, job.name, job.uid, job.strategy) == ("ml", "demo", "u-1", "ParameterServerStrategy")
     assert list(job.roles) == ["worker"]
     role = job.roles["worker"]
-    assert (role.replicas, role.most, role.resources, role.may_scale, role.restart_limit, role.by_hand) == (
-        None,
-        None,
-        Resources(),
-        True,
-        3,
-        None,
-    )
-    assert job.is_tuned
+    assert (
+        role.replicas,
+        role.max_size,
+        role.resources,
+        role.may_scale,
+        role.restart_limit,
+        role.user_requested_size,
+    ) == (None, None, PodResources(), True, 3, None)
+    assert job.allows_tuning
 
 
 def test_what_an_author_gave_is_read() -> None:
     asked = {"requests": {"cpu": "1500m", "memory": "2Gi"}, "limits": {"nvidia.com/gpu": 2}}
     template = {"spec": {"restartPolicy": "Always", "containers": [{"name": "main", "resources": asked}]}}
     worker = {"replicas": 4, "maxReplicas": 8, "minReplicas": 2, "restartCount": 9, "autoScale": False}
-    job = job_facts(
+    job = parse_elastic_job(
         elastic_job(
             {**worker, "template": template},
             resourceLimits={"cpu": "20", "memory": "64Gi"},
@@ -93,59 +90,56 @@ def test_what_an_author_gave_is_read() -> None:
         )
     )
     role = job.roles["worker"]
-    assert role.resources == Resources(cpu=1.5, memory=2 * GIB, others={"nvidia.com/gpu": "2"})
-    assert (role.replicas, role.least, role.most, role.restart_limit) == (4, 2, 8, 5)
-    assert (role.may_scale, role.restarts_always, job.is_tuned, job.is_suspended) == (False, True, False, True)
-    assert (job.limits.cpu, job.limits.memory) == (20, 64 * GIB)
+    assert role.resources == PodResources(cpu=1.5, memory=2 * GIB, extended_resources={"nvidia.com/gpu": "2"})
+    assert (role.replicas, role.min_size, role.max_size, role.restart_limit) == (4, 2, 8, 5)
+    assert (role.may_scale, role.restarts_always, job.allows_tuning, job.is_suspended) == (False, True, False, True)
+    assert (job.resource_limits.cpu, job.resource_limits.memory) == (20, 64 * GIB)
 
 
 def test_none_is_as_good_as_no_number() -> None:
-    assert job_facts(elastic_job({"replicas": 0})).roles["worker"].replicas is None
+    assert parse_elastic_job(elastic_job({"replicas": 0})).roles["worker"].replicas is None
 
 
 def test_a_persons_word_is_known_from_a_masters() -> None:
     raw = elastic_job()
-    asked = {
-        "plan": {"size": 2, "at": "2030-01-01T00:00:01Z"},
-        "master": {"size": 4, "at": "2030-01-01T00:00:00Z"},
-    }
-    state = {"phase": "Running", "startedAt": "2030-01-01T00:00:00Z", "groups": {"worker": {"requests": asked}}}
+    asked = {"plan": {"size": 2, "at": "2030-01-01T00:00:01Z"}, "master": {"size": 4, "at": "2030-01-01T00:00:00Z"}}
+    state = {"phase": "Running", "startedAt": "2030-01-01T00:00:00Z", "groups": {"worker": {"sizeRequests": asked}}}
     raw["status"] = {"pliant": state}
-    assert job_facts(raw).roles["worker"].by_hand == 2
+    assert parse_elastic_job(raw).roles["worker"].user_requested_size == 2
     asked["master"]["at"] = "2030-01-01T00:00:02Z"
-    assert job_facts(raw).roles["worker"].by_hand is None
+    assert parse_elastic_job(raw).roles["worker"].user_requested_size is None
 
 
 def test_nonsense_is_named() -> None:
     with pytest.raises(InvalidSpec, match=r"spec.resourceLimits: 'lots' is not an amount"):
-        job_facts(elastic_job(resourceLimits={"cpu": "lots"}))
+        parse_elastic_job(elastic_job(resourceLimits={"cpu": "lots"}))
 
 
 def test_a_member_is_read_from_its_pod() -> None:
-    beat = Beat(at=NOW, step=3)
-    (node,) = members([pod()], {NodeKey("worker", 3): beat}, NOW)
-    assert (node.key, node.rank, node.relaunches, node.status) == (NodeKey("worker", 3), 1, 2, NodeStatus.RUNNING)
-    assert node.resources == Resources(cpu=0.5, memory=GIB)
-    assert (node.address, node.host, node.beat) == ("10.0.0.7:3333", "n", beat)
+    beat = Heartbeat(at=NOW, step=3)
+    (node,) = members_from_pods([pod()], {MemberKey("worker", 3): beat}, NOW)
+    assert (node.key, node.rank, node.relaunches, node.status) == (MemberKey("worker", 3), 1, 2, MemberStatus.RUNNING)
+    assert node.resources == PodResources(cpu=0.5, memory=GIB)
+    assert (node.address, node.node_name, node.heartbeat) == ("10.0.0.7:3333", "n", beat)
     assert one(pod("ps-0")).address == "10.0.0.7:2222"
 
 
 def test_the_master_and_strangers_are_no_members() -> None:
     stranger = pod(metadata={"labels": {"elasticjob.dlrover/replica-type": "worker"}})
-    assert members([pod("dlrover-master-0"), stranger], {}, NOW) == ()
+    assert members_from_pods([pod("dlrover-master-0"), stranger], {}, NOW) == ()
 
 
 def test_who_has_to_leave_while_at_work_is_lost() -> None:
     leaving = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
     labels = pod().metadata.labels
-    assert one(pod(metadata={"labels": labels, **leaving})).status is NodeStatus.LOST
-    assert one(pod(phase="Succeeded", metadata={"labels": labels, **leaving})).status is NodeStatus.SUCCEEDED
+    assert one(pod(metadata={"labels": labels, **leaving})).status is MemberStatus.LOST
+    assert one(pod(phase="Succeeded", metadata={"labels": labels, **leaving})).status is MemberStatus.SUCCEEDED
 
 
 def test_how_a_member_ended_is_read() -> None:
     ended = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2029-12-31T23:59:30Z"}
     node = one(pod(phase="Failed", containerStatuses=[{"name": "main", "state": {"terminated": ended}}]))
-    assert (node.status, node.exit_code, node.reason) == (NodeStatus.FAILED, 137, "OOMKilled")
+    assert (node.status, node.exit_code, node.reason) == (MemberStatus.FAILED, 137, "OOMKilled")
     assert node.ended_at == datetime(2029, 12, 31, 23, 59, 30, tzinfo=UTC)
     evicted = one(pod(phase="Failed", reason="Evicted"))
     assert (evicted.exit_code, evicted.reason, evicted.ended_at) == (None, "Evicted", NOW)
@@ -157,16 +151,16 @@ def test_why_a_member_does_not_start_is_read() -> None:
 
 
 def test_a_step_becomes_a_plan() -> None:
-    shape = Resources(cpu=0.5, memory=GIB, others={"nvidia.com/gpu": "1"})
-    step = Step(
+    shape = PodResources(cpu=0.5, memory=GIB, extended_resources={"nvidia.com/gpu": "1"})
+    step = ScaleAction(
         reason="because",
-        stage=Stage.RUNNING,
-        replicas={"worker": Wanted(replicas=3, resources=shape)},
-        create=(NewPod(key=NodeKey("ps", 1), rank=0, resources=shape),),
-        remove=(NodeKey("worker", 3),),
+        stage=SizingStage.RUNNING,
+        sizing_by_type={"worker": ReplicaSizing(replicas=3, resources=shape)},
+        create_pods=(MemberPodRequest(key=MemberKey("ps", 1), rank=0, resources=shape),),
+        remove_members=(MemberKey("worker", 3),),
         ps_hosts=("10.0.0.7:2222",),
     )
-    plan = plan_of(job_facts(elastic_job()), step, "demo-scaleplan-4")
+    plan = build_scale_plan(parse_elastic_job(elastic_job()), step, "demo-scaleplan-4")
     asked = {"cpu": "500m", "memory": "1024Mi", "nvidia.com/gpu": "1"}
     assert plan["spec"] == {
         "ownerJob": "demo",
@@ -186,24 +180,26 @@ def test_a_step_becomes_a_plan() -> None:
         "psHosts": ["10.0.0.7:2222"],
     }
     assert plan["metadata"]["labels"] == {"scale-type": "auto", "elasticjob.dlrover/name": "demo"}
-    assert not is_shown(step, {"worker/0": 0, "ps/0": 0})
-    assert is_shown(step, {"worker/0": 0, "worker/1": 5, "worker/2": 2, "ps/0": 1})
+    assert not has_requested_members(step, {"worker/0": 0, "ps/0": 0})
+    assert has_requested_members(step, {"worker/0": 0, "worker/1": 5, "worker/2": 2, "ps/0": 1})
 
 
 def test_numbers_of_plans_are_never_used_twice() -> None:
-    assert next_number("demo", [], 0) == 0
-    assert next_number("demo", ["demo-scaleplan-3", "other-scaleplan-9", "demo-x-scaleplan-7"], 2) == 4
-    assert next_number("demo", ["demo-scaleplan-3"], 7) == 7
+    assert next_plan_number("demo", [], 0) == 0
+    assert next_plan_number("demo", ["demo-scaleplan-3", "other-scaleplan-9", "demo-x-scaleplan-7"], 2) == 4
+    assert next_plan_number("demo", ["demo-scaleplan-3"], 7) == 7
 
 
 def test_arguments_are_read_and_others_passed_over() -> None:
-    words = (
-        "--namespace ml --job_name demo --port 50001 --pending_timeout 60 --settle 2.5 --measure_window 1 --new x"
-    )
-    args, unknown = parsed(words.split())
+    words = "--namespace ml --job_name demo --port 50001 --pending_timeout 60 --settle 2.5 --measure_window 1 --new x"
+    args, unknown = parse_arguments(words.split())
     assert (args.namespace, args.job_name, args.port) == ("ml", "demo", 50001)
-    assert (tempo_of(args).pending_timeout, tempo_of(args).settle, tempo_of(args).hang) == (60, 2.5, 600)
-    assert (waits_of(args).window, waits_of(args).settle) == (1, 10)
+    assert (
+        timing_from_arguments(args).pending_timeout,
+        timing_from_arguments(args).settle,
+        timing_from_arguments(args).hang,
+    ) == (60, 2.5, 600)
+    assert (service_timing_from_arguments(args).window, service_timing_from_arguments(args).settle) == (1, 10)
     assert unknown == ["--new", "x"]
 
 
@@ -211,13 +207,10 @@ def test_arguments_are_read_and_others_passed_over() -> None:
     ("words", "told"),
     [
         (["--settle", "soon", "--job_name", "x"], "argument --settle: must be a number from 0 on, got 'soon'"),
-        (
-            ["--replacements", "1.5", "--job_name", "x"],
-            "argument --replacements: must be a whole number, got '1.5'",
-        ),
+        (["--replacements", "1.5", "--job_name", "x"], "argument --replacements: must be a whole number, got '1.5'"),
         ([], "the following arguments are required: --job_name"),
     ],
 )
 def test_mistakes_in_arguments_are_named(words: list[str], told: str) -> None:
     with pytest.raises(UserError, match=told.replace(".", r"\.")):
-        parsed(words)
+        parse_arguments(words)

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.master.model import NodeKey
-from pliant.master.shards import DataSpec, Holder
-from pliant.master.work import Work
+from pliant.master.data.dispatcher import ShardDispatcher
+from pliant.master.data.shards import DatasetSpec, ShardLeaseHolder
+from pliant.master.model import MemberKey
 
 SHARDS = 30
 
@@ -20,27 +20,27 @@ class Worker:
     """Does as the module for training programs does: it says again what it did since the master was last saved."""
 
     def __init__(self, number: int) -> None:
-        self.holder = Holder(NodeKey("worker", number), 1)
+        self.holder = ShardLeaseHolder(MemberKey("worker", number), 1)
         self.holding: list[int] = []
         self.finished: list[int] = []
         self.learned: Counter[int] = Counter()
 
-    def beat(self, work: Work) -> None:
-        work.finish({"train": self.finished})
-        work.keep(self.holder, {"train": self.holding})
-        work.settle({self.holder.node})
+    def beat(self, work: ShardDispatcher) -> None:
+        work.mark_done({"train": self.finished})
+        work.confirm_held(self.holder, {"train": self.holding})
+        work.stop_awaiting_reports({self.holder.member})
 
-    def ask(self, work: Work, is_answered: bool) -> None:
+    def ask(self, work: ShardDispatcher, is_answered: bool) -> None:
         """Report what is done and ask for more; the answer may be lost."""
         for position in self.holding:
             self.learned[position] += 1
             self.finished.append(position)
         self.holding = []
-        work.finish({"train": self.finished})
-        work.settle({self.holder.node})
-        if not work.is_waiting:
-            work.find("train").keep(self.holder, [], only=True)
-            shard = work.take("train", self.holder)
+        work.mark_done({"train": self.finished})
+        work.stop_awaiting_reports({self.holder.member})
+        if not work.is_awaiting_reports:
+            work.get_dataset("train").confirm_held(self.holder, [], release_others=True)
+            shard = work.take_shard("train", self.holder)
             if shard is not None and is_answered:
                 self.holding = [shard.position]
 
@@ -49,29 +49,29 @@ class World:
     """A master and its workers."""
 
     def __init__(self) -> None:
-        self.work = Work(60.0)
-        self.work.register(DataSpec(name="train", size=SHARDS, shard_size=1))
+        self.work = ShardDispatcher(60.0)
+        self.work.register_dataset(DatasetSpec(name="train", size=SHARDS, shard_size=1))
         self.workers = [Worker(number) for number in range(3)]
         self.saved: Any = None
         self.save()
 
     def save(self) -> None:
-        self.saved = json.loads(json.dumps(self.work.saved()))
+        self.saved = json.loads(json.dumps(self.work.dump_state()))
 
     def crash(self) -> None:
-        self.work = Work(60.0)
-        self.work.load(self.saved)
+        self.work = ShardDispatcher(60.0)
+        self.work.load_state(self.saved)
 
     def act(self, what: str, worker: Worker) -> None:
         match what:
             case "ask" | "ask in vain":
-                takers = len(self.work.takers)
+                takers = len(self.work.shard_takers)
                 worker.ask(self.work, what == "ask")
-                if len(self.work.takers) != takers:
+                if len(self.work.shard_takers) != takers:
                     self.save()  # that is urgent
             case "beat":
                 worker.beat(self.work)
-            case "save" if not self.work.is_waiting:
+            case "save" if not self.work.is_awaiting_reports:
                 self.save()
                 for each in self.workers:
                     each.finished = []  # some seconds have passed

@@ -11,11 +11,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pliant.master.model import NodeKey, NodeStatus
-from pliant.master.service import Service, Waits
+from pliant.master.model import MemberKey, MemberStatus
+from pliant.master.server.service import MasterService, ServiceTiming
 from tests.master.people import node, running
 
-WAITS = Waits(gather=0.2, patience=0.5, settle=0.1, window=0.2, beat=0.1)
+WAITS = ServiceTiming(gather=0.2, patience=0.5, settle=0.1, window=0.2, beat=0.1)
 
 
 class Caller:
@@ -37,7 +37,7 @@ class Caller:
 
 
 @asynccontextmanager
-async def serving(service: Service) -> AsyncIterator[Caller]:
+async def serving(service: MasterService) -> AsyncIterator[Caller]:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(service.run("127.0.0.1", 0, port.set_result))
     connector = aiohttp.TCPConnector(limit=0)
@@ -51,16 +51,16 @@ async def serving(service: Service) -> AsyncIterator[Caller]:
             await task
 
 
-async def until_waiting(count: int, service: Service) -> None:
+async def until_waiting(count: int, service: MasterService) -> None:
     """Return once so many wait for members, shards or rounds."""
-    bells = (service.members_bell, service.shards_bell, service.rounds_bell, service.ps_bell)
+    bells = (service.members_notifier, service.shards_notifier, service.rendezvous_notifier, service.ps_notifier)
     async with asyncio.timeout(14):
         while sum(len(bell._waiting) for bell in bells) < count:  # noqa: ASYNC110 - a bell does not say who waits
             await asyncio.sleep(0.01)
 
 
 async def test_a_shard_of_a_lost_worker_goes_at_once_to_one_who_waits() -> None:
-    service = Service("uid-1", waits=WAITS)
+    service = MasterService("uid-1", timing=WAITS)
     service.set_members(running(2))
     async with serving(service) as caller:
         await caller.post("/v1/datasets", name="train", size=10, shard_size=5)
@@ -69,14 +69,14 @@ async def test_a_shard_of_a_lost_worker_goes_at_once_to_one_who_waits() -> None:
             await caller.post("/v1/datasets/train/next", "worker-0", holding=[0])
         waiting = asyncio.create_task(caller.post("/v1/datasets/train/next", "worker-1"))
         await until_waiting(1, service)
-        service.set_members((node("worker-0", NodeStatus.FAILED), node("worker-1")))
+        service.set_members((node("worker-0", MemberStatus.FAILED), node("worker-1")))
         assert (await waiting)["shard"] == {"position": 0, "epoch": 0, "start": 0, "end": 5}
-        assert service.work_left() == 3
-        assert not service.is_work_done()
+        assert service.shards_left() == 3
+        assert not service.are_shards_done()
 
 
 async def test_who_waits_for_a_shard_learns_when_all_are_done() -> None:
-    service = Service("uid-1", waits=WAITS)
+    service = MasterService("uid-1", timing=WAITS)
     async with serving(service) as caller:
         await caller.post("/v1/datasets", name="train", size=5, shard_size=5)
         await caller.post("/v1/datasets/train/next", "worker-0")
@@ -84,11 +84,11 @@ async def test_who_waits_for_a_shard_learns_when_all_are_done() -> None:
         await until_waiting(1, service)
         await caller.post("/v1/datasets/train/report", "worker-0", done=[0])
         assert await waiting == {"shard": None, "over": True}
-        assert service.is_work_done()
+        assert service.are_shards_done()
 
 
 async def test_hundreds_of_members_who_wait_learn_of_a_change() -> None:
-    service = Service("uid-1", waits=WAITS)
+    service = MasterService("uid-1", timing=WAITS)
     service.set_members(running(5))
     async with serving(service) as caller:
         asked = [caller.get("/v1/membership?generation=1") for _ in range(500)]
@@ -101,27 +101,25 @@ async def test_hundreds_of_members_who_wait_learn_of_a_change() -> None:
 
 
 async def test_members_learn_of_other_parameter_servers_and_say_when_they_use_them() -> None:
-    service = Service("uid-1", waits=WAITS)
+    service = MasterService("uid-1", timing=WAITS)
     service.set_members(running(1))
-    service.set_ps(1, ("ps-0:2222",))
+    service.set_parameter_servers(1, ("ps-0:2222",))
     async with serving(service) as caller:
         waiting = asyncio.create_task(caller.get("/v1/ps?version=1"))
         await until_waiting(1, service)
-        service.set_ps(2, ("ps-0:2222", "ps-1:2222"))
+        service.set_parameter_servers(2, ("ps-0:2222", "ps-1:2222"))
         assert await waiting == {"version": 2, "hosts": ["ps-0:2222", "ps-1:2222"]}
         assert (await caller.post("/v1/beat", "worker-0", ps_version=1))["ps_version"] == 2
-        assert service.ps_versions() == {NodeKey("worker", 0): 1}
+        assert service.ps_version_by_member() == {MemberKey("worker", 0): 1}
         await caller.post("/v1/beat", "worker-0", ps_version=2)
-        assert service.ps_versions() == {NodeKey("worker", 0): 2}
+        assert service.ps_version_by_member() == {MemberKey("worker", 0): 2}
 
 
 async def test_a_beat_is_answered_with_the_end_of_its_round() -> None:
-    service = Service("uid-1", waits=WAITS)
+    service = MasterService("uid-1", timing=WAITS)
     service.set_members(running(2))
     async with serving(service) as caller:
-        joins = [
-            caller.post("/v1/rendezvous", f"worker-{number}", address=f"10.0.0.{number}") for number in (1, 0)
-        ]
+        joins = [caller.post("/v1/rendezvous", f"worker-{number}", address=f"10.0.0.{number}") for number in (1, 0)]
         places = await asyncio.gather(*joins)
         assert [(place["rank"], place["leader"]) for place in places] == [(1, "10.0.0.0"), (0, "10.0.0.0")]
         answer = await caller.post("/v1/beat", "worker-0", round=1)
@@ -133,7 +131,7 @@ async def test_a_beat_is_answered_with_the_end_of_its_round() -> None:
 
 
 async def test_a_worker_that_hung_up_is_not_waited_for() -> None:
-    service = Service("uid-1", waits=WAITS)
+    service = MasterService("uid-1", timing=WAITS)
     service.set_members(running(3))
     async with serving(service) as caller:
         waiting = asyncio.create_task(caller.post("/v1/rendezvous", "worker-0"))
@@ -141,14 +139,12 @@ async def test_a_worker_that_hung_up_is_not_waited_for() -> None:
         waiting.cancel()
         with suppress(asyncio.CancelledError):
             await waiting
-        first, second = await asyncio.gather(
-            *(caller.post("/v1/rendezvous", f"worker-{number}") for number in (1, 2))
-        )
+        first, second = await asyncio.gather(*(caller.post("/v1/rendezvous", f"worker-{number}") for number in (1, 2)))
     assert (first["world_size"], first["rank"], second["rank"]) == (2, 0, 1)
 
 
 async def test_who_asks_again_with_a_ticket_finds_the_round_that_closed_meanwhile() -> None:
-    service = Service("uid-1", waits=WAITS)
+    service = MasterService("uid-1", timing=WAITS)
     service.set_members(running(2))
     async with serving(service) as caller:
         ticket = (await caller.post("/v1/rendezvous", "worker-0", wait=0))["ticket"]
@@ -158,17 +154,17 @@ async def test_who_asks_again_with_a_ticket_finds_the_round_that_closed_meanwhil
 
 
 async def test_speeds_are_measured_from_beats() -> None:
-    service = Service("uid-1", waits=replace(WAITS, settle=0.1, window=0.3))
+    service = MasterService("uid-1", timing=replace(WAITS, settle=0.1, window=0.3))
     service.set_members(running(2))
     async with serving(service) as caller:
         samples = 0
-        while not service.speeds():
+        while not service.speed_by_workers():
             samples += 10
             for number in range(2):
                 await caller.post("/v1/beat", f"worker-{number}", samples=samples, step=samples, cpu=0.5)
             await asyncio.sleep(0.02)
-        assert list(service.speeds()) == [2]
-        assert service.beats()[NodeKey("worker", 1)].cpu == 0.5
+        assert list(service.speed_by_workers()) == [2]
+        assert service.heartbeats()[MemberKey("worker", 1)].cpu == 0.5
         text = await caller.get("/metrics")
     assert 'pliant_master_speed{workers="2"} ' in text
     assert 'pliant_master_members{type="worker",status="Running"} 2\n' in text
@@ -187,14 +183,14 @@ async def test_speeds_are_measured_from_beats() -> None:
     ],
 )
 async def test_mistakes_are_answered_with_the_field(path: str, body: Any, status: int, problem: str) -> None:
-    async with serving(Service("uid-1")) as caller:
+    async with serving(MasterService("uid-1")) as caller:
         answer = await caller.post(path, **body)
     assert caller.status == status
     assert answer["error"].startswith(problem)
 
 
 async def test_numbers_that_are_none_are_refused() -> None:
-    async with serving(Service("uid-1")) as caller:
+    async with serving(MasterService("uid-1")) as caller:
         assert await caller.get("/v1/membership?generation=nan") == {"error": "generation: 'nan' is not a number"}
         assert await caller.get("/v1/ps?wait=long") == {"error": "wait: 'long' is not a number"}
         assert await caller.get("/healthz") == "ok\n"

@@ -11,28 +11,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pliant.errors import InvalidSpec
-from pliant.master.model import NodeKey
-from pliant.master.shards import DataSet, DataSpec, Holder, Shard, shuffled
-from pliant.master.work import Work
+from pliant.master.data.dispatcher import ShardDispatcher
+from pliant.master.data.shards import DatasetSpec, DataShard, ShardedDataset, ShardLeaseHolder, permute_index
+from pliant.master.model import MemberKey
 
-WORKERS = [Holder(NodeKey("worker", number), 1) for number in range(4)]
-
-
-def data_set(size: int = 100, shard_size: int = 10, **more: Any) -> DataSet:
-    return DataSet(DataSpec(name="train", size=size, shard_size=shard_size, **more))
+WORKERS = [ShardLeaseHolder(MemberKey("worker", number), 1) for number in range(4)]
 
 
-def learn_all(data: DataSet, holder: Holder) -> list[Shard]:
-    learned: list[Shard] = []
-    while (shard := data.take(holder)) is not None:
+def data_set(size: int = 100, shard_size: int = 10, **more: Any) -> ShardedDataset:
+    return ShardedDataset(DatasetSpec(name="train", size=size, shard_size=shard_size, **more))
+
+
+def learn_all(data: ShardedDataset, holder: ShardLeaseHolder) -> list[DataShard]:
+    learned: list[DataShard] = []
+    while (shard := data.take_next(holder)) is not None:
         learned.append(shard)
-        data.finish(shard.position)
+        data.mark_done(shard.position)
     return learned
 
 
 @given(st.integers(1, 300), st.text(max_size=5))
 def test_a_shuffled_order_has_every_place_once(count: int, seed: str) -> None:
-    assert sorted(shuffled(place, count, seed) for place in range(count)) == list(range(count))
+    assert sorted(permute_index(place, count, seed) for place in range(count)) == list(range(count))
 
 
 def test_a_shuffled_order_is_drawn_anew_for_each_epoch() -> None:
@@ -49,15 +49,13 @@ def test_a_shuffled_order_is_drawn_anew_for_each_epoch() -> None:
     epochs=st.integers(1, 3),
     shuffle=st.none() | st.integers(0, 9),
 )
-def test_every_record_is_learned_once_in_an_epoch(
-    size: int, shard_size: int, epochs: int, shuffle: int | None
-) -> None:
+def test_every_record_is_learned_once_in_an_epoch(size: int, shard_size: int, epochs: int, shuffle: int | None) -> None:
     data = data_set(size, shard_size, epochs=epochs, shuffle=shuffle)
     shards = learn_all(data, WORKERS[0])
     learned = Counter((s.epoch, record) for s in shards for record in range(s.start, s.end))
     assert learned == Counter((epoch, record) for epoch in range(epochs) for record in range(size))
     assert data.is_done
-    assert data.left == data.held == 0
+    assert data.available_count == data.held_count == 0
     assert not list(data.holders())
 
 
@@ -74,48 +72,46 @@ class Play:
 
     def __init__(self, shards: int) -> None:
         self.data = data_set(size=shards, shard_size=1)
-        self.hands: dict[Holder, list[int]] = {worker: [] for worker in WORKERS}
+        self.hands: dict[ShardLeaseHolder, list[int]] = {worker: [] for worker in WORKERS}
         self.learned: Counter[int] = Counter()
         self.counted = 0
         self.lost = 0
 
-    def act(self, what: str, worker: Holder) -> None:
+    def act(self, what: str, worker: ShardLeaseHolder) -> None:
         hand = self.hands[worker]
         match what:
-            case "take" if (shard := self.data.take(worker)) is not None:
+            case "take" if (shard := self.data.take_next(worker)) is not None:
                 hand.append(shard.position)
             case "finish" if hand:
                 self.finish(hand.pop(0))
             case "late" if self.learned:
-                self.counted += self.data.finish(min(self.learned))
+                self.counted += self.data.mark_done(min(self.learned))
             case "fail" if hand:
-                self.data.give_back(hand.pop(), worker)
+                self.data.return_shard(hand.pop(), worker)
             case "lose":
-                self.lost += self.data.lose([worker])
+                self.lost += self.data.release_holders([worker])
             case "reload":
-                self.data = DataSet.loaded(json.loads(json.dumps(self.data.saved())))
+                self.data = ShardedDataset.from_state(json.loads(json.dumps(self.data.dump_state())))
 
     def finish(self, position: int) -> None:
         self.learned[position] += 1
-        self.counted += self.data.finish(position)
+        self.counted += self.data.mark_done(position)
 
     def end(self) -> None:
         for worker in WORKERS:
             while self.hands[worker]:
                 self.act("finish", worker)
-        while (shard := self.data.take(WORKERS[0])) is not None:
+        while (shard := self.data.take_next(WORKERS[0])) is not None:
             self.finish(shard.position)
 
 
 @given(st.integers(1, 30), ACTS)
-def test_whatever_happens_every_record_is_learned_and_counted_once(
-    shards: int, acts: list[tuple[str, int]]
-) -> None:
+def test_whatever_happens_every_record_is_learned_and_counted_once(shards: int, acts: list[tuple[str, int]]) -> None:
     play = Play(shards)
     for what, who in acts:
         play.act(what, WORKERS[who])
-        assert play.data.done + play.data.held + play.data.left == shards
-        assert play.data.done == play.counted
+        assert play.data.done_count + play.data.held_count + play.data.available_count == shards
+        assert play.data.done_count == play.counted
     play.end()
     assert play.data.is_done
     assert play.counted == shards
@@ -127,101 +123,101 @@ def test_whatever_happens_every_record_is_learned_and_counted_once(
 def test_shards_of_the_lost_come_next_and_in_order() -> None:
     data = data_set()
     for _ in range(3):
-        data.take(WORKERS[0])
-    data.take(WORKERS[1])
-    assert data.lose([WORKERS[0]]) == 3
+        data.take_next(WORKERS[0])
+    data.take_next(WORKERS[1])
+    assert data.release_holders([WORKERS[0]]) == 3
     assert [shard.position for shard in learn_all(data, WORKERS[2])] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    assert data.held == 1
+    assert data.held_count == 1
 
 
 def test_a_shard_that_failed_comes_after_those_of_the_lost() -> None:
     data = data_set()
-    data.take(WORKERS[0])
-    data.take(WORKERS[1])
-    assert data.give_back(0, WORKERS[0])
-    data.lose([WORKERS[1]])
+    data.take_next(WORKERS[0])
+    data.take_next(WORKERS[1])
+    assert data.return_shard(0, WORKERS[0])
+    data.release_holders([WORKERS[1]])
     assert [shard.position for shard in learn_all(data, WORKERS[2])][:3] == [1, 0, 2]
 
 
 def test_a_late_report_about_a_shard_that_somebody_else_has_counts_once() -> None:
     data = data_set()
-    data.take(WORKERS[0])
-    data.lose([WORKERS[0]])
-    data.take(WORKERS[1])
-    assert data.finish(0) == 10
-    assert data.finish(0) == 0
-    assert not data.give_back(0, WORKERS[1])
-    assert data.done == 1
+    data.take_next(WORKERS[0])
+    data.release_holders([WORKERS[0]])
+    data.take_next(WORKERS[1])
+    assert data.mark_done(0) == 10
+    assert data.mark_done(0) == 0
+    assert not data.return_shard(0, WORKERS[1])
+    assert data.done_count == 1
 
 
 def test_a_late_word_of_failure_does_not_take_a_shard_from_somebody_else() -> None:
     data = data_set()
-    data.take(WORKERS[0])
-    data.lose([WORKERS[0]])
-    data.take(WORKERS[1])
-    assert not data.give_back(0, WORKERS[0])
-    assert data.held == 1
+    data.take_next(WORKERS[0])
+    data.release_holders([WORKERS[0]])
+    data.take_next(WORKERS[1])
+    assert not data.return_shard(0, WORKERS[0])
+    assert data.held_count == 1
 
 
 def test_a_new_master_keeps_the_order_of_what_came_back() -> None:
     data = data_set()
     for _ in range(4):
-        data.take(WORKERS[0])
+        data.take_next(WORKERS[0])
     for position in (2, 0, 1):
-        data.give_back(position, WORKERS[0])
-    again = DataSet.loaded(data.saved())
+        data.return_shard(position, WORKERS[0])
+    again = ShardedDataset.from_state(data.dump_state())
     assert [shard.position for shard in learn_all(again, WORKERS[1])][:4] == [2, 0, 1, 4]
 
 
 def test_a_process_that_falls_silent_loses_its_shards_and_one_that_speaks_does_not() -> None:
-    work = Work(lease=60.0)
-    work.register(DataSpec(name="train", size=100, shard_size=10))
-    data = work.find("train")
+    work = ShardDispatcher(lease_seconds=60.0)
+    work.register_dataset(DatasetSpec(name="train", size=100, shard_size=10))
+    data = work.get_dataset("train")
     for worker in WORKERS[:3]:
-        work.take("train", worker)
-        work.hear(worker, 0.0)
-    work.hear(WORKERS[1], 50.0)
-    assert work.expire(60.0) == 0
-    assert work.expire(61.0) == 2
+        work.take_shard("train", worker)
+        work.renew_lease(worker, 0.0)
+    work.renew_lease(WORKERS[1], 50.0)
+    assert work.expire_leases(60.0) == 0
+    assert work.expire_leases(61.0) == 2
     assert list(data.holders()) == [WORKERS[1]]
-    assert work.lose({WORKERS[1].node}) == 1
-    assert (work.left, work.returned) == (10, 3)
+    assert work.release_members({WORKERS[1].member}) == 1
+    assert (work.shards_left, work.returned_count) == (10, 3)
 
 
 def test_a_new_master_gives_holders_time_to_speak() -> None:
-    work = Work(lease=60.0)
-    work.register(DataSpec(name="train", size=100, shard_size=10))
-    work.take("train", WORKERS[0])
-    again = Work(lease=60.0)
-    again.load(json.loads(json.dumps(work.saved())))
-    assert again.expire(1000.0) == 0
-    assert again.expire(1061.0) == 1
+    work = ShardDispatcher(lease_seconds=60.0)
+    work.register_dataset(DatasetSpec(name="train", size=100, shard_size=10))
+    work.take_shard("train", WORKERS[0])
+    again = ShardDispatcher(lease_seconds=60.0)
+    again.load_state(json.loads(json.dumps(work.dump_state())))
+    assert again.expire_leases(1000.0) == 0
+    assert again.expire_leases(1061.0) == 1
 
 
 def test_shards_given_out_after_the_last_save_are_not_given_out_twice_when_their_holders_speak_first() -> None:
     data = data_set()
-    saved = data.saved()
+    saved = data.dump_state()
     for worker in WORKERS:
-        data.take(worker)
-    forgetful = DataSet.loaded(saved)
-    forgetful.keep(WORKERS[2], [2])
-    assert forgetful.finish(3) == 10
+        data.take_next(worker)
+    forgetful = ShardedDataset.from_state(saved)
+    forgetful.confirm_held(WORKERS[2], [2])
+    assert forgetful.mark_done(3) == 10
     assert [shard.position for shard in learn_all(forgetful, WORKERS[0])] == [0, 1, 4, 5, 6, 7, 8, 9]
-    assert forgetful.held == 1
+    assert forgetful.held_count == 1
 
 
 def test_a_shard_whose_holder_never_heard_of_it_goes_back() -> None:
     data = data_set()
-    data.take(WORKERS[0])
-    assert data.keep(WORKERS[0], [], only=True) == 1
-    assert data.take(WORKERS[0]) == Shard(0, 0, 0, 10)
+    data.take_next(WORKERS[0])
+    assert data.confirm_held(WORKERS[0], [], release_others=True) == 1
+    assert data.take_next(WORKERS[0]) == DataShard(0, 0, 0, 10)
 
 
 def test_a_large_data_set_in_many_hands_is_remembered_in_a_few_bytes_each() -> None:
     data = data_set(size=10**12, shard_size=100, epochs=1000, shuffle=1)
     for number in range(1000):
-        data.take(Holder(NodeKey("worker", number), 4711))
-    assert len(json.dumps(data.saved())) < 45_000
+        data.take_next(ShardLeaseHolder(MemberKey("worker", number), 4711))
+    assert len(json.dumps(data.dump_state())) < 45_000
 
 
 @pytest.mark.parametrize(
@@ -237,9 +233,9 @@ def test_nonsense_is_refused_with_its_field(wrong: dict[str, int], words: str) -
     with pytest.raises(InvalidSpec, match=words):
         data_set(**wrong)
     with pytest.raises(InvalidSpec, match="name: 'a/b'"):
-        DataSpec(name="a/b", size=1, shard_size=1)
+        DatasetSpec(name="a/b", size=1, shard_size=1)
 
 
 def test_a_position_that_nobody_can_have_is_refused() -> None:
     with pytest.raises(InvalidSpec, match="train has no shard 10 in anybody's hands"):
-        data_set().finish(10)
+        data_set().mark_done(10)

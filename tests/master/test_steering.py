@@ -13,12 +13,12 @@ import pytest
 from pliant.errors import Forbidden, NotFound, Unreachable
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
-from pliant.kube.transport import Reply, Request, StreamReply
-from pliant.master.brain.tempo import Tempo
-from pliant.master.facts import job_facts
-from pliant.master.model import End
-from pliant.master.service import Service
-from pliant.master.steering import Helm
+from pliant.kube.transport.base import Reply, Request, StreamReply
+from pliant.master.brain.timing import BrainTiming
+from pliant.master.control.job_spec import parse_elastic_job
+from pliant.master.control.loop import MasterLoop
+from pliant.master.model import JobCompletion
+from pliant.master.server.service import MasterService
 from tests.controllers.elastic import JOBS, SPACE, Stage, staged, workers
 from tests.faults.seam import Mortal
 from tests.faults.stand_in_node import FOR_EVER
@@ -61,17 +61,17 @@ class Master:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.line = Line(stage.client._transport)
-        self.service: Service | None = None
-        self.task: asyncio.Task[End] | None = None
+        self.service: MasterService | None = None
+        self.task: asyncio.Task[JobCompletion] | None = None
 
     async def start(self, *, keeping_memory: bool = True) -> None:
         """Begin to steer the job, as a new process would."""
-        job = job_facts(await self.stage.client.get(JOBS, SPACE, "demo"))
-        service = Service(job.uid, clock=VirtualClock(), time=asyncio.get_running_loop().time)
+        job = parse_elastic_job(await self.stage.client.get(JOBS, SPACE, "demo"))
+        service = MasterService(job.uid, clock=VirtualClock(), time=asyncio.get_running_loop().time)
         if keeping_memory and self.service is not None:
-            service.brain = self.service.brain
+            service.brain_state = self.service.brain_state
         self.service = service
-        helm = Helm(KubeClient(self.line), job, service, VirtualClock(), Tempo())
+        helm = MasterLoop(KubeClient(self.line), job, service, VirtualClock(), BrainTiming())
         self.task = asyncio.create_task(helm.run())
 
     async def stop(self) -> None:
@@ -129,7 +129,7 @@ async def test_nothing_is_written_while_nothing_happens() -> None:
 async def test_lost_workers_come_back_by_one_plan_within_a_second() -> None:
     async with mastered(30) as master:
         for number in range(2, 30):
-            await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+            await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace_period_seconds=0)
         await passing(timedelta(seconds=1.5))
         plan = (await master.stage.plans())["demo-scaleplan-1"]
         assert sorted(pod["rankIndex"] for pod in plan["spec"]["createPods"]) == list(range(2, 30))
@@ -157,7 +157,7 @@ async def test_a_master_without_a_memory_learns_from_the_operator_who_is_missing
         await passing(A_WHILE)
         await master.stop()
         for number in (1, 3):
-            await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+            await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace_period_seconds=0)
         await master.start(keeping_memory=False)
         await passing(timedelta(seconds=40))
         assert await master.stage.workers() == ["0", "2", "4", "5"]
@@ -173,7 +173,7 @@ async def test_a_master_cut_off_at_any_write_leaves_nobody_out_and_makes_nobody_
     async with mastered(3, fatal=fatal, is_sent=is_sent) as master:
         for number in (1, 2):
             with suppress(NotFound):
-                await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace=0)
+                await master.stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace_period_seconds=0)
         await passing(A_WHILE)
         assert master.line.died.is_set()
         await master.stop()
@@ -189,7 +189,7 @@ async def test_a_master_cut_off_at_any_write_leaves_nobody_out_and_makes_nobody_
 async def test_an_api_server_that_is_away_is_waited_for() -> None:
     async with mastered(3) as master:
         master.line.is_cut = True
-        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace_period_seconds=0)
         await passing(timedelta(minutes=10))
         assert master.task is not None
         assert not master.task.done()
@@ -202,7 +202,7 @@ async def test_an_api_server_that_is_away_is_waited_for() -> None:
 async def test_a_plan_whose_answer_was_lost_is_not_sent_again() -> None:
     async with mastered(3) as master:
         master.line.answers_to_lose = 1
-        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace_period_seconds=0)
         await passing(timedelta(seconds=20))
         assert await master.stage.workers() == ["0", "2", "3"]
         assert sorted(await master.stage.plans()) == ["demo-scaleplan-0", "demo-scaleplan-1"]
@@ -212,7 +212,7 @@ async def test_a_plan_whose_answer_was_lost_is_not_sent_again() -> None:
 async def test_a_name_that_is_taken_is_passed_over() -> None:
     async with mastered(2) as master:
         await master.stage.plan("demo-scaleplan-1", "manual", owner="another")
-        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace_period_seconds=0)
         await passing(A_WHILE)
         assert "demo-scaleplan-2" in await master.stage.plans()
         assert await master.stage.workers() == ["0", "2"]
@@ -222,7 +222,7 @@ async def test_a_name_that_is_taken_is_passed_over() -> None:
 async def test_a_plan_that_is_refused_is_tried_again_later_and_later() -> None:
     async with mastered(2) as master:
         master.line.refusals = 4
-        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace_period_seconds=0)
         await passing(timedelta(seconds=10))
         assert master.line.refusals > 0
         await passing(timedelta(seconds=60))
@@ -239,7 +239,7 @@ async def test_what_people_ask_for_is_not_undone() -> None:
         await master.stage.plan("less", "manual", **workers(2))
         await passing(timedelta(minutes=2))
         assert await master.stage.workers() == ["0", "1"]
-        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace=0)
+        await master.stage.client.delete(PODS, SPACE, "demo-edljob-worker-1", grace_period_seconds=0)
         await passing(A_WHILE)
         assert await master.stage.workers() == ["0", "4"]
 

@@ -161,7 +161,7 @@ print(job.rank, job.members(), job.rendezvous(), job.is_round_over, job.ps_hosts
     shards, rest = words(program(script)).splitlines()
     assert shards == "[(0, 2, 0), (2, 4, 0), (4, 5, 0), (0, 2, 1), (2, 4, 1), (4, 5, 1)]"
     assert rest == (
-        "0 [Member(type='worker', id=0, rank=0, address='127.0.0.1')] "
+        "0 [Peer(type='worker', id=0, rank=0, address='127.0.0.1')] "
         "Round(number=1, id='alone', rank=0, world_size=1, leader='127.0.0.1') False []"
     )
 
@@ -210,10 +210,10 @@ child.stdout.readline()
 until = time.monotonic() + 0.6
 while time.monotonic() < until:
     job.beat(step=7, samples=99)
-family = training._family()
-usage = training._Usage()
+family = training._list_process_tree()
+usage = training._ResourceUsage()
 time.sleep(0.3)  # use is measured over a while
-print(len(family), usage.measured()["memory"] // 1_000_000 >= 100)
+print(len(family), usage.measure()["memory"] // 1_000_000 >= 100)
 child.communicate(b"\\n")
 """
     assert words(master.worker(0, script)) == "2 True\n"

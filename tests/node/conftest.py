@@ -14,7 +14,7 @@ from typing import Literal
 
 import pytest
 
-from pliant.embedded.node.link import Command, Ending, Launch, Mount, NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, ContainerConfig, ContainerExit, Mount, NodeAgent
 from tests.depth import sample
 from tests.node import running
 
@@ -56,18 +56,18 @@ def data() -> Iterator[Path]:
 @pytest.fixture
 async def agent(data: Path, network: Network) -> AsyncIterator[Node]:
     """An agent with one pod, `pod`."""
-    async with NodeAgent.started(replace(ordinary(data), network=network)) as started:
+    async with NodeAgent.start(replace(ordinary(data), network_mode=network)) as started:
         node = Node(started, data)
-        await node.agent.make_pod("pod", "worker-0")
+        await node.agent.create_pod("pod", "worker-0")
         yield node
 
 
-def ordinary(data: Path) -> Launch:
+def ordinary(data: Path) -> AgentOptions:
     """How to start an agent that is nobody special."""
     if os.getuid() != 0:
-        return Launch(data=data)
+        return AgentOptions(data_dir=data)
     # The interpreter of a virtual environment often lies in root's own home.
-    return Launch(data=data, identity=NOBODY, interpreter="/usr/bin/python3")
+    return AgentOptions(data_dir=data, uid_gid=NOBODY, interpreter="/usr/bin/python3")
 
 
 class Node:
@@ -78,19 +78,19 @@ class Node:
         self.data = data
         self._runs = 0
 
-    def command(self, *argv: str, mounts: list[Mount] | None = None, folder: str = "/") -> Command:
+    def command(self, *argv: str, mounts: list[Mount] | None = None, folder: str = "/") -> ContainerConfig:
         """A command with its own log."""
         self._runs += 1
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
         log = str(self.data / f"{self._runs}.log")
-        return Command(argv=list(argv), env=env, folder=folder, log=log, mounts=mounts or [])
+        return ContainerConfig(argv=list(argv), env=env, folder=folder, log=log, mounts=mounts or [])
 
     async def sh(self, script: str, *, pod: str = "pod", mounts: list[Mount] | None = None) -> str:
         """What a shell script prints in a pod."""
         command = self.command("sh", "-ec", script, mounts=mounts)
-        ending = await (await self.agent.start(pod, str(self._runs), command))
+        ending = await (await self.agent.start_container(pod, str(self._runs), command))
         printed = Path(command["log"]).read_text()
-        assert ending == Ending(0), printed
+        assert ending == ContainerExit(0), printed
         return printed.strip()
 
     def show(self, source: Path, target: str, *, readonly: bool = False, private: bool = False) -> Mount:
@@ -113,6 +113,6 @@ async def listening(node: Node, pod: str, port: int, answer: str) -> AsyncIterat
     os.mkfifo(node.data / f"{pod}.up")
     if os.getuid() == 0:
         os.chown(node.data / f"{pod}.up", *NOBODY)
-    await node.agent.start(pod, "server", node.command(PYTHON, "-c", script))
+    await node.agent.start_container(pod, "server", node.command(PYTHON, "-c", script))
     await node.sh(f"cat {node.data}/{pod}.up", pod=pod)
     yield

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
-from pliant.embedded.modes import Wish
+from pliant.embedded.network.modes import NetworkModeChoice
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import EVENTS, PODS
 
-NETWORK: Wish = "private"
+NETWORK: NetworkModeChoice = "private"
 """Whose network the pods of clusters get at the moment."""
 
 Pod = dict[str, Any]
@@ -32,9 +32,7 @@ class Running:
         """Create a pod that runs a shell script and is not restarted."""
         return await self.pod(name, [{"name": "main", "command": ["sh", "-ec", script]}], **spec)
 
-    async def pod(
-        self, name: str, containers: list[Any], *, labels: dict[str, str] | None = None, **spec: Any
-    ) -> Pod:
+    async def pod(self, name: str, containers: list[Any], *, labels: dict[str, str] | None = None, **spec: Any) -> Pod:
         """Create a pod."""
         body = {
             "apiVersion": "v1",
@@ -71,11 +69,13 @@ class Running:
             yield None
         for pod in listing.items:
             yield pod
-        watch = self.client.watch(PODS, "default", since=listing.resource_version, fields=f"metadata.name={name}")
+        watch = self.client.watch(
+            PODS, "default", resource_version=listing.resource_version, fields=f"metadata.name={name}"
+        )
         async with aclosing(watch):
             async for event in watch:
                 if event.object is not None:
-                    yield None if event.type is EventType.DELETED else event.object
+                    yield None if event.type is WatchEventType.DELETED else event.object
 
     async def finished(self, name: str) -> Pod:
         """The pod when it has ended."""
@@ -83,13 +83,13 @@ class Running:
 
     async def output(self, name: str, **options: Any) -> str:
         """What a pod wrote."""
-        return b"".join([chunk async for chunk in self.client.logs("default", name, **options)]).decode()
+        return b"".join([chunk async for chunk in self.client.stream_logs("default", name, **options)]).decode()
 
     async def until_said(self, name: str, words: str) -> None:
         """Return when a pod has written some words."""
         await self.until(name, is_running)
         heard = b""
-        async with asyncio.timeout(10), aclosing(self.client.logs("default", name, follow=True)) as chunks:
+        async with asyncio.timeout(10), aclosing(self.client.stream_logs("default", name, follow=True)) as chunks:
             async for chunk in chunks:
                 heard += chunk
                 if words.encode() in heard:
@@ -110,7 +110,7 @@ class Running:
         async with asyncio.timeout(10):
             listing = await self.client.list(EVENTS, "default", fields=about)
             if not listing.items:
-                watch = self.client.watch(EVENTS, "default", since=listing.resource_version, fields=about)
+                watch = self.client.watch(EVENTS, "default", resource_version=listing.resource_version, fields=about)
                 async with aclosing(watch):
                     await anext(watch)
         return (await self.warnings(name))[0]
@@ -125,9 +125,9 @@ class Running:
 async def running(data: Path, workspace: Path | None = None, **options: Any) -> AsyncIterator[Running]:
     """A cluster that is up, in the network that is being tried."""
     workspace = workspace or data
-    usual = {"durable": False, "network": NETWORK}
-    config = ClusterConfig(data=data / "cluster", workspace=workspace, **{**usual, **options})
-    async with EmbeddedCluster.started(config) as cluster:
+    usual = {"durable": False, "network_mode": NETWORK}
+    config = ClusterConfig(data_dir=data / "cluster", workspace=workspace, **{**usual, **options})
+    async with EmbeddedCluster.start(config) as cluster:
         yield Running(cluster)
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded import agentkeeper
-from pliant.embedded.chaos import PAUSED
-from pliant.embedded.node import agentprocess
-from pliant.embedded.node.link import AgentLost
+from pliant.embedded import agent_supervisor
+from pliant.embedded.fault_annotations import OUTAGE_PAUSED
+from pliant.embedded.kubelet.runtime import agent_process
+from pliant.embedded.kubelet.runtime.node_agent import AgentLost
 from pliant.kube.resources import NODES, PODS, SERVICES
 from tests.node.running import Pod, Running, is_running, running
 from tests.node.test_chaos import strike, until_ready
@@ -36,9 +36,7 @@ def inner() -> int:
 
 def agents() -> list[int]:
     return [
-        int(each)
-        for each in children(os.getpid())
-        if b"agent.__main__" in Path(f"/proc/{each}/cmdline").read_bytes()
+        int(each) for each in children(os.getpid()) if b"agent.__main__" in Path(f"/proc/{each}/cmdline").read_bytes()
     ]
 
 
@@ -69,7 +67,7 @@ async def until_node(cluster: Running, ready: str) -> None:
         listing = await cluster.client.list(NODES)
         if is_so(listing.items[0]):
             return
-        watch = cluster.client.watch(NODES, since=listing.resource_version)
+        watch = cluster.client.watch(NODES, resource_version=listing.resource_version)
         async with aclosing(watch):
             async for event in watch:
                 if event.object is not None and is_so(event.object):
@@ -115,7 +113,7 @@ async def test_a_node_without_an_agent_is_not_ready_until_it_has_one(
     async with running(tmp_path) as cluster:
         await cluster.sh("a", "sleep 600", restartPolicy="Always")
         await cluster.until("a", is_running)
-        monkeypatch.setattr(agentprocess, "_START", "raise SystemExit(1)")
+        monkeypatch.setattr(agent_process, "_START_CODE", "raise SystemExit(1)")
         os.kill(outer(), signal.SIGKILL)
         await until_node(cluster, "Unknown")
         await cluster.until("a", lambda pod: not _is_ready(pod))
@@ -127,11 +125,11 @@ async def test_a_node_without_an_agent_is_not_ready_until_it_has_one(
 
 
 async def test_a_node_that_was_paused_when_its_agent_died_comes_back_when_it_is_healed(tmp_path: Path) -> None:
-    async with running(tmp_path, nodes=2) as cluster:
+    async with running(tmp_path, node_count=2) as cluster:
         for node in ("node-0", "node-1"):
             await cluster.sh(node, "sleep 600", restartPolicy="Always", nodeName=node)
             await cluster.until(node, is_running)
-        await strike(cluster, "node-0", PAUSED)
+        await strike(cluster, "node-0", OUTAGE_PAUSED)
         await until_ready(cluster, "node-0", "Unknown")
         os.kill(inner(), signal.SIGKILL)
         await cluster.until("node-1", partial(_has_restarted, times=1))
@@ -144,11 +142,11 @@ async def test_a_node_that_was_paused_when_its_agent_died_comes_back_when_it_is_
 async def test_an_agent_that_cannot_be_started_again_ends_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(agentkeeper, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(agent_supervisor, "INITIAL_RESTART_BACKOFF", 0.01)
 
     async def lose_it() -> None:
         async with asyncio.timeout(20), running(tmp_path):
-            monkeypatch.setattr(agentprocess, "_START", "raise SystemExit(1)")
+            monkeypatch.setattr(agent_process, "_START_CODE", "raise SystemExit(1)")
             os.kill(outer(), signal.SIGKILL)
             await asyncio.Event().wait()
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.agent.cells import Cells
+from pliant.embedded.agent.isolation.cgroups import CgroupManager
 from tests.node.running import running, state
 
-ASK = "from pliant.embedded.agent.cells import Cells; print(Cells.found() is not None)"
+ASK = "from pliant.embedded.agent.isolation.cgroups import CgroupManager; print(CgroupManager.detect() is not None)"
 
 
 def _can_be_made() -> bool:
@@ -52,9 +52,7 @@ def _wait_until_gone() -> None:
 @pytest.mark.usefixtures("nothing_before")
 async def test_the_kernel_kills_a_container_that_outgrows_its_limit_at_once(tmp_path: Path, network: str) -> None:
     limits = {"limits": {"memory": "64Mi", "cpu": "500m"}}
-    grow = (
-        "print(open('/proc/self/cgroup').read(), flush=True); held = bytearray(b'x' * (400 << 20)); print('grown')"
-    )
+    grow = "print(open('/proc/self/cgroup').read(), flush=True); held = bytearray(b'x' * (400 << 20)); print('grown')"
     async with running(tmp_path) as up:
         await up.pod("a", [{"name": "main", "command": ["python3", "-c", grow], "resources": limits}])
         pod = await up.finished("a")
@@ -67,15 +65,13 @@ async def test_the_kernel_kills_a_container_that_outgrows_its_limit_at_once(tmp_
 @pytest.mark.usefixtures("nothing_before")
 def test_groups_go_when_their_maker_is_killed() -> None:
     script = """
-        from pliant.embedded.agent.cells import Cells
+        from pliant.embedded.agent.isolation.cgroups import Cells
         import time
         cells = Cells.found()
         print(cells.make("a", {"memory": 1 << 20}), flush=True)
         time.sleep(60)
     """
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
-    ) as maker:
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True) as maker:
         assert maker.stdout is not None
         group = Path(maker.stdout.readline().strip())
         assert (group / "memory.max").read_text().strip() == str(1 << 20)
@@ -84,4 +80,4 @@ def test_groups_go_when_their_maker_is_killed() -> None:
 
 
 def test_where_there_is_no_such_hierarchy_there_are_no_cells(tmp_path: Path) -> None:
-    assert Cells.found(str(tmp_path)) is None
+    assert CgroupManager.detect(str(tmp_path)) is None

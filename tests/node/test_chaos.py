@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.chaos import KILLED, OUTAGE, PAUSED
-from pliant.embedded.node.link import AgentLost, NodeAgent
-from pliant.kube.codec import EventType
+from pliant.embedded.fault_annotations import NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
+from pliant.embedded.kubelet.runtime.node_agent import AgentLost, NodeAgent
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import NODES, PODS
 from tests.node.conftest import ordinary
 from tests.node.running import Running, eventually, is_running, running, state
@@ -26,7 +26,7 @@ STAY = "trap 'exit 0' TERM; while :; do date +%s%N > {}; sleep 0.05; done"
 
 async def strike(cluster: Running, node: str, how: str | None) -> None:
     """Say how a node is to fail; None heals it."""
-    await cluster.client.patch(NODES, None, node, {"metadata": {"annotations": {OUTAGE: how}}})
+    await cluster.client.patch(NODES, None, node, {"metadata": {"annotations": {NODE_OUTAGE_ANNOTATION: how}}})
 
 
 async def until_ready(cluster: Running, name: str, status: str) -> None:
@@ -39,18 +39,16 @@ async def until_ready(cluster: Running, name: str, status: str) -> None:
     listing = await cluster.client.list(NODES, fields=f"metadata.name={name}")
     if any(fits(node) for node in listing.items):
         return
-    watch = cluster.client.watch(NODES, since=listing.resource_version, fields=f"metadata.name={name}")
+    watch = cluster.client.watch(NODES, resource_version=listing.resource_version, fields=f"metadata.name={name}")
     async with asyncio.timeout(15), aclosing(watch):
         async for change in watch:
-            if change.type is not EventType.DELETED and change.object is not None and fits(change.object):
+            if change.type is not WatchEventType.DELETED and change.object is not None and fits(change.object):
                 return
 
 
 def is_ready(pod: dict[str, Any]) -> bool:
     """Whether a pod is told to be ready."""
-    return any(
-        each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ())
-    )
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
 
 
 async def stands_still(clock: Path) -> None:
@@ -70,13 +68,13 @@ async def goes_on(clock: Path) -> None:
 
 async def test_a_killed_node_is_silent_until_it_is_healed(tmp_path: Path) -> None:
     clock = tmp_path / "clock"
-    async with running(tmp_path, nodes=2) as cluster:
+    async with running(tmp_path, node_count=2) as cluster:
         for name, policy in (("never", "Never"), ("always", "Always")):
             await cluster.sh(name, STAY.format(clock), nodeName="node-1", restartPolicy=policy)
         for name in ("never", "always"):
             await cluster.until(name, is_running)
         await eventually(clock.exists, what="the clock runs")
-        await strike(cluster, "node-1", KILLED)
+        await strike(cluster, "node-1", OUTAGE_KILLED)
         await stands_still(clock)
         await until_ready(cluster, "node-1", "Unknown")
         await until_ready(cluster, "node-0", "True")
@@ -93,17 +91,15 @@ async def test_a_killed_node_is_silent_until_it_is_healed(tmp_path: Path) -> Non
         await cluster.finished("late")
 
 
-async def test_nobody_confirms_deletions_of_a_killed_node_and_forced_ones_are_done_with_later(
-    tmp_path: Path,
-) -> None:
+async def test_nobody_confirms_deletions_of_a_killed_node_and_forced_ones_are_done_with_later(tmp_path: Path) -> None:
     async with running(tmp_path) as cluster:
         for name in ("asked", "forced"):
             await cluster.sh(name, "exec sleep 60")
             await cluster.until(name, is_running)
-        await strike(cluster, "node-0", KILLED)
+        await strike(cluster, "node-0", OUTAGE_KILLED)
         await until_ready(cluster, "node-0", "Unknown")
-        await cluster.client.delete(PODS, "default", "asked", grace=1)
-        await cluster.client.delete(PODS, "default", "forced", grace=0)
+        await cluster.client.delete(PODS, "default", "asked", grace_period_seconds=1)
+        await cluster.client.delete(PODS, "default", "forced", grace_period_seconds=0)
         await cluster.until_gone("forced")
         await asyncio.sleep(1.5)  # longer than its grace
         pod = await cluster.client.get(PODS, "default", "asked")
@@ -120,7 +116,7 @@ async def test_processes_of_a_paused_node_stand_still_and_go_on(tmp_path: Path) 
         await cluster.sh("a", STAY.format(clock))
         before = await cluster.until("a", is_running)
         await eventually(clock.exists, what="the clock runs")
-        await strike(cluster, "node-0", PAUSED)
+        await strike(cluster, "node-0", OUTAGE_PAUSED)
         await stands_still(clock)
         await until_ready(cluster, "node-0", "Unknown")
         await strike(cluster, "node-0", None)
@@ -136,13 +132,9 @@ async def test_nobody_is_blamed_for_standing_still(tmp_path: Path) -> None:
     probe = {"httpGet": {"port": 8000}, "periodSeconds": 1, "failureThreshold": 2}
     server = {"name": "main", "command": ["python3", "-m", "http.server", "8000"], "livenessProbe": probe}
     async with running(tmp_path) as cluster:
-        await cluster.pod(
-            "a", [{**server, "startupProbe": {**probe, "failureThreshold": 30}}], restartPolicy="Always"
-        )
-        await cluster.until(
-            "a", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("started") is True
-        )
-        await strike(cluster, "node-0", PAUSED)
+        await cluster.pod("a", [{**server, "startupProbe": {**probe, "failureThreshold": 30}}], restartPolicy="Always")
+        await cluster.until("a", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("started") is True)
+        await strike(cluster, "node-0", OUTAGE_PAUSED)
         await until_ready(cluster, "node-0", "Unknown")
         await strike(cluster, "node-0", None)
         await until_ready(cluster, "node-0", "True")
@@ -153,7 +145,7 @@ async def test_nobody_is_blamed_for_standing_still(tmp_path: Path) -> None:
 
 async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> None:
     others = set(descendants(os.getpid()))
-    async with running(tmp_path, nodes=2) as cluster:
+    async with running(tmp_path, node_count=2) as cluster:
         await cluster.sh("before", "exec sleep 60")
         await cluster.until("before", is_ready)
         agents = [process for process in descendants(os.getpid()) if process not in others]
@@ -172,24 +164,24 @@ async def test_an_agent_that_does_not_answer_loses_its_nodes(tmp_path: Path) -> 
 
 
 async def test_an_agent_that_is_busy_is_heard_and_one_that_is_gone_is_not(data: Path) -> None:
-    async with NodeAgent.started(ordinary(data)) as agent:
-        assert await agent.is_heard(5)
-        busy = [asyncio.create_task(agent.make_pod(f"pod-{number}", "a")) for number in range(200)]
+    async with NodeAgent.start(ordinary(data)) as agent:
+        assert await agent.is_responsive(5)
+        busy = [asyncio.create_task(agent.create_pod(f"pod-{number}", "a")) for number in range(200)]
         await asyncio.sleep(0)
         # Its answer to this comes after all the others, which are signs of life as well.
-        assert await agent.is_heard(0.1)
+        assert await agent.is_responsive(0.1)
         await asyncio.gather(*busy)
-        assert await agent.is_heard(5)
-        inner = [agent.process, *descendants(agent.process)][:2][-1]
+        assert await agent.is_responsive(5)
+        inner = [agent.pid, *descendants(agent.pid)][:2][-1]
         os.kill(inner, signal.SIGSTOP)
-        assert not await agent.is_heard(0.1)
+        assert not await agent.is_responsive(0.1)
         os.kill(inner, signal.SIGKILL)
         with pytest.raises(AgentLost):
-            await agent.wait_lost()
-        assert not await agent.is_heard(0.1)
+            await agent.raise_when_lost()
+        assert not await agent.is_responsive(0.1)
 
 
-@pytest.mark.parametrize("how", [None, KILLED])
+@pytest.mark.parametrize("how", [None, OUTAGE_KILLED])
 async def test_a_node_that_was_deleted_comes_back_with_all_it_had(tmp_path: Path, how: str | None) -> None:
     async with running(tmp_path, node_gpu=2) as cluster:
         had = (await cluster.client.get(NODES, None, "node-0"))["status"]["allocatable"]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("network")
 
 
 async def test_nodes_are_ready_and_have_what_was_asked_for(tmp_path: Path) -> None:
-    async with running(tmp_path, nodes=2, node_cpu=8, node_memory="16Gi", node_gpu=4) as cluster:
+    async with running(tmp_path, node_count=2, node_cpu=8, node_memory="16Gi", node_gpu=4) as cluster:
         nodes = (await cluster.client.list(NODES)).items
         assert [node["metadata"]["name"] for node in nodes] == ["node-0", "node-1"]
         has = nodes[0]["status"]["allocatable"]
@@ -37,9 +37,7 @@ async def test_services_are_found_by_name_on_the_same_port(tmp_path: Path) -> No
     async with running(tmp_path) as cluster:
         for name in ("worker-0", "worker-1"):
             await _service(cluster, name, {"index": name})
-            await cluster.pod(
-                name, [{"name": "main", "command": ["python3", "-c", serve]}], labels={"index": name}
-            )
+            await cluster.pod(name, [{"name": "main", "command": ["python3", "-c", serve]}], labels={"index": name})
         for name in ("worker-0", "worker-1"):
             await cluster.until_said(name, "up")
         known = "until getent hosts worker-0.default.svc && getent hosts worker-1; do sleep 0.02; done"
@@ -60,14 +58,14 @@ async def test_a_pod_without_room_is_told_once_and_placed_when_there_is(tmp_path
         (condition,) = pod["status"]["conditions"]
         assert condition["reason"] == "Unschedulable"
         assert condition["message"] == "0/1 nodes are available: 1 Insufficient cpu."
-        await cluster.client.delete(PODS, "default", "first", grace=0)
+        await cluster.client.delete(PODS, "default", "first", grace_period_seconds=0)
         await cluster.until("second", is_running)
         assert await cluster.warnings("second") == [("FailedScheduling", condition["message"])]
 
 
 async def test_pods_spread_over_nodes_by_load_and_keep_to_selectors(tmp_path: Path) -> None:
     light = {"name": "main", "command": ["sleep", "60"], "resources": {"requests": {"cpu": "1"}}}
-    async with running(tmp_path, nodes=3, node_cpu=4) as cluster:
+    async with running(tmp_path, node_count=3, node_cpu=4) as cluster:
         await cluster.client.patch(NODES, None, "node-2", {"spec": {"unschedulable": True}})
         for number in range(4):
             await cluster.pod(f"pod-{number}", [light])
@@ -84,13 +82,13 @@ async def test_a_log_is_followed_to_its_end(tmp_path: Path) -> None:
         await cluster.until("a", is_running)
         heard = []
         async with asyncio.timeout(10):
-            async for chunk in cluster.client.logs("default", "a", follow=True):
+            async for chunk in cluster.client.stream_logs("default", "a", follow=True):
                 heard.append(chunk)
                 if b"".join(heard) == b"one\ntwo\n":
                     await asyncio.to_thread((tmp_path / "gate").write_text, "open\n")
         assert b"".join(heard) == b"one\ntwo\nopen\nthree\n"
-        assert await cluster.output("a", tail=2) == "open\nthree\n"
-        assert await cluster.output("a", tail=99) == "one\ntwo\nopen\nthree\n"
+        assert await cluster.output("a", tail_lines=2) == "open\nthree\n"
+        assert await cluster.output("a", tail_lines=99) == "one\ntwo\nopen\nthree\n"
 
 
 async def test_pods_of_a_cluster_that_ended_have_failed_or_start_again(tmp_path: Path) -> None:
@@ -109,7 +107,7 @@ async def test_pods_of_a_cluster_that_ended_have_failed_or_start_again(tmp_path:
 
 
 async def test_a_cluster_with_fewer_nodes_lets_go_of_the_others(tmp_path: Path) -> None:
-    async with running(tmp_path, durable=True, nodes=2) as cluster:
+    async with running(tmp_path, durable=True, node_count=2) as cluster:
         await cluster.sh("a", "sleep 60", nodeSelector={"kubernetes.io/hostname": "node-1"})
         await cluster.until("a", is_running)
     async with running(tmp_path, durable=True) as cluster:
@@ -137,7 +135,5 @@ async def _service(cluster: Running, name: str, selector: dict[str, str]) -> Non
 def _agent_below(parent: int) -> int:
     """The process id of the only agent that this process has started."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    (agent,) = (
-        int(child) for child in children if b"agent.__main__" in Path(f"/proc/{child}/cmdline").read_bytes()
-    )
+    (agent,) = (int(child) for child in children if b"agent.__main__" in Path(f"/proc/{child}/cmdline").read_bytes())
     return agent

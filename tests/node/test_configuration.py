@@ -111,9 +111,7 @@ async def test_a_host_path_under_the_workspace_is_shown(cluster: Running, tmp_pa
     folder = tmp_path / "workspace" / "data"
     volumes = [{"name": "data", "hostPath": {"path": str(folder), "type": "DirectoryOrCreate"}}]
     mounts = [{"name": "data", "mountPath": "/data"}]
-    await cluster.pod(
-        "a", [{"name": "main", "command": ["touch", "/data/x"], "volumeMounts": mounts}], volumes=volumes
-    )
+    await cluster.pod("a", [{"name": "main", "command": ["touch", "/data/x"], "volumeMounts": mounts}], volumes=volumes)
     await cluster.finished("a")
     assert (folder / "x").exists()
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node.link import Ending, NodeAgent, StartFailed
-from pliant.errors import NotPossibleHere
+from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, ContainerExit, NodeAgent
+from pliant.errors import UnsupportedEnvironment
 from tests.node.conftest import ONLY_PRIVATE, PYTHON, Node, listening, ordinary
 
 
 async def test_an_exit_code_is_told(agent: Node) -> None:
-    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", "exit 7"))
-    assert await ending == Ending(7, 0)
+    ending = await agent.agent.start_container("pod", "a", agent.command("sh", "-c", "exit 7"))
+    assert await ending == ContainerExit(7, 0)
 
 
 async def test_a_command_killed_by_a_signal_is_told_as_a_shell_would(agent: Node) -> None:
-    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", "kill -9 $$"))
-    assert await ending == Ending(137, 9)
+    ending = await agent.agent.start_container("pod", "a", agent.command("sh", "-c", "kill -9 $$"))
+    assert await ending == ContainerExit(137, 9)
 
 
 async def test_both_outputs_go_to_the_log_in_order(agent: Node) -> None:
@@ -29,55 +29,55 @@ async def test_both_outputs_go_to_the_log_in_order(agent: Node) -> None:
 
 
 async def test_a_program_that_does_not_exist_is_named(agent: Node) -> None:
-    with pytest.raises(StartFailed, match=r'exec: "no-such-program": executable file not found in \$PATH'):
-        await agent.agent.start("pod", "a", agent.command("no-such-program"))
-    with pytest.raises(StartFailed, match='exec: "/no/such": no such file or directory'):
-        await agent.agent.start("pod", "a", agent.command("/no/such"))
+    with pytest.raises(AgentRequestFailed, match=r'exec: "no-such-program": executable file not found in \$PATH'):
+        await agent.agent.start_container("pod", "a", agent.command("no-such-program"))
+    with pytest.raises(AgentRequestFailed, match='exec: "/no/such": no such file or directory'):
+        await agent.agent.start_container("pod", "a", agent.command("/no/such"))
 
 
 async def test_a_working_folder_that_does_not_exist_is_named(agent: Node) -> None:
-    with pytest.raises(StartFailed, match="workingDir '/no/such': No such file or directory"):
-        await agent.agent.start("pod", "a", agent.command("true", folder="/no/such"))
+    with pytest.raises(AgentRequestFailed, match="workingDir '/no/such': No such file or directory"):
+        await agent.agent.start_container("pod", "a", agent.command("true", folder="/no/such"))
 
 
 async def test_what_no_program_can_be_given_is_told(agent: Node) -> None:
-    with pytest.raises(StartFailed, match="argument list too long"):
-        await agent.agent.start("pod", "a", agent.command("true", "x" * (1 << 18)))
-    with pytest.raises(StartFailed, match="null"):
-        await agent.agent.start("pod", "b", agent.command("true", "\0"))
+    with pytest.raises(AgentRequestFailed, match="argument list too long"):
+        await agent.agent.start_container("pod", "a", agent.command("true", "x" * (1 << 18)))
+    with pytest.raises(AgentRequestFailed, match="null"):
+        await agent.agent.start_container("pod", "b", agent.command("true", "\0"))
     assert await agent.sh("echo still here") == "still here"
 
 
 async def test_a_signal_reaches_the_command(agent: Node) -> None:
     script = "trap 'echo bye; exit 3' TERM; echo up > $0; sleep 60 & wait"
     gate = _fifo(agent.data / "gate")
-    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", script, gate))
+    ending = await agent.agent.start_container("pod", "a", agent.command("sh", "-c", script, gate))
     await agent.sh(f"cat {gate}")
     agent.agent.send_signal("pod", "a", signal.SIGTERM)
-    assert await ending == Ending(3)
+    assert await ending == ContainerExit(3)
     agent.agent.send_signal("pod", "a", signal.SIGTERM)
 
 
 async def test_a_command_without_a_handler_ends_on_sigterm(agent: Node) -> None:
-    ending = await agent.agent.start("pod", "a", agent.command("sleep", "60"))
+    ending = await agent.agent.start_container("pod", "a", agent.command("sleep", "60"))
     agent.agent.send_signal("pod", "a", signal.SIGTERM)
-    assert await ending == Ending(143, 15)
+    assert await ending == ContainerExit(143, 15)
 
 
 async def test_removing_a_pod_kills_what_ignores_every_signal(agent: Node) -> None:
-    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", "trap '' TERM INT HUP; sleep 60"))
+    ending = await agent.agent.start_container("pod", "a", agent.command("sh", "-c", "trap '' TERM INT HUP; sleep 60"))
     await agent.agent.remove_pod("pod")
-    assert await ending == Ending(137, 9)
+    assert await ending == ContainerExit(137, 9)
     await agent.agent.remove_pod("pod")
-    with pytest.raises(StartFailed, match="being removed"):
-        await agent.agent.start("pod", "b", agent.command("true"))
+    with pytest.raises(AgentRequestFailed, match="being removed"):
+        await agent.agent.start_container("pod", "b", agent.command("true"))
 
 
 async def test_what_a_command_leaves_behind_ends_with_it(agent: Node) -> None:
     kept = _fifo(agent.data / "kept")
     daemon = f"(setsid sh -c 'exec 3<>{kept}; sleep 60' &) ; exec sleep 0"
-    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", daemon))
-    assert await ending == Ending(0)
+    ending = await agent.agent.start_container("pod", "a", agent.command("sh", "-c", daemon))
+    assert await ending == ContainerExit(0)
     assert _holders(kept) == 0
 
 
@@ -93,7 +93,7 @@ async def test_a_command_starts_clean(agent: Node) -> None:
 
 @ONLY_PRIVATE
 async def test_only_processes_of_the_container_are_seen(agent: Node) -> None:
-    await agent.agent.start("pod", "other", agent.command("sleep", "60"))
+    await agent.agent.start_container("pod", "other", agent.command("sleep", "60"))
     assert await agent.sh("echo $PPID") == "1"
     assert await agent.sh("ls -d /proc/[0-9]* | wc -l") in {"3", "4", "5"}
     assert "sleep" not in await agent.sh("cat /proc/[0-9]*/comm")
@@ -101,7 +101,7 @@ async def test_only_processes_of_the_container_are_seen(agent: Node) -> None:
 
 @ONLY_PRIVATE
 async def test_pods_have_their_own_address_host_name_and_ports(agent: Node) -> None:
-    address = await agent.agent.make_pod("second", "worker-1")
+    address = await agent.agent.create_pod("second", "worker-1")
     assert await agent.sh("hostname") == "worker-0"
     assert await agent.sh("hostname", pod="second") == "worker-1"
     fetch = f"import socket; print(socket.create_connection(('{address}', 80), 5).recv(9).decode())"
@@ -136,8 +136,8 @@ async def test_a_machine_that_forbids_namespaces_is_explained(data: Path) -> Non
         f"""'echo 0 > /proc/sys/user/max_net_namespaces; exec {usual.interpreter} "$@"' sh "$@"\n"""
     )
     wrapper.chmod(0o755)
-    with pytest.raises(NotPossibleHere, match=r"sysctl -w user\.max_net_namespaces=15000"):
-        async with NodeAgent.started(type(usual)(data=data, interpreter=str(wrapper), identity=usual.identity)):
+    with pytest.raises(UnsupportedEnvironment, match=r"sysctl -w user\.max_net_namespaces=15000"):
+        async with NodeAgent.start(type(usual)(data_dir=data, interpreter=str(wrapper), uid_gid=usual.uid_gid)):
             pytest.fail("it started all the same")
 
 

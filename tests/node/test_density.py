@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node.link import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.kube.resources import PODS
 from tests.node.conftest import ONLY_PRIVATE, Network, Node, ordinary
 from tests.node.running import Running, eventually, running
@@ -24,28 +24,28 @@ PATIENCE = 180
 
 
 async def test_an_idle_pod_costs_little_memory(data: Path, network: Network) -> None:
-    async with NodeAgent.started(replace(ordinary(data), network=network)) as agent:
+    async with NodeAgent.start(replace(ordinary(data), network_mode=network)) as agent:
         node = Node(agent, data)
         for number in range(AT_REST):
-            await agent.make_pod(f"pod-{number}", "idle")
+            await agent.create_pod(f"pod-{number}", "idle")
             command = node.command("sh", "-c", "echo up; exec sleep 600")
-            await agent.start(f"pod-{number}", "main", command)
+            await agent.start_container(f"pod-{number}", "main", command)
             await eventually(partial(_has_content, Path(command["log"])), what="the first line", within=30)
         # A shell that has said its line may not have become the sleeper yet.
         await eventually(partial(_all_sleep, agent), what="the last sleeper", within=30)
-        below = descendants(agent.process)
+        below = descendants(agent.pid)
         ours = [each for each in below if _name(each) != "sleep"][1 if network == "private" else 0 :]
         assert len(ours) >= AT_REST
         assert sum(map(_private, ours)) / AT_REST <= MOST_KILOBYTES[network]
 
 
 def _all_sleep(agent: NodeAgent) -> bool:
-    return sum(_name(each) == "sleep" for each in descendants(agent.process)) == AT_REST
+    return sum(_name(each) == "sleep" for each in descendants(agent.pid)) == AT_REST
 
 
 @pytest.mark.timeout(300)
 async def test_hundreds_of_pods_at_once_all_run_and_are_all_heard(tmp_path: Path, network: Network) -> None:
-    async with running(tmp_path, nodes=2) as cluster:
+    async with running(tmp_path, node_count=2) as cluster:
         await _run_at_once(cluster, 200)
 
 
@@ -53,7 +53,7 @@ async def test_hundreds_of_pods_at_once_all_run_and_are_all_heard(tmp_path: Path
 @ONLY_PRIVATE
 @pytest.mark.timeout(900)
 async def test_a_thousand_pods_on_many_nodes_all_run_and_are_all_heard(tmp_path: Path, network: Network) -> None:
-    async with running(tmp_path, nodes=10, node_cpu=64) as cluster:
+    async with running(tmp_path, node_count=10, node_cpu=64) as cluster:
         await _run_at_once(cluster, 1000)
 
 
@@ -70,7 +70,7 @@ async def _phases_at_the_end(cluster: Running, count: int) -> dict[str, str]:
     """How each pod is once all are over."""
     listing = await cluster.client.list(PODS, "default")
     phases = {pod["metadata"]["name"]: pod["status"].get("phase", "") for pod in listing.items}
-    watch = cluster.client.watch(PODS, "default", since=listing.resource_version)
+    watch = cluster.client.watch(PODS, "default", resource_version=listing.resource_version)
     async with asyncio.timeout(PATIENCE * max(1, count // 200)), aclosing(watch):
         while sum(phase in ("Succeeded", "Failed") for phase in phases.values()) < count:
             pod = (await anext(watch)).object

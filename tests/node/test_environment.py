@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.embedded.node.environment import (
-    Missing,
-    PodFacts,
-    Unusable,
-    command_line,
-    environment,
-    expand,
-    references,
+from pliant.embedded.kubelet.environment.variables import (
+    MissingConfig,
+    ResolvedPod,
+    UnsupportedPodSpec,
+    build_command_line,
+    build_environment,
+    expand_variables,
+    referenced_objects,
 )
-from pliant.kube.amounts import Amount, amount
+from pliant.kube.quantity import Quantity, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -39,14 +39,14 @@ from pliant.kube.amounts import Amount, amount
         ("250u", Fraction(1, 4000)),
     ],
 )
-def test_amounts_are_exact(text: Amount, value: Fraction) -> None:
-    assert amount(text) == value
+def test_amounts_are_exact(text: Quantity, value: Fraction) -> None:
+    assert parse_quantity(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "--1", "1KiB"])
 def test_what_is_no_amount_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not an amount"):
-        amount(text)
+        parse_quantity(text)
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_what_is_no_amount_is_named(text: str) -> None:
     ],
 )
 def test_references_are_replaced_by_the_rules(text: str, expected: str) -> None:
-    assert expand(text, {"A": "1", "B": "2"}) == expected
+    assert expand_variables(text, {"A": "1", "B": "2"}) == expected
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="$")))
 def test_text_without_dollar_signs_is_left_alone(text: str) -> None:
-    assert expand(text, {"A": "1"}) == text
+    assert expand_variables(text, {"A": "1"}) == text
 
 
 @given(st.text())
 def test_every_text_can_be_written_so_that_it_survives(text: str) -> None:
-    assert expand(text.replace("$", "$$"), {"A": "1"}) == text
+    assert expand_variables(text.replace("$", "$$"), {"A": "1"}) == text
 
 
 def test_later_variables_win_and_see_earlier_ones() -> None:
@@ -83,14 +83,14 @@ def test_later_variables_win_and_see_earlier_ones() -> None:
         {"name": "C", "value": "$(B)$(HOME)"},
         {"name": "HOME", "value": "/other"},
     ]
-    result = environment({"name": "c", "env": env}, facts(), {"HOME": "/home"})
+    result = build_environment({"name": "c", "env": env}, facts(), {"HOME": "/home"})
     assert result == {"A": "$(B)", "B": "b", "C": "b/home", "HOME": "/other"}
 
 
 def test_arguments_follow_the_command() -> None:
     container = {"name": "c", "command": ["train", "--rank=$(RANK)"], "args": ["$(DATA)"]}
-    assert command_line(container, {"RANK": "3", "DATA": "/data"}) == ["train", "--rank=3", "/data"]
-    assert command_line({"name": "c"}, {}) == []
+    assert build_command_line(container, {"RANK": "3", "DATA": "/data"}) == ["train", "--rank=3", "/data"]
+    assert build_command_line({"name": "c"}, {}) == []
 
 
 def test_labels_annotations_and_limits_can_be_told() -> None:
@@ -103,23 +103,23 @@ def test_labels_annotations_and_limits_can_be_told() -> None:
     ]
     container = {"name": "c", "env": env, "resources": {"requests": {"memory": "1536Ki"}}}
     expected = {"JOB": "bert", "NONE": "", "NODE": "node-0", "CPUS": "8", "MIB": "2"}
-    assert environment(container, facts(), {}) == expected
+    assert build_environment(container, facts(), {}) == expected
 
 
 def test_an_unknown_field_is_refused_by_name() -> None:
-    with pytest.raises(Unusable, match=r"fieldPath 'status\.phase'"):
-        environment({"name": "c", "env": [_field("X", "status.phase")]}, facts(), {})
+    with pytest.raises(UnsupportedPodSpec, match=r"fieldPath 'status\.phase'"):
+        build_environment({"name": "c", "env": [_field("X", "status.phase")]}, facts(), {})
 
 
 def test_missing_configuration_is_named_unless_it_may_be_absent() -> None:
     reference = {"name": "settings", "key": "depth"}
     needed = {"name": "c", "env": [{"name": "X", "valueFrom": {"configMapKeyRef": reference}}]}
-    with pytest.raises(Missing, match='configmap "settings" not found'):
-        environment(needed, facts(), {})
-    with pytest.raises(Missing, match="couldn't find key depth in ConfigMap default/settings"):
-        environment(needed, facts(settings={}), {})
+    with pytest.raises(MissingConfig, match='configmap "settings" not found'):
+        build_environment(needed, facts(), {})
+    with pytest.raises(MissingConfig, match="couldn't find key depth in ConfigMap default/settings"):
+        build_environment(needed, facts(settings={}), {})
     reference["optional"] = True  # type: ignore[assignment]
-    assert environment(needed, facts(), {}) == {}
+    assert build_environment(needed, facts(), {}) == {}
 
 
 def test_everything_a_pod_refers_to_is_found() -> None:
@@ -133,17 +133,17 @@ def test_everything_a_pod_refers_to_is_found() -> None:
         ],
     }
     expected = {("Secret", "one"), ("ConfigMap", "two"), ("Secret", "three"), ("ConfigMap", "four")}
-    assert references(spec) == expected
+    assert referenced_objects(spec) == expected
 
 
-def facts(**config_maps: dict[str, bytes]) -> PodFacts:
+def facts(**config_maps: dict[str, bytes]) -> ResolvedPod:
     metadata = {"name": "p", "namespace": "default", "uid": "u", "labels": {"example.com/job": "bert"}}
-    return PodFacts(
+    return ResolvedPod(
         pod={"metadata": metadata, "spec": {"nodeName": "node-0", "containers": []}},
         address="10.88.0.2",
         host_address="10.88.0.1",
-        capacity={"cpu": "8"},
-        found={("ConfigMap", name): data for name, data in config_maps.items()},
+        node_capacity={"cpu": "8"},
+        config_data={("ConfigMap", name): data for name, data in config_maps.items()},
     )
 
 
@@ -154,8 +154,8 @@ def _field(name: str, path: str) -> dict[str, Any]:
 def test_pliants_own_image_means_the_python_that_has_pliant() -> None:
     own = str(Path(sys.executable).parent)
     for image in ("pliant", "pliant:0.1.0", "registry.example:5000/team/pliant@sha256:abc"):
-        found = environment({"name": "main", "image": image}, facts(), {"PATH": "/usr/bin"})
+        found = build_environment({"name": "main", "image": image}, facts(), {"PATH": "/usr/bin"})
         assert found["PATH"] == f"{own}:/usr/bin"
     assert (
-        environment({"name": "main", "image": "pliant-not"}, facts(), {"PATH": "/usr/bin"})["PATH"] == "/usr/bin"
+        build_environment({"name": "main", "image": "pliant-not"}, facts(), {"PATH": "/usr/bin"})["PATH"] == "/usr/bin"
     )

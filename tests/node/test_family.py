@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.agent import family, leftovers
+from pliant.embedded.agent.isolation import process_tree
 
 TREE = "sleep 60 & (sleep 60 & exec sleep 60) & echo up; wait"
 
@@ -24,39 +24,39 @@ def tree() -> Iterator[subprocess.Popen[bytes]]:
         assert shell.stdout.readline() == b"up\n"
         _until_count(shell.pid, 3)
         yield shell
-        family.kill_below(shell.pid)
+        process_tree.kill_descendants(shell.pid)
         shell.kill()
 
 
 def test_descendants_are_found_and_other_processes_are_not(tree: subprocess.Popen[bytes]) -> None:
-    assert sorted(family.glimpsed(tree.pid)) == sorted(family.below(tree.pid))
-    assert os.getpid() not in family.below(tree.pid)
-    assert family.below(2**22 + 1) == []
-    assert family.glimpsed(2**22 + 1) == []
+    assert sorted(process_tree.list_descendants_fast(tree.pid)) == sorted(process_tree.list_descendants(tree.pid))
+    assert os.getpid() not in process_tree.list_descendants(tree.pid)
+    assert process_tree.list_descendants(2**22 + 1) == []
+    assert process_tree.list_descendants_fast(2**22 + 1) == []
 
 
 def test_a_signal_reaches_all_of_them(tree: subprocess.Popen[bytes]) -> None:
-    found = family.below(tree.pid)
-    family.signal_all(tree.pid, signal.SIGSTOP)
+    found = process_tree.list_descendants(tree.pid)
+    process_tree.signal_descendants(tree.pid, signal.SIGSTOP)
     deadline = time.monotonic() + 5
     while {_state(each) for each in found} != {"T"}:  # the kernel stops them when it comes to it
         assert time.monotonic() < deadline
         time.sleep(0.01)  # nothing tells
-    family.kill_below(tree.pid)
-    assert family.below(tree.pid) == []
+    process_tree.kill_descendants(tree.pid)
+    assert process_tree.list_descendants(tree.pid) == []
 
 
 def test_only_programs_of_agents_that_are_gone_are_left_over(tree: subprocess.Popen[bytes]) -> None:
-    mark = leftovers.own_mark()
+    mark = process_tree.own_agent_id()
     pids, number, beginning = mark.split(":")
     gone = f"{pids}:{number}:{int(beginning) + 1}"
     elsewhere = f"1:{number}:{int(beginning) + 1}"
     started = {
-        each: subprocess.Popen(["sleep", "60"], env={leftovers.VARIABLE: each})
+        each: subprocess.Popen(["sleep", "60"], env={process_tree.AGENT_ID_VARIABLE: each})
         for each in (mark, gone, elsewhere, "nonsense")
     }
     try:
-        leftovers.sweep()
+        process_tree.kill_stale_processes()
         assert started.pop(gone).wait(5) == -signal.SIGKILL
         assert [each.poll() for each in started.values()] == [None, None, None]
     finally:
@@ -67,7 +67,7 @@ def test_only_programs_of_agents_that_are_gone_are_left_over(tree: subprocess.Po
 
 def _until_count(process: int, count: int) -> None:
     for _ in range(500):
-        if len(family.below(process)) == count:
+        if len(process_tree.list_descendants(process)) == count:
             return
         time.sleep(0.01)
     pytest.fail(f"never {count} processes")

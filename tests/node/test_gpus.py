@@ -48,7 +48,7 @@ async def test_each_gpu_is_one_pods_until_that_has_ended(tmp_path: Path, smi: Fa
         pod = await cluster.until("third", lambda pod: bool(pod["status"].get("conditions")))
         words = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
         assert pod["status"]["conditions"][0]["message"] == words
-        await cluster.client.delete(PODS, "default", "second", grace=0)
+        await cluster.client.delete(PODS, "default", "second", grace_period_seconds=0)
         await cluster.finished("third")
         assert (await cluster.output("third")).split() == seen["second"]
 
@@ -74,8 +74,6 @@ async def test_a_container_that_starts_anew_has_the_same_gpus(tmp_path: Path) ->
     async with running(tmp_path, node_gpu=2) as cluster:
         script = f"{VISIBLE}; test -e {tmp_path}/again && exec sleep 60; touch {tmp_path}/again; exit 1"
         await wanting(cluster, "a", 1, script, restartPolicy="OnFailure")
-        await cluster.until(
-            "a", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("restartCount") == 1
-        )
+        await cluster.until("a", lambda pod: pod["status"].get("containerStatuses", [{}])[0].get("restartCount") == 1)
         await cluster.until_said("a", "0 0")
         assert await cluster.output("a", previous=True) == await cluster.output("a") == "0 0\n"

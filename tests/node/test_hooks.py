@@ -40,9 +40,7 @@ async def test_a_container_that_ends_during_its_greeting_has_ended(cluster: Runn
 
 async def test_a_container_may_prepare_its_leave(cluster: Running, tmp_path: Path) -> None:
     hook = {"exec": {"command": ["sh", "-c", f"echo hook >> {tmp_path}/order"]}}
-    await _pod(
-        cluster, f"trap 'echo term >> {tmp_path}/order; exit 0' TERM; echo up; sleep 60 & wait", preStop=hook
-    )
+    await _pod(cluster, f"trap 'echo term >> {tmp_path}/order; exit 0' TERM; echo up; sleep 60 & wait", preStop=hook)
     await cluster.until_said("a", "up")
     await cluster.client.delete(PODS, "default", "a")
     await cluster.until_gone("a", within=4)
@@ -61,7 +59,7 @@ async def test_a_container_may_linger_before_it_leaves(cluster: Running) -> None
 async def test_preparing_to_leave_takes_no_longer_than_the_grace_period(cluster: Running) -> None:
     await _pod(cluster, "sleep 60", preStop={"exec": {"command": ["sleep", "60"]}})
     await cluster.until("a", is_running)
-    await cluster.client.delete(PODS, "default", "a", grace=1)
+    await cluster.client.delete(PODS, "default", "a", grace_period_seconds=1)
     await cluster.until_gone("a", within=4)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.network.routes import Egress
-from pliant.embedded.node.execution import executed
-from pliant.errors import NotPossibleHere
+from pliant.embedded.kubelet.probes.handlers import run_command
+from pliant.embedded.network.egress_connector import EgressPolicy
+from pliant.errors import UnsupportedEnvironment
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from tests.node.running import Running, is_running, running, state
 
@@ -65,7 +65,7 @@ async def test_a_member_that_comes_back_has_its_address_again(cluster: Running) 
     await cluster.sh("b", "sleep 60")
     before = (await cluster.until("a", is_running))["status"]["podIP"]
     assert (await cluster.until("b", is_running))["status"]["podIP"] != before
-    await cluster.client.delete(PODS, "default", "a", grace=0)
+    await cluster.client.delete(PODS, "default", "a", grace_period_seconds=0)
     await cluster.until_gone("a")
     await cluster.sh("a", "sleep 60")
     assert (await cluster.until("a", is_running))["status"]["podIP"] == before
@@ -106,9 +106,9 @@ async def test_a_port_of_a_pod_is_reached_at_its_own_address(cluster: Running) -
         await cluster.pod(name, [{"name": "main", "command": ["python3", "-c", SERVE]}])
         await cluster.until_said(name, "up")
         pods[name] = await cluster.client.get(PODS, "default", name)
-    sessions = cluster.cluster.transport._api.sessions  # type: ignore[attr-defined]
+    sessions = cluster.cluster.transport._api.session_source  # type: ignore[attr-defined]
     for name, pod in pods.items():
-        reader, writer = await sessions.connect(pod, 2222)
+        reader, writer = await sessions.connect_to_port(pod, 2222)
         assert await reader.read(9) == name.encode()
         writer.close()
 
@@ -144,11 +144,7 @@ async def test_volumes_are_told_by_their_paths(cluster: Running) -> None:
 
 
 async def test_a_mount_that_no_words_name_is_told_of(cluster: Running) -> None:
-    main = {
-        "name": "main",
-        "command": ["true"],
-        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
-    }
+    main = {"name": "main", "command": ["true"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
     await cluster.pod("a", [main], volumes=[{"name": "data", "emptyDir": {}}])
     await cluster.finished("a")
     ((reason, message),) = await cluster.warnings("a")
@@ -185,9 +181,9 @@ async def test_last_words_are_heard(cluster: Running) -> None:
 async def test_a_pod_lists_pods_as_its_service_account(cluster: Running) -> None:
     ask = (
         "import asyncio\nfrom datetime import UTC, datetime\nfrom pliant.kube.client import KubeClient\n"
-        "from pliant.kube.config import transport_for\nfrom pliant.kube.resources import PODS\n"
+        "from pliant.kube.client_config import create_transport\nfrom pliant.kube.resources import PODS\n"
         "async def main():\n"
-        "    transport = transport_for(None, None, lambda: datetime.now(UTC))\n"
+        "    transport = create_transport(None, None, lambda: datetime.now(UTC))\n"
         "    found = await KubeClient(transport).list(PODS, 'default')\n"
         "    print(*(each['metadata']['name'] for each in found.items))\n"
         "    await transport.aclose()\n"
@@ -205,9 +201,9 @@ async def test_a_pod_lists_pods_as_its_service_account(cluster: Running) -> None
 
 async def test_keeping_pods_in_the_cluster_is_refused(tmp_path: Path, network: str) -> None:
     with pytest.raises(
-        NotPossibleHere, match="--no-egress cannot be kept where pods share this machine's network"
+        UnsupportedEnvironment, match="--no-egress cannot be kept where pods share this machine's network"
     ):
-        async with running(tmp_path, egress=Egress(outside=False)):
+        async with running(tmp_path, egress=EgressPolicy(allow_external=False)):
             pytest.fail("it started all the same")
 
 
@@ -225,13 +221,11 @@ async def test_a_session_ends_with_its_container(cluster: Running) -> None:
     await cluster.until_said("a", "up")
     agent = cluster.cluster.mode.agent
     pod = await cluster.client.get(PODS, "default", "a")
-    session = asyncio.create_task(
-        executed(agent, (pod["metadata"]["uid"], "main/0"), ["sleep", "60"], within=None)
-    )
+    session = asyncio.create_task(run_command(agent, (pod["metadata"]["uid"], "main/0"), ["sleep", "60"], timeout=None))
     await asyncio.sleep(0.2)
     await cluster.client.delete(PODS, "default", "a")
     async with asyncio.timeout(10):
-        assert (await session).code == 137
+        assert (await session).exit_code == 137
 
 
 async def _service(cluster: Running, name: str, spec: dict[str, Any]) -> None:

@@ -6,32 +6,39 @@ import json
 
 import pytest
 
-from pliant.embedded.names import Names
-from pliant.embedded.network.allotment import Allotment
-from pliant.embedded.network.directory import Directory
-from pliant.embedded.node.wording import Wording, is_named, variable_of
-from pliant.embedded.views import PodMeta, PodSpecView, PodStatusView, PodView, ServiceSpecView, ServiceView
+from pliant.embedded.kubelet.environment.command_rewriter import CommandRewriter, is_path_mentioned, mount_variable
+from pliant.embedded.network.hostname_rewriter import ClusterHostnameRewriter
+from pliant.embedded.network.loopback_addresses import LoopbackAddressAllocator
+from pliant.embedded.network.service_index import ServiceIndex
+from pliant.embedded.object_views import (
+    PodObjectMeta,
+    PodSpecView,
+    PodStatusView,
+    PodView,
+    ServiceSpecView,
+    ServiceView,
+)
 from pliant.kube.objects import Condition, ObjectMeta
 
 FIRST, SECOND = "127.64.0.2", "127.64.0.3"
 
 
 @pytest.fixture
-def names() -> Names:
+def names() -> ServiceIndex:
     """Two members, `job-0` and `job-1`, that are yet to come, and a few other services."""
-    names = Names()
+    names = ServiceIndex()
     for name in ("job-0", "job-1"):
-        names.service_changed(None, _service(name, cluster_ip="None", selector={"index": name}))
-    names.service_changed(None, _service("ring", cluster_ip="None", selector={"app": "ring"}))
-    names.service_changed(None, _service("web", cluster_ip="10.96.0.10", selector={"app": "web"}))
-    names.service_changed(None, _service("far", external_name="example.org"))
+        names.on_service_change(None, _service(name, cluster_ip="None", selector={"index": name}))
+    names.on_service_change(None, _service("ring", cluster_ip="None", selector={"app": "ring"}))
+    names.on_service_change(None, _service("web", cluster_ip="10.96.0.10", selector={"app": "web"}))
+    names.on_service_change(None, _service("far", external_name="example.org"))
     return names
 
 
 @pytest.fixture
-def directory(names: Names) -> Directory:
-    directory = Directory(names, Allotment("127.64.0.1"))
-    assert directory.spoken("job-0.default job-1.default") == f"{FIRST} {SECOND}"
+def directory(names: ServiceIndex) -> ClusterHostnameRewriter:
+    directory = ClusterHostnameRewriter(names, LoopbackAddressAllocator("127.64.0.1"))
+    assert directory.rewrite_hostnames("job-0.default job-1.default") == f"{FIRST} {SECOND}"
     return directory
 
 
@@ -49,13 +56,13 @@ def directory(names: Names) -> Directory:
         ("http://far.default/", "http://example.org/"),
     ],
 )
-def test_names_are_told_as_addresses(directory: Directory, said: str, heard: str) -> None:
-    assert directory.spoken(said) == heard
+def test_names_are_told_as_addresses(directory: ClusterHostnameRewriter, said: str, heard: str) -> None:
+    assert directory.rewrite_hostnames(said) == heard
 
 
-def test_names_are_told_in_json(directory: Directory) -> None:
+def test_names_are_told_in_json(directory: ClusterHostnameRewriter) -> None:
     config = {"cluster": {"worker": ["job-0.default:2222", "job-1.default:2222"]}, "task": {"index": 1}}
-    told = json.loads(directory.spoken(json.dumps(config)))
+    told = json.loads(directory.rewrite_hostnames(json.dumps(config)))
     assert told["cluster"] == {"worker": [f"{FIRST}:2222", f"{SECOND}:2222"]}
     assert told["task"] == config["task"]
 
@@ -76,46 +83,48 @@ def test_names_are_told_in_json(directory: Directory) -> None:
         "1.0.default",
     ],
 )
-def test_what_is_no_name_stays(directory: Directory, said: str) -> None:
-    assert directory.spoken(said) == said
+def test_what_is_no_name_stays(directory: ClusterHostnameRewriter, said: str) -> None:
+    assert directory.rewrite_hostnames(said) == said
 
 
-def test_a_service_of_others_is_where_the_first_of_them_is(names: Names, directory: Directory) -> None:
+def test_a_service_of_others_is_where_the_first_of_them_is(
+    names: ServiceIndex, directory: ClusterHostnameRewriter
+) -> None:
     pod = PodView(
-        metadata=PodMeta(name="b", namespace="default", labels={"app": "ring"}),
+        metadata=PodObjectMeta(name="b", namespace="default", labels={"app": "ring"}),
         spec=PodSpecView(node_name="node-0"),
         status=PodStatusView(
             phase="Running", pod_ip="127.64.9.9", conditions=(Condition(type="Ready", status="True"),)
         ),
     )
-    assert directory.spoken("ring.default") == "127.64.0.4", "that of a pod called so"
-    names.pod_changed(None, pod)
-    assert directory.spoken("ring.default") == "127.64.9.9"
+    assert directory.rewrite_hostnames("ring.default") == "127.64.0.4", "that of a pod called so"
+    names.on_pod_change(None, pod)
+    assert directory.rewrite_hostnames("ring.default") == "127.64.9.9"
 
 
-def test_what_is_no_text_stays(directory: Directory) -> None:
-    assert directory.spoken_bytes(b"job-0.default") == FIRST.encode()
-    assert directory.spoken_bytes(b"\xffjob-0.default") == b"\xffjob-0.default"
+def test_what_is_no_text_stays(directory: ClusterHostnameRewriter) -> None:
+    assert directory.rewrite_bytes(b"job-0.default") == FIRST.encode()
+    assert directory.rewrite_bytes(b"\xffjob-0.default") == b"\xffjob-0.default"
 
 
 def test_a_member_that_comes_back_is_where_it_was() -> None:
-    allotment = Allotment("127.64.0.1")
-    first = allotment.named("default/a")
-    assert allotment.take("default/a", "uid-1", "default/a") == first
-    assert allotment.take("default/a", "uid-2", "default/a") == first, "the old one may still be leaving"
-    other = allotment.take("default/a", "uid-3", "default/b")
+    allotment = LoopbackAddressAllocator("127.64.0.1")
+    first = allotment.address_of("default/a")
+    assert allotment.allocate("default/a", "uid-1", "default/a") == first
+    assert allotment.allocate("default/a", "uid-2", "default/a") == first, "the old one may still be leaving"
+    other = allotment.allocate("default/a", "uid-3", "default/b")
     assert other != first, "two members that call themselves alike"
     allotment.release("uid-1")
     allotment.release("uid-2")
-    assert allotment.take("default/a", "uid-4", "default/a") == first
+    assert allotment.allocate("default/a", "uid-4", "default/a") == first
 
 
 def test_addresses_of_names_that_nobody_has_are_used_again() -> None:
-    allotment = Allotment("127.64.0.1")
-    held = allotment.take("default/kept", "uid", "default/kept")
-    seen = {allotment.named(f"default/{number}") for number in range(70_000)}
+    allotment = LoopbackAddressAllocator("127.64.0.1")
+    held = allotment.allocate("default/kept", "uid", "default/kept")
+    seen = {allotment.address_of(f"default/{number}") for number in range(70_000)}
     assert held not in seen
-    assert allotment.named("default/kept") == held
+    assert allotment.address_of("default/kept") == held
     assert "127.64.0.1" not in seen
     assert all(address.startswith("127.64.") for address in seen)
 
@@ -134,17 +143,16 @@ def test_addresses_of_names_that_nobody_has_are_used_again() -> None:
     ],
 )
 def test_mount_paths_are_told_as_folders(said: str, heard: str | None) -> None:
-    wording = Wording(folders={"/app": "/pods/1/code", "/app/sub": "/pods/1/sub"}, spoken=lambda text: text)
-    assert wording.text(said) == (said if heard is None else heard)
+    wording = CommandRewriter(
+        mount_sources={"/app": "/pods/1/code", "/app/sub": "/pods/1/sub"}, rewrite_hostnames=lambda text: text
+    )
+    assert wording.rewrite_text(said) == (said if heard is None else heard)
 
 
 def test_every_mount_has_a_variable() -> None:
-    wording = Wording(folders={"/var/my-data": "/pods/1/x"}, spoken=lambda text: text)
-    assert wording.variables({"A": "/var/my-data/y"}) == {
-        "PLIANT_MOUNT_VAR_MY_DATA": "/pods/1/x",
-        "A": "/pods/1/x/y",
-    }
-    assert variable_of("/var/my-data") == "PLIANT_MOUNT_VAR_MY_DATA"
+    wording = CommandRewriter(mount_sources={"/var/my-data": "/pods/1/x"}, rewrite_hostnames=lambda text: text)
+    assert wording.rewrite_env({"A": "/var/my-data/y"}) == {"PLIANT_MOUNT_VAR_MY_DATA": "/pods/1/x", "A": "/pods/1/x/y"}
+    assert mount_variable("/var/my-data") == "PLIANT_MOUNT_VAR_MY_DATA"
 
 
 @pytest.mark.parametrize(
@@ -163,18 +171,20 @@ def test_every_mount_has_a_variable() -> None:
     ],
 )
 def test_bare_names_count_where_an_address_is_meant(
-    directory: Directory, variable: str, said: str, heard: str
+    directory: ClusterHostnameRewriter, variable: str, said: str, heard: str
 ) -> None:
-    wording = Wording(
-        folders={}, spoken=directory.spoken, nearby=lambda text: directory.spoken_nearby(text, "default")
+    wording = CommandRewriter(
+        mount_sources={},
+        rewrite_hostnames=directory.rewrite_hostnames,
+        rewrite_short_hostnames=lambda text: directory.rewrite_service_names(text, "default"),
     )
-    assert wording.variables({variable: said}) == {variable: heard}
+    assert wording.rewrite_env({variable: said}) == {variable: heard}
 
 
 def test_a_path_is_named_only_as_a_whole() -> None:
-    assert is_named("/app", ["python3", "/app/x.py"])
-    assert not is_named("/app", ["python3", "/apps/x.py"])
-    assert Wording(folders={}, spoken=str.upper).text("as it is") == "AS IT IS"
+    assert is_path_mentioned("/app", ["python3", "/app/x.py"])
+    assert not is_path_mentioned("/app", ["python3", "/apps/x.py"])
+    assert CommandRewriter(mount_sources={}, rewrite_hostnames=str.upper).rewrite_text("as it is") == "AS IT IS"
 
 
 def _service(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.node.cpus import CpuDesk
+from pliant.embedded.kubelet.runtime.resources import CpuAllocator
 from tests.node.running import Pod, Running, running, state
 
 GROW = """
@@ -95,16 +95,16 @@ async def test_a_container_runs_on_as_many_cpus_as_its_limit_needs(cluster: Runn
 
 
 def test_cpus_are_shared_out_evenly_and_given_back() -> None:
-    desk = CpuDesk([0, 1, 2, 3])
-    assert desk.take("a", Fraction(2)) == [0, 1]
-    assert desk.take("b", Fraction(1, 2)) == [2]
-    assert desk.take("c", Fraction(3, 2)) == [2, 3]
-    assert desk.take("d", Fraction(4)) == [], "all of them"
-    assert desk.take("e", Fraction(0)) == [], "no limit"
-    desk.give_back("a")
-    desk.give_back("a")
-    desk.give_back("e")
-    assert desk.take("f", Fraction(2)) == [0, 1]
+    desk = CpuAllocator([0, 1, 2, 3])
+    assert desk.allocate("a", Fraction(2)) == [0, 1]
+    assert desk.allocate("b", Fraction(1, 2)) == [2]
+    assert desk.allocate("c", Fraction(3, 2)) == [2, 3]
+    assert desk.allocate("d", Fraction(4)) == [], "all of them"
+    assert desk.allocate("e", Fraction(0)) == [], "no limit"
+    desk.release("a")
+    desk.release("a")
+    desk.release("e")
+    assert desk.allocate("f", Fraction(2)) == [0, 1]
 
 
 async def _ended(cluster: Running, *words: str, script: str = "", command: list[str] | None = None) -> Pod:

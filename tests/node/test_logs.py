@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.agent.output import FILES, scribe
-from pliant.embedded.node.inotify import FileWatch
-from pliant.embedded.node.podlogs import PodLogs
-from pliant.embedded.server.logs import LogOptions
+from pliant.embedded.agent.container.log_writer import MAX_LOG_FILES, write_log
+from pliant.embedded.apiserver.streaming.logs import LogOptions
+from pliant.embedded.kubelet.logs.inotify import FileWatcher
+from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.errors import BadRequest
 from pliant.runtime.clock import SystemClock
 from tests.node.conftest import PYTHON, Node
@@ -32,9 +32,9 @@ async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
 
 
 @pytest.fixture
-async def logs(tmp_path: Path) -> AsyncIterator[PodLogs]:
-    files = FileWatch()
-    yield PodLogs(tmp_path, files)
+async def logs(tmp_path: Path) -> AsyncIterator[PodLogStore]:
+    files = FileWatcher()
+    yield PodLogStore(tmp_path, files)
     files.close()
 
 
@@ -48,35 +48,35 @@ async def test_lines_have_times_and_can_be_asked_for_by_them(cluster: Running) -
     assert abs(SystemClock().now() - late) < timedelta(seconds=10)
     between = (early + timedelta(seconds=1)).isoformat().replace("+00:00", "Z")
     path = f"/api/v1/namespaces/default/pods/a/log?sinceTime={between}"
-    assert await cluster.client.raw(path, accept="*/*") == b"late\nunfinished"
-    assert await cluster.output("a", since=3600) == "early\nlate\nunfinished"
-    assert await cluster.output("a", since=3600, tail=2) == "late\nunfinished"
+    assert await cluster.client.get_raw(path, accept="*/*") == b"late\nunfinished"
+    assert await cluster.output("a", since_seconds=3600) == "early\nlate\nunfinished"
+    assert await cluster.output("a", since_seconds=3600, tail_lines=2) == "late\nunfinished"
     await asyncio.sleep(1.1)
-    assert await cluster.output("a", since=1) == ""
+    assert await cluster.output("a", since_seconds=1) == ""
 
 
 async def test_a_senseless_time_is_named(cluster: Running) -> None:
     await cluster.ran("a", "echo hello")
     path = "/api/v1/namespaces/default/pods/a/log?sinceTime="
     with pytest.raises(BadRequest, match='sinceTime: "yesterday" is not a time such as'):
-        await cluster.client.raw(path + "yesterday", accept="*/*")
+        await cluster.client.get_raw(path + "yesterday", accept="*/*")
     with pytest.raises(BadRequest, match="at most one of them"):
-        await cluster.client.raw(path + "2026-01-01T00:00:00Z&sinceSeconds=1", accept="*/*")
+        await cluster.client.get_raw(path + "2026-01-01T00:00:00Z&sinceSeconds=1", accept="*/*")
 
 
 async def test_a_log_that_grows_too_large_loses_its_beginning(agent: Node) -> None:
     command = agent.command(PYTHON, "-c", "for n in range(100_000): print(f'line {n:06d}')")
     command["log_size"] = 100_000
-    await (await agent.agent.start("pod", "a", command))
+    await (await agent.agent.start_container("pod", "a", command))
     files = sorted(agent.data.glob("1.log*"))
-    assert len([each for each in files if not each.name.endswith(".times")]) == FILES
-    assert sum(each.stat().st_size for each in files) < (FILES + 1) * 100_000
+    assert len([each for each in files if not each.name.endswith(".times")]) == MAX_LOG_FILES
+    assert sum(each.stat().st_size for each in files) < (MAX_LOG_FILES + 1) * 100_000
     last = max((each for each in files if not each.name.endswith(".times")), key=lambda each: int(each.suffix[1:]))
     assert last.read_text().endswith("line 099999\n")
 
 
-async def test_a_reader_follows_from_file_to_file(logs: PodLogs, tmp_path: Path) -> None:
-    path = logs.begin("u", "c", 0)
+async def test_a_reader_follows_from_file_to_file(logs: PodLogStore, tmp_path: Path) -> None:
+    path = logs.open_run("u", "c", 0)
     output = _Written(path)
     async with asyncio.TaskGroup() as tasks:
         reader = tasks.create_task(_read(logs, follow=True))
@@ -84,7 +84,7 @@ async def test_a_reader_follows_from_file_to_file(logs: PodLogs, tmp_path: Path)
         for number in range(50):
             output.write(f"line {number}\n" * 3)
             await asyncio.sleep(0.005)
-        logs.end(path)
+        logs.close_run(path)
     expected = "".join(f"line {number}\n" * 3 for number in range(50))
     assert reader.result() == expected
     lines = stamper.result().splitlines(keepends=True)
@@ -95,24 +95,24 @@ async def test_a_reader_follows_from_file_to_file(logs: PodLogs, tmp_path: Path)
     assert await _read(logs, tail_lines=20) == "".join(expected.splitlines(keepends=True)[-20:])
 
 
-async def test_a_reader_who_is_too_slow_goes_on_with_what_is_left(logs: PodLogs) -> None:
-    path = logs.begin("u", "c", 0)
+async def test_a_reader_who_is_too_slow_goes_on_with_what_is_left(logs: PodLogStore) -> None:
+    path = logs.open_run("u", "c", 0)
     output = _Written(path)
     output.write("first\n")
     chunks = logs.read(POD, "c", LogOptions(follow=True))
     assert await anext(chunks) == b"first\n"
     for number in range(200):
         output.write(f"line {number}\n")
-    logs.end(path)
+    logs.close_run(path)
     rest = b"".join([chunk async for chunk in chunks]).decode()
     assert rest.endswith("line 198\nline 199\n")
 
 
-async def test_the_previous_run_is_the_one_that_the_pod_tells_of(logs: PodLogs) -> None:
+async def test_the_previous_run_is_the_one_that_the_pod_tells_of(logs: PodLogStore) -> None:
     for run in range(8):
-        path = logs.begin("u", "c", run)
+        path = logs.open_run("u", "c", run)
         path.write_text(f"run {run}")
-        logs.end(path)
+        logs.close_run(path)
     ended = {"lastState": {"terminated": {"containerID": "pliant://u/c/7"}}}
     pod = {**POD, "status": {"containerStatuses": [{"name": "c", **ended}]}}
     pieces = [chunk async for chunk in logs.read(pod, "c", LogOptions(previous=True))]
@@ -137,7 +137,7 @@ class _Written:
     """Writes a log as the agent does, in small files."""
 
     def __init__(self, path: Path) -> None:
-        self._output = scribe(str(path), 100)
+        self._output = write_log(str(path), 100)
         next(self._output)
 
     def write(self, text: str) -> None:
@@ -145,6 +145,6 @@ class _Written:
         time.sleep(0.0001)
 
 
-async def _read(logs: PodLogs, **options: Any) -> str:
+async def _read(logs: PodLogStore, **options: Any) -> str:
     pieces = [chunk async for chunk in logs.read(POD, "c", LogOptions(**options))]
     return b"".join(pieces).decode()

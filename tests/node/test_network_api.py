@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.node import credentials
-from pliant.embedded.node.credentials import Credentials
-from pliant.embedded.server.tokens import Account, Tokens
+from pliant.embedded.apiserver.auth.tokens import ServiceAccountRef, TokenIssuer
+from pliant.embedded.kubelet.volumes import pod_credentials
+from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
 from pliant.runtime.clock import SystemClock
 from tests.node.running import eventually, running
 
@@ -37,10 +37,10 @@ OWN = """
 import asyncio
 from datetime import UTC, datetime
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import PODS
 async def main():
-    transport = transport_for(None, None, lambda: datetime.now(UTC))
+    transport = create_transport(None, None, lambda: datetime.now(UTC))
     print(*(pod["metadata"]["name"] for pod in (await KubeClient(transport).list(PODS, "default")).items))
     await transport.aclose()
 asyncio.run(main())
@@ -93,29 +93,31 @@ async def test_a_volume_may_hold_a_token_for_somebody_else(tmp_path: Path) -> No
         claims = json.loads(base64.urlsafe_b64decode((await cluster.output("a")).split(".")[1] + "=="))
     assert (claims["aud"], claims["exp"] - claims["iat"]) == (["vault"], 600)
     assert claims["sub"] == "system:serviceaccount:default:default"
-    tokens = Tokens(SystemClock())
-    assert tokens.user(tokens.issue(Account(namespace="a", name="b"), audience="vault")) is None
+    tokens = TokenIssuer(SystemClock())
+    assert tokens.authenticate(tokens.issue(ServiceAccountRef(namespace="a", name="b"), audience="vault")) is None
 
 
 def test_a_token_is_good_for_its_time_and_only_where_it_was_issued() -> None:
     clock = Later()
-    tokens = Tokens(clock)
-    token = tokens.issue(Account(namespace="team", name="trainer", pod="p", pod_uid="u"), timedelta(minutes=10))
-    user = tokens.user(token)
+    tokens = TokenIssuer(clock)
+    token = tokens.issue(
+        ServiceAccountRef(namespace="team", name="trainer", pod_name="p", pod_uid="u"), timedelta(minutes=10)
+    )
+    user = tokens.authenticate(token)
     assert user is not None
     assert user["username"] == "system:serviceaccount:team:trainer"
     assert user["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
-    assert Tokens(clock).user(token) is None
-    assert [tokens.user(each) for each in ("", "x", "a.b.c", token[:-1], "." + token)] == [None] * 5
+    assert TokenIssuer(clock).authenticate(token) is None
+    assert [tokens.authenticate(each) for each in ("", "x", "a.b.c", token[:-1], "." + token)] == [None] * 5
     clock.moment += timedelta(minutes=10)
-    assert tokens.user(token) is None
+    assert tokens.authenticate(token) is None
 
 
 async def test_a_token_is_renewed_before_its_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "_RENEWED_AFTER", 0.01 / 3600)
-    kept = Credentials(Tokens(SystemClock()), b"authority")
+    monkeypatch.setattr(pod_credentials, "_RENEW_AT_LIFETIME_FRACTION", 0.01 / 3600)
+    kept = PodCredentials(TokenIssuer(SystemClock()), b"authority")
     pod: dict[str, Any] = {"metadata": {"name": "p", "namespace": "team", "uid": "u"}, "spec": {}}
-    kept.lay_out(pod, tmp_path / "account")
+    kept.write_service_account(pod, tmp_path / "account")
     token = tmp_path / "account" / "token"
     first = token.read_text()
     await eventually(lambda: token.read_text() != first, what="it is renewed")

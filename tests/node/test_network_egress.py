@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.network.egress import proxy_variables
-from pliant.embedded.network.outside import PORTS
-from pliant.embedded.network.routes import Egress
+from pliant.embedded.network.egress_connector import EgressPolicy
+from pliant.embedded.network.egress_proxy import proxy_variables
+from pliant.embedded.network.transparent_proxy import WELL_KNOWN_PORTS
 from pliant.kube.resources import SERVICES
 from tests.node.outside import outside_address
 from tests.node.running import Running, running
 
-PROXY = Egress(plain=False)
+PROXY = EgressPolicy(use_pasta=False)
 """The way out of machines without `pasta`."""
 
 Answers = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -40,7 +40,7 @@ async def test_a_pod_downloads_a_file_from_outside(tmp_path: Path) -> None:
 
 async def test_without_egress_a_pod_is_told_so(tmp_path: Path) -> None:
     host = outside_address()
-    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
+    async with running(tmp_path, egress=EgressPolicy(allow_external=False)) as cluster:
         told = await _fetched(cluster, "plain", f"http://{host}:8000/file")
         assert told == f"403 pods of this cluster may not reach {host}: it was started with --no-egress"
         told = await _fetched(cluster, "tunnel", f"https://{host}:8000/file")
@@ -57,7 +57,7 @@ async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed
                 assert told.startswith("403 ")
                 assert told.endswith("pods reach it only with --allow-host-loopback")
         (tmp_path / "two").mkdir()
-        async with running(tmp_path / "two", egress=Egress(host_loopback=True, plain=False)) as cluster:
+        async with running(tmp_path / "two", egress=EgressPolicy(allow_host_loopback=True, use_pasta=False)) as cluster:
             for number, host in enumerate(("127.0.0.1", "localhost")):
                 told = await cluster.ran(f"asker-{number}", f"{script} http://{host}:{port}/x")
                 assert told == "data of /x"
@@ -66,14 +66,12 @@ async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed
 async def test_the_proxy_leads_into_the_cluster_too(tmp_path: Path) -> None:
     # Many programs read no ranges in no_proxy, and none can know every short name.
     serve = "cd /tmp; exec python3 -m http.server 8000"
-    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
+    async with running(tmp_path, egress=EgressPolicy(allow_external=False)) as cluster:
         spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8000}]}
         body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
         await cluster.client.create(SERVICES, "default", body)
         await cluster.sh("web", serve, labels={"app": "web"})
-        script = (
-            f"until python3 -c '{PYTHON}' http://web/ | grep Directory >/dev/null; do sleep 0.05; done; echo found"
-        )
+        script = f"until python3 -c '{PYTHON}' http://web/ | grep Directory >/dev/null; do sleep 0.05; done; echo found"
         assert await cluster.ran("asker", script) == "found"
         told = await _fetched(cluster, "lost", "http://nobody/")
         assert told == "502 there is no nobody in this cluster, or nobody behind it is ready"
@@ -86,7 +84,10 @@ async def test_a_program_that_knows_no_proxy_reaches_well_known_ports_outside(tm
         "except OSError as problem: print(problem.strerror, time.monotonic() - began < 1)\n"
         "else: s.sendall(b'GET /direct HTTP/1.1\\r\\n\\r\\n'); print(s.makefile().read().splitlines()[-1])"
     )
-    async with _served(outside_address(), *PORTS) as (host, port), running(tmp_path, egress=PROXY) as cluster:
+    async with (
+        _served(outside_address(), *WELL_KNOWN_PORTS) as (host, port),
+        running(tmp_path, egress=PROXY) as cluster,
+    ):
         for name, number, network in (("known", port, False), ("other", 4444, False), ("node", port, True)):
             command = ["python3", "-c", direct, host, str(number)]
             await cluster.pod(name, [{"name": "main", "command": command}], hostNetwork=network)
@@ -129,7 +130,7 @@ async def test_what_is_no_request_of_a_proxy_is_answered_as_such(tmp_path: Path)
         "import socket; s = socket.create_connection(('10.88.0.1', 3128))\n"
         "s.sendall(b'hello\\r\\n\\r\\n'); print(s.recv(99).decode())"
     )
-    async with running(tmp_path, egress=Egress(outside=False)) as cluster:
+    async with running(tmp_path, egress=EgressPolicy(allow_external=False)) as cluster:
         told = await cluster.ran("asker", "curl -sS -m 5 --noproxy '*' http://10.88.0.1:3128/")
         assert told == "this is an HTTP proxy: ask for http://HOST/..., or CONNECT to HOST:PORT"
         await cluster.pod("other", [{"name": "main", "command": ["python3", "-c", senseless]}])

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from pliant.embedded.network import pasta
-from pliant.embedded.network.routes import Egress
+from pliant.embedded.network.egress_connector import EgressPolicy
 from tests.node.outside import outside_address
 from tests.node.running import Running, eventually, running
 
@@ -64,8 +64,8 @@ async def test_the_loopback_of_this_machine_is_reached_only_where_it_is_allowed(
         for allowed in (False, True):
             folder = tmp_path / str(allowed)
             folder.mkdir()
-            async with running(folder, egress=Egress(host_loopback=allowed)) as cluster:
-                there = await _told(cluster, "there", "tcp", pasta.THIS_MACHINE, port, patience=1)
+            async with running(folder, egress=EgressPolicy(allow_host_loopback=allowed)) as cluster:
+                there = await _told(cluster, "there", "tcp", pasta.HOST_LOOPBACK_ADDRESS, port, patience=1)
                 assert (there == "heard hello") is allowed
                 assert await _told(cluster, "own", "tcp", "127.0.0.1", port) == "Connection refused at once"
                 own = await _told(cluster, "node", "tcp", "127.0.0.1", port, hostNetwork=True)
@@ -73,7 +73,7 @@ async def test_the_loopback_of_this_machine_is_reached_only_where_it_is_allowed(
 
 
 async def test_without_egress_plain_sockets_lead_nowhere(tmp_path: Path) -> None:
-    shut = running(tmp_path, egress=Egress(outside=False))
+    shut = running(tmp_path, egress=EgressPolicy(allow_external=False))
     async with _answering(outside_address()) as (host, tcp, _), shut as cluster:
         assert await _told(cluster, "asker", "tcp", host, tcp) == "Network is unreachable at once"
         assert "3128" in await cluster.ran("env", "echo $http_proxy")
@@ -136,9 +136,7 @@ def test_pasta_ends_with_a_cluster_that_is_killed(tmp_path: Path) -> None:
     asyncio.run(eventually(lambda: _programs(tmp_path) == [], what="pasta ends"))
 
 
-async def _told(
-    cluster: Running, name: str, kind: str, host: str, port: int, *, patience: int = 5, **spec: Any
-) -> str:
+async def _told(cluster: Running, name: str, kind: str, host: str, port: int, *, patience: int = 5, **spec: Any) -> str:
     """What a pod hears from somebody, or how it fails to."""
     env = [{"name": "PATIENCE", "value": str(patience)}]
     command = ["python3", "-c", _TALK, kind, host, str(port)]

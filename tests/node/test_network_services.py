@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.node.link import NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.kube.resources import PODS, SERVICES
 from tests.node.conftest import ordinary
 from tests.node.running import Running, eventually, is_running, running
@@ -90,7 +90,7 @@ async def test_a_service_without_pods_refuses_at_once(tmp_path: Path) -> None:
         assert await _python(cluster, "before", REFUSED) == "refused True"
         await _backend(cluster, "a", SERVE)
         assert await _python(cluster, "during", ASK) == "a a a a"
-        await cluster.client.delete(PODS, "default", "a", grace=0)
+        await cluster.client.delete(PODS, "default", "a", grace_period_seconds=0)
         await cluster.until_gone("a")
         assert await _python(cluster, "after", REFUSED) == "refused True"
 
@@ -130,7 +130,7 @@ async def test_a_cluster_with_open_connections_ends_in_good_time(tmp_path: Path)
 
 
 async def test_sockets_for_which_there_is_no_room_are_refused_and_the_rest_goes_on(data: Path) -> None:
-    async with NodeAgent.started(ordinary(data)) as agent:
+    async with NodeAgent.start(ordinary(data)) as agent:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         lowest = os.dup(0)
         os.close(lowest)
@@ -145,7 +145,7 @@ async def test_sockets_for_which_there_is_no_room_are_refused_and_the_rest_goes_
 
 async def test_a_port_that_is_taken_is_told(data: Path) -> None:
     told = re.escape("no socket could be opened at 10.88.0.1:9000: Address already in use")
-    async with NodeAgent.started(ordinary(data)) as agent:
+    async with NodeAgent.start(ordinary(data)) as agent:
         with await agent.open_socket("stream", agent.address, 9000), pytest.raises(OSError, match=told):
             await agent.open_socket("stream", agent.address, 9000)
 

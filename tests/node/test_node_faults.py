@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded import orphans
+from pliant.embedded.controllers import pod_gc
 from pliant.kube.resources import NODES, PODS
-from pliant.kube.transport import STRATEGIC_PATCH
+from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from tests.node.running import Running, eventually, is_running, running
 
 BROKEN = {"key": "gpu", "value": "broken", "effect": "NoSchedule"}
@@ -19,7 +19,7 @@ BROKEN = {"key": "gpu", "value": "broken", "effect": "NoSchedule"}
 
 async def tell(cluster: Running, node: str, condition: str, status: str) -> None:
     patch = {"status": {"conditions": [{"type": condition, "status": status, "reason": "SoSaysATest"}]}}
-    await cluster.client.patch(NODES, None, node, patch, content_type=STRATEGIC_PATCH, subresource="status")
+    await cluster.client.patch(NODES, None, node, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
 async def conditions(cluster: Running, node: str) -> dict[str, str]:
@@ -32,7 +32,7 @@ def writes_of(path: Path) -> int:
 
 
 async def test_a_node_that_was_said_to_fail_fails_until_the_cluster_starts_again(tmp_path: Path) -> None:
-    async with running(tmp_path, durable=True, nodes=2) as cluster:
+    async with running(tmp_path, durable=True, node_count=2) as cluster:
         await tell(cluster, "node-0", "Ready", "False")
         await tell(cluster, "node-0", "GPUUnhealthy", "True")
         await cluster.client.patch(NODES, None, "node-1", {"spec": {"taints": [BROKEN]}})
@@ -44,7 +44,7 @@ async def test_a_node_that_was_said_to_fail_fails_until_the_cluster_starts_again
         reason, message = await cluster.warned("b")
         assert reason == "FailedScheduling"
         assert message.startswith("0/2 nodes are available: 1 node(s) had untolerated taint {gpu: broken}, ")
-    async with running(tmp_path, durable=True, nodes=2) as cluster:
+    async with running(tmp_path, durable=True, node_count=2) as cluster:
         assert await conditions(cluster, "node-0") == {"Ready": "True", "GPUUnhealthy": "True"}
         assert (await cluster.client.get(NODES, None, "node-1"))["spec"]["taints"] == [BROKEN]
         await cluster.finished("b")
@@ -57,10 +57,7 @@ async def test_nodes_of_other_people_are_left_to_them(tmp_path: Path) -> None:
         await tell(cluster, "theirs", "Ready", "True")
         await cluster.sh("a", "true", nodeName="theirs")
     async with running(tmp_path, durable=True) as cluster:
-        assert {node["metadata"]["name"] for node in (await cluster.client.list(NODES)).items} == {
-            "node-0",
-            "theirs",
-        }
+        assert {node["metadata"]["name"] for node in (await cluster.client.list(NODES)).items} == {"node-0", "theirs"}
         await cluster.ran("b", "true")
         assert (await cluster.client.get(PODS, "default", "a"))["status"]["phase"] == "Pending"
 
@@ -68,9 +65,9 @@ async def test_nodes_of_other_people_are_left_to_them(tmp_path: Path) -> None:
 async def test_pods_of_a_node_that_was_deleted_end_with_their_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orphans, "QUARANTINE", 1.0)  # forty seconds are for people
+    monkeypatch.setattr(pod_gc, "NODE_QUARANTINE_SECONDS", 1.0)  # forty seconds are for people
     beat = tmp_path / "beat"
-    async with running(tmp_path, nodes=2) as cluster:
+    async with running(tmp_path, node_count=2) as cluster:
         await cluster.sh("a", f"trap '' TERM; while :; do printf . >>{beat}; sleep 0.05; done", nodeName="node-0")
         uid = (await cluster.client.get(PODS, "default", "a"))["metadata"]["uid"]
         await cluster.sh("b", "sleep 60", nodeName="node-1")
@@ -112,7 +109,7 @@ async def test_a_pod_deleted_by_force_dies_at_once_and_leaves_its_name(tmp_path:
         await cluster.sh("a", stubborn.format(first), terminationGracePeriodSeconds=600)
         await cluster.until_said("a", "up")
         begun = time.monotonic()
-        await cluster.client.delete(PODS, "default", "a", grace=0)
+        await cluster.client.delete(PODS, "default", "a", grace_period_seconds=0)
         await cluster.sh("a", stubborn.format(second), terminationGracePeriodSeconds=600)
         await cluster.until_said("a", "up")
         seen = writes_of(first)
@@ -127,7 +124,7 @@ async def test_a_pod_that_is_leaving_can_be_forced(tmp_path: Path) -> None:
         await cluster.until_said("a", "up")
         await cluster.client.delete(PODS, "default", "a")
         await cluster.until("a", lambda pod: "deletionTimestamp" in pod["metadata"])
-        await cluster.client.delete(PODS, "default", "a", grace=0)
+        await cluster.client.delete(PODS, "default", "a", grace_period_seconds=0)
         await cluster.until_gone("a")
         assert await cluster.ran("a", "echo successor") == "successor"
 
@@ -144,7 +141,7 @@ async def test_gpus_of_a_virtual_node_can_be_asked_for(tmp_path: Path) -> None:
             "FailedScheduling",
             "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
         )
-        await cluster.client.delete(PODS, "default", "a", grace=0)
+        await cluster.client.delete(PODS, "default", "a", grace_period_seconds=0)
         await cluster.until("b", is_running)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node.link import Ending, NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import ContainerExit, NodeAgent
 from tests.depth import sample
 from tests.node.conftest import Network, Node, ordinary
 
@@ -92,47 +92,47 @@ def test_nothing_survives_a_parent_killed_while_starting(data: Path, step: int, 
 
 
 async def test_an_agent_that_is_killed_takes_its_pods_along(data: Path, network: Network) -> None:
-    async with NodeAgent.started(replace(ordinary(data), network=network)) as agent:
+    async with NodeAgent.start(replace(ordinary(data), network_mode=network)) as agent:
         await _start_stubborn(Node(agent, data))
-        family = _descendants(agent.process)
-        os.kill(agent.process, signal.SIGKILL)
+        family = _descendants(agent.pid)
+        os.kill(agent.pid, signal.SIGKILL)
         _expect_all_gone(family)
 
 
 async def test_a_watcher_that_is_killed_leaves_nothing_either(data: Path) -> None:
-    async with NodeAgent.started(replace(ordinary(data), network="host")) as agent:
+    async with NodeAgent.start(replace(ordinary(data), network_mode="host")) as agent:
         ending = await _start_stubborn(Node(agent, data))
-        watcher, *family = _descendants(agent.process)
+        watcher, *family = _descendants(agent.pid)
         assert len(family) >= 3
         os.kill(watcher, signal.SIGKILL)
-        assert await ending == Ending(137, 9)
+        assert await ending == ContainerExit(137, 9)
         _expect_all_gone(family)
 
 
 async def test_what_outlives_everybody_is_found_by_the_next_agent(data: Path) -> None:
-    launch = replace(ordinary(data), network="host")
-    async with NodeAgent.started(launch) as agent:
+    launch = replace(ordinary(data), network_mode="host")
+    async with NodeAgent.start(launch) as agent:
         await _start_stubborn(Node(agent, data))
-        family = _descendants(agent.process)
+        family = _descendants(agent.pid)
         # Nobody hears of the end of the others: as if all were killed in the same moment.
-        for each in (family[0], agent.process):
+        for each in (family[0], agent.pid):
             os.kill(each, signal.SIGSTOP)
-        for each in (family[0], agent.process):
+        for each in (family[0], agent.pid):
             os.kill(each, signal.SIGKILL)
         _expect_all_gone(family[:2])
         assert any(Path(f"/proc/{each}").exists() for each in family[2:])
-    async with NodeAgent.started(launch):
+    async with NodeAgent.start(launch):
         _expect_all_gone(family)
 
 
-async def _start_stubborn(node: Node) -> asyncio.Future[Ending]:
+async def _start_stubborn(node: Node) -> asyncio.Future[ContainerExit]:
     """A container with processes that left their parents and sessions; it has begun all of them."""
     gate = node.data / "gate"
     os.mkfifo(gate)
     gate.chmod(0o666)
     script = f"trap '' TERM HUP INT; (setsid sh -c 'setsid sleep 600 & echo up > {gate}; sleep 600' &); sleep 600"
-    await node.agent.make_pod("a", "a")
-    ending = await node.agent.start("a", "main", node.command("sh", "-c", script))
+    await node.agent.create_pod("a", "a")
+    ending = await node.agent.start_container("a", "main", node.command("sh", "-c", script))
     await asyncio.to_thread(gate.read_text)
     return ending
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node import containerrun
-from pliant.embedded.node.link import Ending
+from pliant.embedded.kubelet.pods import container_runner
+from pliant.embedded.kubelet.runtime.node_agent import ContainerExit
 from pliant.kube.resources import PODS
 from tests.node.conftest import Node
 from tests.node.running import Pod, Running, running, state
@@ -22,20 +22,22 @@ async def cluster(tmp_path: Path, network: str) -> AsyncIterator[Running]:
 
 @pytest.mark.parametrize("code", [0, 1, 2, 126, 127, 128, 130, 137, 143, 254, 255])
 async def test_every_exit_code_is_told(agent: Node, code: int) -> None:
-    assert await (await agent.agent.start("pod", "a", agent.command("sh", "-c", f"exit {code}"))) == Ending(code)
+    assert await (
+        await agent.agent.start_container("pod", "a", agent.command("sh", "-c", f"exit {code}"))
+    ) == ContainerExit(code)
 
 
 @pytest.mark.parametrize(("name", "number"), [("HUP", 1), ("ABRT", 6), ("KILL", 9), ("SEGV", 11), ("TERM", 15)])
 async def test_every_signal_is_told(agent: Node, name: str, number: int) -> None:
-    ending = await agent.agent.start("pod", "a", agent.command("sh", "-c", f"kill -{name} $$"))
-    assert await ending == Ending(128 + number, number)
+    ending = await agent.agent.start_container("pod", "a", agent.command("sh", "-c", f"kill -{name} $$"))
+    assert await ending == ContainerExit(128 + number, number)
 
 
 async def test_a_container_in_a_crash_loop_waits_longer_and_longer(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(containerrun, "_FIRST_PAUSE", 1.0)
-    monkeypatch.setattr(containerrun, "_LONGEST_PAUSE", 2.0)
+    monkeypatch.setattr(container_runner, "_INITIAL_BACKOFF", 1.0)
+    monkeypatch.setattr(container_runner, "_MAX_BACKOFF", 2.0)
     waits: list[str] = []
 
     def note(pod: Pod) -> bool:

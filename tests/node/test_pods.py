@@ -141,7 +141,7 @@ async def test_a_pod_deleted_by_force_is_gone_at_once(cluster: Running, tmp_path
     await cluster.sh("a", f"trap '' TERM; exec 3<>{fifo}; echo up; sleep 60")
     await cluster.until_said("a", "up")
     assert _is_held_open(fifo)
-    await cluster.client.delete(PODS, "default", "a", grace=0)
+    await cluster.client.delete(PODS, "default", "a", grace_period_seconds=0)
     await cluster.until_gone("a")
     await eventually(lambda: not _is_held_open(fifo), what="its processes are gone")
     assert await cluster.ran("a", "echo again") == "again"

@@ -100,11 +100,7 @@ async def test_a_container_that_is_never_restarted_fails_by_its_probe(cluster: R
 
 
 async def test_a_startup_probe_holds_back_the_others(cluster: Running, tmp_path: Path) -> None:
-    startup = {
-        "exec": {"command": ["test", "-e", str(tmp_path / "up")]},
-        "periodSeconds": 1,
-        "failureThreshold": 30,
-    }
+    startup = {"exec": {"command": ["test", "-e", str(tmp_path / "up")]}, "periodSeconds": 1, "failureThreshold": 30}
     liveness = {"exec": {"command": ["false"]}, **QUICK}
     await _pod(cluster, "a", ["sleep", "60"], startupProbe=startup, livenessProbe=liveness)
     pod = await cluster.until("a", is_running)

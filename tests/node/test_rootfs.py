@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.node.link import Mount, StartFailed
+from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, Mount
 from tests.node.conftest import NOBODY, ONLY_PRIVATE, Node
 
 pytestmark = ONLY_PRIVATE
@@ -52,7 +52,7 @@ async def test_memory_is_shared_in_a_pod_and_not_with_others(agent: Node) -> Non
     shm = [Mount(target="/dev/shm", memory="shm", readonly=False, private=True)]
     await agent.sh("echo mine > /dev/shm/x", mounts=shm)
     assert await agent.sh("cat /dev/shm/x", mounts=shm) == "mine"
-    await agent.agent.make_pod("second", "other")
+    await agent.agent.create_pod("second", "other")
     assert await agent.sh("ls -A /dev/shm", mounts=shm, pod="second") == ""
 
 
@@ -69,8 +69,8 @@ async def test_the_temporary_folder_is_the_hosts(agent: Node) -> None:
 
 async def test_a_source_that_is_gone_is_named(agent: Node) -> None:
     mounts = [agent.show(agent.data / "gone", "/app")]
-    with pytest.raises(StartFailed, match="No such file or directory"):
-        await agent.agent.start("pod", "a", agent.command("true", mounts=mounts))
+    with pytest.raises(AgentRequestFailed, match="No such file or directory"):
+        await agent.agent.start_container("pod", "a", agent.command("true", mounts=mounts))
 
 
 def _folder(path: Path, content: str) -> Path:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pliant.embedded.names import Names
-from pliant.embedded.network.servicelinks import service_variables
-from pliant.embedded.views import ServicePort, ServiceSpecView, ServiceView
+from pliant.embedded.network.service_discovery import service_variables
+from pliant.embedded.network.service_index import ServiceIndex
+from pliant.embedded.object_views import ServicePortView, ServiceSpecView, ServiceView
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import SERVICES
 from tests.node.running import running
@@ -29,28 +29,28 @@ TOLD_OF_WEB = {
 }
 
 
-def service(name: str, namespace: str, address: str, *ports: ServicePort) -> ServiceView:
+def service(name: str, namespace: str, address: str, *ports: ServicePortView) -> ServiceView:
     spec = ServiceSpecView(cluster_ip=address, ports=ports)
     return ServiceView(metadata=ObjectMeta(name=name, namespace=namespace), spec=spec)
 
 
-def told(names: Names, namespace: str, **spec: Any) -> dict[str, str]:
+def told(names: ServiceIndex, namespace: str, **spec: Any) -> dict[str, str]:
     return service_variables(names, {"metadata": {"namespace": namespace}, "spec": spec}, str)
 
 
 def test_every_address_and_port_of_a_namespace_is_told_and_always_where_the_api_is() -> None:
-    names = Names()
-    ports = (ServicePort(name="http", port=80), ServicePort(name="dns-udp", port=53, protocol="UDP"))
+    names = ServiceIndex()
+    ports = (ServicePortView(name="http", port=80), ServicePortView(name="dns-udp", port=53, protocol="UDP"))
     web = service("web-ui", "team", "10.96.0.10", *ports)
-    names.service_changed(None, web)
-    names.service_changed(None, service("headless", "team", "None", *ports))
-    names.service_changed(None, service("away", "team", "", *ports))
+    names.on_service_change(None, web)
+    names.on_service_change(None, service("headless", "team", "None", *ports))
+    names.on_service_change(None, service("away", "team", "", *ports))
     alone = told(names, "elsewhere")
     assert alone["KUBERNETES_SERVICE_HOST"] == "10.96.0.1"
     assert alone["KUBERNETES_SERVICE_PORT_HTTPS"] == "443"
     assert told(names, "team") == {**alone, **TOLD_OF_WEB}
     assert told(names, "team", enableServiceLinks=False) == alone
-    names.service_changed(web, None)
+    names.on_service_change(web, None)
     assert told(names, "team") == alone
 
 

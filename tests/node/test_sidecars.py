@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from pliant.embedded.catalog.resources import Catalog
-from pliant.embedded.catalog.tables import table
-from pliant.embedded.views import PodView
-from pliant.kube.placing import needs_of
+from pliant.embedded.object_views import PodView
+from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.registry.tables import build_table
 from pliant.kube.resources import PODS
+from pliant.kube.scheduling.fit import effective_pod_requests
 from tests.node.running import Pod, Running, is_running, running, state
 
 SHARE: dict[str, Any] = {"volumeMounts": [{"name": "share", "mountPath": "/share"}]}
@@ -76,7 +76,7 @@ async def test_what_follows_waits_for_a_sidecar_that_does_not_start(cluster: Run
     assert pod["status"]["phase"] == "Pending"
     assert _conditions(pod)["Initialized"] == "False"
     assert state(pod)["waiting"]["reason"] == "PodInitializing"
-    await cluster.client.delete(PODS, "default", "a", grace=30)
+    await cluster.client.delete(PODS, "default", "a", grace_period_seconds=30)
     await cluster.until_gone("a", within=10)
 
 
@@ -108,7 +108,7 @@ def _conditions(pod: Pod) -> dict[str, str]:
 
 
 def test_tables_count_sidecars_among_the_containers() -> None:
-    kind = Catalog.standard().of_kind("v1", "Pod")
+    kind = KindRegistry.with_builtin_kinds().find_kind("v1", "Pod")
     assert kind is not None
     beside = {"name": "beside", "started": True, "ready": True, "restartCount": 2, "state": {"running": {}}}
     main = {"name": "main", "ready": True, "restartCount": 0, "state": {"running": {}}}
@@ -117,7 +117,7 @@ def test_tables_count_sidecars_among_the_containers() -> None:
         "spec": {"initContainers": [_sidecar("beside", "")], "containers": [{"name": "main"}]},
         "status": {"phase": "Running", "initContainerStatuses": [beside], "containerStatuses": [main]},
     }
-    cells = table(kind, [pod], datetime(2026, 1, 1, tzinfo=UTC))["rows"][0]["cells"]
+    cells = build_table(kind, [pod], datetime(2026, 1, 1, tzinfo=UTC))["rows"][0]["cells"]
     assert cells[1:4] == ["2/2", "Running", "2"]
 
 
@@ -128,7 +128,7 @@ def test_sidecars_take_room_beside_the_others_and_beside_init_containers_after_t
 
     def cpus(inits: list[dict[str, Any]], mains: list[dict[str, Any]]) -> float:
         body = {"metadata": {"name": "a"}, "spec": {"initContainers": inits, "containers": mains}}
-        return float(needs_of(msgspec.convert(body, PodView).spec)["cpu"])
+        return float(effective_pod_requests(msgspec.convert(body, PodView).spec)["cpu"])
 
     beside = asking("1", is_sidecar=True)
     assert cpus([beside], [asking("2")]) == 3

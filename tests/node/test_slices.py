@@ -8,7 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import ENDPOINT_SLICES, NAMESPACES, PODS, SERVICES, Resource
 from tests.node.running import Running, is_running, running
 
@@ -25,7 +25,7 @@ async def seen(cluster: Running, resource: Resource, name: str, wanted: Callable
         for each in listing.items:
             if wanted(each):
                 return each
-        watch = cluster.client.watch(resource, "default", since=listing.resource_version, fields=fields)
+        watch = cluster.client.watch(resource, "default", resource_version=listing.resource_version, fields=fields)
         async with aclosing(watch):
             async for event in watch:
                 if event.object is not None and wanted(event.object):
@@ -68,14 +68,14 @@ async def test_a_service_has_a_slice_that_follows_its_pods(tmp_path: Path) -> No
         assert [each["ip"] for each in subset["addresses"]] == [pod["status"]["podIP"]]
         assert [each["targetRef"]["name"] for each in subset["notReadyAddresses"]] == ["two"]
         assert subset["ports"] == full["ports"]
-        await cluster.client.delete(PODS, "default", "one", grace=0)
+        await cluster.client.delete(PODS, "default", "one", grace_period_seconds=0)
         await seen(cluster, ENDPOINTS, "web", lambda found: "addresses" not in found["subsets"][0])
         since = (await cluster.client.list(ENDPOINT_SLICES, "default")).resource_version
         await cluster.client.delete(SERVICES, "default", "web")
         async with asyncio.timeout(10):
-            watch = cluster.client.watch(ENDPOINT_SLICES, "default", since=since, fields="metadata.name=web")
+            watch = cluster.client.watch(ENDPOINT_SLICES, "default", resource_version=since, fields="metadata.name=web")
             async with aclosing(watch):
-                while (await anext(watch)).type is not EventType.DELETED:
+                while (await anext(watch)).type is not WatchEventType.DELETED:
                     pass  # it may change before it goes with its service
 
 

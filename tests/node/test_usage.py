@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pliant.errors import NotFound
-from pliant.kube.amounts import amount
+from pliant.kube.quantity import parse_quantity
 from tests.node.running import Running, running
 
 pytestmark = pytest.mark.usefixtures("network")
@@ -19,7 +19,7 @@ HOLD = "held = bytearray(100 << 20)\nprint('up', flush=True)\nwhile True: pass"
 
 
 async def measured(cluster: Running, path: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(await cluster.client.raw(f"{GROUP}{path}"))
+    answer: dict[str, Any] = json.loads(await cluster.client.get_raw(f"{GROUP}{path}"))
     return answer
 
 
@@ -38,12 +38,12 @@ async def test_time_and_memory_are_told_of_containers_and_nodes(tmp_path: Path) 
         (pod,) = listed["items"]
         used = {each["name"]: each["usage"] for each in pod["containers"]}
         # How much of a processor it gets is up to the machine.
-        assert amount(used["lazy"]["cpu"]) < amount(used["busy"]["cpu"]) < 1.2
-        assert 100 << 20 <= amount(used["busy"]["memory"]) < 150 << 20
-        assert amount(used["lazy"]["cpu"]) < 0.05
+        assert parse_quantity(used["lazy"]["cpu"]) < parse_quantity(used["busy"]["cpu"]) < 1.2
+        assert 100 << 20 <= parse_quantity(used["busy"]["memory"]) < 150 << 20
+        assert parse_quantity(used["lazy"]["cpu"]) < 0.05
         node = await measured(cluster, "/nodes/node-0")
         assert node["kind"] == "NodeMetrics"
-        assert amount(node["usage"]["memory"]) >= 100 << 20
+        assert parse_quantity(node["usage"]["memory"]) >= 100 << 20
         with pytest.raises(NotFound):
             await measured(cluster, "/namespaces/default/pods/over")
         assert [each["metadata"]["name"] for each in (await measured(cluster, "/pods"))["items"]] == ["p"]

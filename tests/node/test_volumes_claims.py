@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pliant.errors import Invalid, NotFound
-from pliant.kube.resources import CLAIMS, PODS
+from pliant.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.node.conftest import ONLY_PRIVATE
 from tests.node.running import Running, eventually, is_running, running
 
@@ -57,7 +57,7 @@ async def test_a_claim_that_is_deleted_takes_its_files_along(cluster: Running, t
     await _run(cluster, "a", "echo gone > /kept/box; mkdir -m 0 /kept/closed")
     claims = tmp_path / "cluster" / "claims"
     assert len(list(claims.iterdir())) == 1
-    await cluster.client.delete(CLAIMS, "default", "data")
+    await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "data")
     await eventually(lambda: not list(claims.iterdir()), what="its folder is gone")
     await _claim(cluster)
     await _run(cluster, "b", "ls /kept")
@@ -68,16 +68,16 @@ async def test_a_claim_stays_as_long_as_a_pod_uses_it(cluster: Running, tmp_path
     await _claim(cluster)
     await _pod(cluster, "a", "echo here > /kept/box; sleep 60")
     await cluster.until("a", is_running)
-    leaving = await cluster.client.delete(CLAIMS, "default", "data")
+    leaving = await cluster.client.delete(PERSISTENT_VOLUME_CLAIMS, "default", "data")
     assert leaving["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     await asyncio.sleep(0.2)
-    await cluster.client.get(CLAIMS, "default", "data")
+    await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, "default", "data")
     await cluster.client.delete(PODS, "default", "a")
     await cluster.until_gone("a")
     claims = tmp_path / "cluster" / "claims"
     await eventually(lambda: not list(claims.iterdir()), what="its folder is gone")
     with pytest.raises(NotFound):
-        await cluster.client.get(CLAIMS, "default", "data")
+        await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, "default", "data")
 
 
 @ONLY_PRIVATE
@@ -96,17 +96,14 @@ async def test_a_claim_says_how_much_it_wants(cluster: Running) -> None:
 
 async def _claim(cluster: Running, **spec: Any) -> dict[str, Any]:
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
-    body = {
-        "metadata": {"name": "data"},
-        "spec": {key: value for key, value in wanted.items() if value is not None},
-    }
+    body = {"metadata": {"name": "data"}, "spec": {key: value for key, value in wanted.items() if value is not None}}
     whole = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **body}
-    return await cluster.client.create(CLAIMS, "default", whole)
+    return await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, "default", whole)
 
 
 async def _bound(cluster: Running) -> dict[str, Any]:
     for _ in range(500):
-        claim = await cluster.client.get(CLAIMS, "default", "data")
+        claim = await cluster.client.get(PERSISTENT_VOLUME_CLAIMS, "default", "data")
         if claim["status"]["phase"] == "Bound":
             return claim
         await asyncio.sleep(0.01)

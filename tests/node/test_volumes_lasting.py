@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pliant.kube.resources import CLAIMS
+from pliant.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from tests.node.running import Pod, running
 
 pytestmark = pytest.mark.usefixtures("network")
@@ -26,7 +26,7 @@ async def test_claims_and_sidecars_are_there_again(tmp_path: Path) -> None:
     beside = {"name": "beside", "image": "none", "restartPolicy": "Always", "command": ["sleep", "60"]}
     volumes = [{"name": "kept", "persistentVolumeClaim": {"claimName": "data"}}]
     async with running(tmp_path, durable=True) as cluster:
-        await cluster.client.create(CLAIMS, "default", CLAIM)
+        await cluster.client.create(PERSISTENT_VOLUME_CLAIMS, "default", CLAIM)
         await cluster.pod("a", [main | mounts], initContainers=[beside], volumes=volumes, restartPolicy="Always")
         await cluster.until_said("a", "1")
     async with running(tmp_path, durable=True) as cluster:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.cluster_options import mount
-from pliant.embedded.node.link import Mount
+from pliant.cli.input.local_cluster_options import parse_mount
+from pliant.embedded.kubelet.runtime.node_agent import Mount
 from tests.node.running import running
 
 
@@ -22,16 +22,14 @@ async def test_every_container_sees_what_is_shown(tmp_path: Path) -> None:
     )
     (tmp_path / "home").mkdir()
     async with running(tmp_path, tmp_path / "home", mounts=shown) as cluster:
-        script = (
-            "cat /data/sets/data.txt; touch /data/sets/no 2>/dev/null || echo ' read only'; touch /data/out/yes"
-        )
+        script = "cat /data/sets/data.txt; touch /data/sets/no 2>/dev/null || echo ' read only'; touch /data/out/yes"
         assert await cluster.ran("a", script) == "plenty read only"
     assert sorted(each.name for each in outside.iterdir()) == ["data.txt", "yes"]
 
 
 def test_a_mount_is_a_folder_and_a_path(tmp_path: Path) -> None:
-    assert mount(f"{tmp_path}:/data") == (tmp_path, "/data", False)
-    assert mount(f"{tmp_path}:/data/:ro") == (tmp_path, "/data", True)
+    assert parse_mount(f"{tmp_path}:/data") == (tmp_path, "/data", False)
+    assert parse_mount(f"{tmp_path}:/data/:ro") == (tmp_path, "/data", True)
 
 
 @pytest.mark.parametrize(
@@ -46,4 +44,4 @@ def test_a_mount_is_a_folder_and_a_path(tmp_path: Path) -> None:
 )
 def test_a_senseless_mount_is_explained(text: str, why: str) -> None:
     with pytest.raises(ArgumentTypeError, match=why):
-        mount(text)
+        parse_mount(text)

@@ -88,9 +88,7 @@ def _search(
     return False, ""
 
 
-def run_tests(
-    tree: Tree, group: str, targets: Sequence[str], seconds: float, *, deselected: Sequence[str] = ()
-) -> Run:
+def run_tests(tree: Tree, group: str, targets: Sequence[str], seconds: float, *, deselected: Sequence[str] = ()) -> Run:
     """Run `scripts/test` in the copy until the first failure, for so many seconds at most."""
     with tempfile.NamedTemporaryFile("r") as failures:
         Path(failures.name).chmod(0o666)  # as root the tests run as another user

@@ -27,9 +27,7 @@ def tree(tmp_path: Path) -> Tree:
 def run_as(monkeypatch: pytest.MonkeyPatch, failing: Failing) -> None:
     """Let tests fail as said instead of running them."""
 
-    def fake(
-        tree: Tree, group: str, targets: Sequence[str], seconds: float, *, deselected: Sequence[str] = ()
-    ) -> Run:
+    def fake(tree: Tree, group: str, targets: Sequence[str], seconds: float, *, deselected: Sequence[str] = ()) -> Run:
         is_planted = "<=" in (tree.root / "f.py").read_text()
         failed = [
             each

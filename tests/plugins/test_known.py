@@ -12,12 +12,10 @@ import pytest
 
 from pliant.frameworks import FRAMEWORKS
 from pliant.frontends import FRONTENDS
-from pliant.frontends.mpba import MXJob
-from pliant.plugins import DLJob, Framework, Replica
-from pliant.plugins.known import Known, contract_of, gathered, kinds, known
-from pliant.plugins.offers import FRAMEWORKS as FRAMEWORK_GROUP
-from pliant.plugins.offers import KINDS as KIND_GROUP
-from pliant.plugins.offers import Offer
+from pliant.frontends.dl.mpba import MpbaMXJob
+from pliant.plugins import DLJob, DLReplica, Framework
+from pliant.plugins.entry_points import FRAMEWORK_GROUP, KIND_GROUP, PluginEntryPoint
+from pliant.plugins.registry import PluginRegistry, build_registry, framework_of, get_registry, registered_kinds
 
 
 class HelloJob(DLJob):
@@ -27,7 +25,7 @@ class HelloJob(DLJob):
     group = "example.com"
     replica_types = ("worker",)
 
-    def get_environment_variables(self, replica: Replica) -> Mapping[str, str]:
+    def get_environment_variables(self, replica: DLReplica) -> Mapping[str, str]:
         return {"HELLO": replica.name}
 
 
@@ -36,25 +34,25 @@ class Hello(Framework):
     aliases = ("hi",)
 
 
-def offered(thing: object, group: str = KIND_GROUP) -> Offer:
-    return Offer(group=group, name="hello", package="hello-kind 0.1", load=lambda: thing)
+def offered(thing: object, group: str = KIND_GROUP) -> PluginEntryPoint:
+    return PluginEntryPoint(group=group, name="hello", package="hello-kind 0.1", load=lambda: thing)
 
 
 def test_a_class_becomes_a_kind_and_a_framework() -> None:
-    found = gathered([offered(HelloJob)])
+    found = build_registry([offered(HelloJob)])
     assert found.problems == []
-    assert found.added == ["hello of hello-kind 0.1"]
+    assert found.added_plugins == ["hello of hello-kind 0.1"]
     assert found.kinds["example.com", "HelloJob"].plural == "hellojobs"
     assert found.frameworks["hellojob.example.com"].name == "hellojob.example.com"
 
 
 def test_what_is_made_already_is_taken_as_it_is() -> None:
     ready = HelloJob()
-    assert gathered([offered(ready)]).kinds["example.com", "HelloJob"] is ready
+    assert build_registry([offered(ready)]).kinds["example.com", "HelloJob"] is ready
 
 
 def test_a_framework_is_known_by_all_its_words() -> None:
-    found = gathered([offered(Hello, FRAMEWORK_GROUP)])
+    found = build_registry([offered(Hello, FRAMEWORK_GROUP)])
     assert found.frameworks["hello"] is found.frameworks["hi"]
 
 
@@ -62,8 +60,8 @@ def test_a_kind_may_build_on_the_framework_of_another_package() -> None:
     class Built(HelloJob):
         frameworks = ("hello",)
 
-    assert gathered([offered(Hello, FRAMEWORK_GROUP), offered(Built)]).problems == []
-    assert gathered([offered(Built)]).problems == [
+    assert build_registry([offered(Hello, FRAMEWORK_GROUP), offered(Built)]).problems == []
+    assert build_registry([offered(Built)]).problems == [
         "plugin hello of hello-kind 0.1 is left out: it needs a framework `hello`, which is not installed"
     ]
 
@@ -95,21 +93,18 @@ def leaving() -> object:
     sys.exit("I will not\nbe imported")
 
 
-BROKEN: dict[str, tuple[Offer, str]] = {
-    "taken kind": (
-        offered(Impostor),
-        "there is a kind PyTorchJob of kubeflow.org already, by Pliant itself",
-    ),
+BROKEN: dict[str, tuple[PluginEntryPoint, str]] = {
+    "taken kind": (offered(Impostor), "there is a kind PyTorchJob of kubeflow.org already, by Pliant itself"),
     "taken framework": (
         offered(Pretender, FRAMEWORK_GROUP),
         "there is a framework `pytorch` already, by Pliant itself",
     ),
     "no module": (
-        Offer(group=KIND_GROUP, name="hello", package="hello-kind 0.1", load=absent),
+        PluginEntryPoint(group=KIND_GROUP, name="hello", package="hello-kind 0.1", load=absent),
         "ModuleNotFoundError: No module named 'no_such_module'",
     ),
     "an exit": (
-        Offer(group=KIND_GROUP, name="hello", package="hello-kind 0.1", load=leaving),
+        PluginEntryPoint(group=KIND_GROUP, name="hello", package="hello-kind 0.1", load=leaving),
         "SystemExit: I will not be imported",
     ),
     "no kind": (offered(dict), "dict is no kind: derive it from pliant.plugins.DLJob or Frontend"),
@@ -122,18 +117,18 @@ BROKEN: dict[str, tuple[Offer, str]] = {
 
 
 @pytest.mark.parametrize(("offer", "why"), BROKEN.values(), ids=BROKEN)
-def test_what_cannot_be_used_is_named_in_one_line_and_changes_nothing(offer: Offer, why: str) -> None:
-    found = gathered([offer])
+def test_what_cannot_be_used_is_named_in_one_line_and_changes_nothing(offer: PluginEntryPoint, why: str) -> None:
+    found = build_registry([offer])
     [problem] = found.problems
     assert problem.startswith(f"plugin hello of hello-kind 0.1 is left out: {why}")
     assert "\n" not in problem
     assert found.kinds == dict(FRONTENDS)
     assert found.frameworks.items() >= FRAMEWORKS.items()
-    assert found.added == []
+    assert found.added_plugins == []
 
 
 def test_of_two_that_want_one_name_the_first_has_it() -> None:
-    [problem] = gathered([offered(HelloJob), offered(HelloJob)]).problems
+    [problem] = build_registry([offered(HelloJob), offered(HelloJob)]).problems
     assert problem.endswith("there is a kind HelloJob of example.com already, by hello-kind 0.1")
 
 
@@ -146,24 +141,24 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (info / "entry_points.txt").write_text("[pliant.kinds]\nbroken = broken_kind:Broken\n")
     (tmp_path / "broken_kind.py").write_text("raise RuntimeError('not today')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    known.cache_clear()
+    get_registry.cache_clear()
     yield tmp_path
-    known.cache_clear()
+    get_registry.cache_clear()
 
 
 def test_installed_packages_are_looked_for_once_and_a_broken_one_is_told_once(
     package: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert kinds() == FRONTENDS
-    assert kinds() is known().kinds
-    assert isinstance(known(), Known)
+    assert registered_kinds() == FRONTENDS
+    assert registered_kinds() is get_registry().kinds
+    assert isinstance(get_registry(), PluginRegistry)
     assert caplog.messages == ["plugin broken of broken-kind 0.2 is left out: RuntimeError: not today"]
     (package / "broken_kind.py").write_text("raise SystemExit\n")
-    assert known().problems == caplog.messages
+    assert get_registry().problems == caplog.messages
 
 
 def test_our_own_kinds_have_their_contracts() -> None:
     template = {"spec": {"containers": [{"name": "main"}]}}
-    every = [{"replicaType": kind, "template": template} for kind in MXJob.replica_types]
-    job = MXJob().parse({"metadata": {"name": "demo"}, "spec": every})
-    assert contract_of(job).name == "mxnet+mxjob.mpba.fbk.eu"
+    every = [{"replicaType": kind, "template": template} for kind in MpbaMXJob.replica_types]
+    job = MpbaMXJob().parse({"metadata": {"name": "demo"}, "spec": every})
+    assert framework_of(job).name == "mxnet+mxjob.mpba.fbk.eu"

@@ -29,13 +29,13 @@ from pliant.errors import (
     Unreachable,
 )
 from pliant.kube import client as client_module
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import EventType
-from pliant.kube.config import transport_for
-from pliant.kube.informer import Informer
+from pliant.kube.client_config import create_transport
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
-from pliant.kube.retry import ATTEMPTS
-from pliant.kube.transport import JSON_PATCH, STRATEGIC_PATCH, Reply, Request, Transport
+from pliant.kube.transport.base import JSON_PATCH, STRATEGIC_MERGE_PATCH, Reply, Request, Transport
+from pliant.kube.transport.retry import MAX_ATTEMPTS
 from pliant.model.actions import EmitEvent
 from pliant.model.job import Owner
 from pliant.runtime.clock import SystemClock
@@ -71,14 +71,14 @@ class Counted:
 
 @asynccontextmanager
 async def client_of(kubeconfig: Path) -> AsyncIterator[KubeClient]:
-    transport = transport_for(kubeconfig, None, SystemClock().now)
+    transport = create_transport(kubeconfig, None, SystemClock().now)
     async with aclosing(transport):
         yield KubeClient(transport)
 
 
 @asynccontextmanager
 async def counted(kubeconfig: Path) -> AsyncIterator[tuple[KubeClient, Counted]]:
-    transport = transport_for(kubeconfig, None, SystemClock().now)
+    transport = create_transport(kubeconfig, None, SystemClock().now)
     async with aclosing(transport):
         counting = Counted(transport)
         yield KubeClient(counting), counting
@@ -108,13 +108,7 @@ class Followed:
     def __init__(self, client: KubeClient, namespace: str, **options: Any) -> None:
         self.changed = asyncio.Event()
         self.informer: Informer[dict[str, Any]] = Informer(
-            client,
-            CONFIG_MAPS,
-            dict,
-            namespace=namespace,
-            on_change=self._note,
-            chance=random.Random(1),
-            **options,
+            client, CONFIG_MAPS, dict, namespace=namespace, on_change=self._note, rng=random.Random(1), **options
         )
 
     def _note(self, old: object, new: object) -> None:
@@ -162,11 +156,14 @@ async def test_a_list_comes_in_pages_of_one_version(
     assert len(asked.requests) == 3
     assert all("managedFields" not in item["metadata"] for item in listing.items)
     [gone, came] = [event async for event in _first(admin, namespace, listing.resource_version, 2)]
-    assert (gone.type, came.type) == (EventType.DELETED, EventType.ADDED)
+    assert (gone.type, came.type) == (WatchEventType.DELETED, WatchEventType.ADDED)
 
 
 async def _first(client: KubeClient, namespace: str, since: str | None, many: int) -> AsyncIterator[Any]:
-    async with asyncio.timeout(PATIENCE), aclosing(client.watch(CONFIG_MAPS, namespace, since=since)) as events:
+    async with (
+        asyncio.timeout(PATIENCE),
+        aclosing(client.watch(CONFIG_MAPS, namespace, resource_version=since)) as events,
+    ):
         async for event in events:
             if event.object is not None and event.object["metadata"]["name"] != "kube-root-ca.crt":
                 yield event
@@ -201,7 +198,7 @@ async def test_a_list_may_be_streamed(admin: KubeClient, namespace: str) -> None
         assert followed.names() == {"a", "b"}
         await admin.create(CONFIG_MAPS, namespace, note("c"))
         await followed.until("a", "b", "c")
-        assert (followed.informer.lists, followed.informer.watches) == (1, 1)
+        assert (followed.informer.list_count, followed.informer.watch_count) == (1, 1)
 
 
 async def test_an_object_that_leaves_the_selection_is_deleted_to_those_who_select(
@@ -232,7 +229,7 @@ async def restart(plane: ControlPlane, client: KubeClient) -> None:
     """Another server at the same place; a read notices that the connections to the old one are broken."""
     plane.stop_apiserver()
     plane.start_apiserver()
-    await client.raw("/readyz", accept="*/*")
+    await client.get_raw("/readyz", accept="*/*")
 
 
 async def test_a_watch_goes_on_after_the_server_was_restarted(
@@ -245,7 +242,7 @@ async def test_a_watch_goes_on_after_the_server_was_restarted(
         await admin.create(CONFIG_MAPS, namespace, note("after"))
         await followed.until("before", "after")
         # The new server may know less history than the watch needs; then a list makes up for it.
-        assert followed.informer.watches > 1
+        assert followed.informer.watch_count > 1
 
 
 async def test_lost_history_is_made_up_for_by_a_list_with_its_deletions(
@@ -255,7 +252,7 @@ async def test_lost_history_is_made_up_for_by_a_list_with_its_deletions(
         for name in ("stays", "goes"):
             await admin.create(CONFIG_MAPS, namespace, note(name))
         async with following(client, namespace) as followed:
-            known = str(followed.informer.store.version)
+            known = str(followed.informer.store.resource_version)
             wire.is_open = False
             wire.cut()
             await admin.delete(CONFIG_MAPS, namespace, "goes")
@@ -266,7 +263,7 @@ async def test_lost_history_is_made_up_for_by_a_list_with_its_deletions(
                 [event async for event in _first(admin, namespace, known, 1)]
             wire.is_open = True
             await followed.until("stays", "comes")
-            assert followed.informer.lists == 2
+            assert followed.informer.list_count == 2
 
 
 # Writing.
@@ -285,20 +282,17 @@ async def test_whoever_comes_second_is_told_so(admin: KubeClient, namespace: str
     with pytest.raises(Conflict, match=r"the UID in the precondition .* does not match the UID in record"):
         await admin.delete(CONFIG_MAPS, namespace, "a", uid=str(uuid.uuid4()))
     with pytest.raises(Conflict, match="the ResourceVersion in the precondition"):
-        await admin.delete(CONFIG_MAPS, namespace, "a", version=first["metadata"]["resourceVersion"])
+        await admin.delete(CONFIG_MAPS, namespace, "a", resource_version=first["metadata"]["resourceVersion"])
     meta = second["metadata"]
-    await admin.delete(CONFIG_MAPS, namespace, "a", uid=meta["uid"], version=meta["resourceVersion"])
+    await admin.delete(CONFIG_MAPS, namespace, "a", uid=meta["uid"], resource_version=meta["resourceVersion"])
 
 
 async def test_every_kind_of_patch_is_taken(admin: KubeClient, namespace: str) -> None:
     await admin.create(CONFIG_MAPS, namespace, note("a", app="x"))
     await admin.patch(CONFIG_MAPS, namespace, "a", {"data": {"merge": "1", "a": None}})
-    steps = [
-        {"op": "test", "path": "/data/merge", "value": "1"},
-        {"op": "add", "path": "/data/json", "value": "1"},
-    ]
+    steps = [{"op": "test", "path": "/data/merge", "value": "1"}, {"op": "add", "path": "/data/json", "value": "1"}]
     await admin.patch(CONFIG_MAPS, namespace, "a", steps, content_type=JSON_PATCH)
-    done = await admin.patch(CONFIG_MAPS, namespace, "a", {"data": {"s": "1"}}, content_type=STRATEGIC_PATCH)
+    done = await admin.patch(CONFIG_MAPS, namespace, "a", {"data": {"s": "1"}}, content_type=STRATEGIC_MERGE_PATCH)
     assert done["data"] == {"merge": "1", "json": "1", "s": "1"}
     with pytest.raises(Invalid):
         await admin.patch(
@@ -310,8 +304,8 @@ async def test_applied_fields_have_one_owner_unless_taken_by_force(admin: KubeCl
     await admin.apply(CONFIG_MAPS, namespace, {"metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}})
     theirs = {"metadata": {"name": "a"}, "data": {"x": "2"}}
     with pytest.raises(Conflict, match=r'conflict with "pliant": .*\.data\.x'):
-        await admin.apply(CONFIG_MAPS, namespace, theirs, manager="other")
-    taken = await admin.apply(CONFIG_MAPS, namespace, theirs, manager="other", force=True)
+        await admin.apply(CONFIG_MAPS, namespace, theirs, field_manager="other")
+    taken = await admin.apply(CONFIG_MAPS, namespace, theirs, field_manager="other", force=True)
     assert taken["data"] == {"x": "2", "y": "1"}
     left = await admin.apply(CONFIG_MAPS, namespace, {"metadata": {"name": "a"}})
     assert left["data"] == {"x": "2"}
@@ -323,7 +317,7 @@ async def test_a_reply_lost_after_the_commit_leaves_writes_to_the_caller_and_rep
     async with wired(real_kubeconfig, tmp_path) as (wire, through), client_of(through) as client:
 
         async def lost(call: Callable[[], Awaitable[Any]]) -> Any:
-            await client.raw("/readyz", accept="*/*")  # a connection is there, so what is lost is the reply
+            await client.get_raw("/readyz", accept="*/*")  # a connection is there, so what is lost is the reply
             wire.loses_replies = True
             return await call()
 
@@ -353,7 +347,7 @@ async def test_an_overloaded_server_is_asked_again_and_then_left_alone(
         with pytest.raises(TooManyRequests, match="Too many requests") as refused:
             await client.create(CONFIG_MAPS, namespace, note("a"))
         assert refused.value.retry_after == 1.0
-        assert len(asked.requests) == ATTEMPTS
+        assert len(asked.requests) == MAX_ATTEMPTS
     with pytest.raises(ApiError, match="not found"):
         await admin.get(CONFIG_MAPS, namespace, "a")
 
@@ -365,11 +359,7 @@ BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBind
 
 
 async def issue_token(admin: KubeClient, namespace: str, account: str) -> str:
-    request = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 600},
-    }
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
     issued = await admin.create(SERVICE_ACCOUNTS, namespace, request, subresource="token", name=account)
     token: str = issued["status"]["token"]
     return token
@@ -457,7 +447,7 @@ async def test_an_expired_credential_of_a_program_is_renewed_when_the_server_say
             await client.list(PODS, namespace)
     answers.write_text("\n".join([over, over, answer(good, "2099-01-01T00:00:00Z")]))
     times = Times()
-    transport = transport_for(kubeconfig, None, times.now)
+    transport = create_transport(kubeconfig, None, times.now)
     async with aclosing(transport):
         client = KubeClient(transport)
         with pytest.raises(Unauthorized):
@@ -489,10 +479,10 @@ async def test_events_are_taken_and_counted(admin: KubeClient, namespace: str) -
     made = await admin.create(CONFIG_MAPS, namespace, note("a"))
     owner = Owner(api_version="v1", kind="ConfigMap", name="a", uid=made["metadata"]["uid"])
     recorder = EventRecorder(admin, SystemClock(), "here")
-    async with recorder.running():
-        recorder.tell(owner, namespace, EmitEvent(reason="Restarting", message="once", is_warning=True))
+    async with recorder.run_in_background():
+        recorder.emit(owner, namespace, EmitEvent(reason="Restarting", message="once", is_warning=True))
         for number in range(20):
-            recorder.tell(owner, namespace, EmitEvent(reason="Flood", message=f"number {number}"))
+            recorder.emit(owner, namespace, EmitEvent(reason="Flood", message=f"number {number}"))
     told = (await admin.list(EVENTS, namespace, fields="reason=Flood")).items
     assert len(told) == 10
     assert [event["series"]["count"] for event in told if "series" in event] == [11]

@@ -13,11 +13,11 @@ import pytest
 
 from pliant.errors import Invalid, NotFound, ServerError
 from pliant.frontends import FRONTENDS
-from pliant.frontends.base import definitions
+from pliant.frontends.frontend import required_crds
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.informer import Informer
-from pliant.kube.merge import merge_patch
+from pliant.kube.client_config import create_transport
+from pliant.kube.codec import build_merge_patch
 from pliant.kube.resources import CRDS, Resource
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.installed import kubectl, printed, wait_served
@@ -40,13 +40,13 @@ def known(real_kubeconfig: Path) -> None:
 
 
 def _names() -> list[str]:
-    return [crd["metadata"]["name"] for each in FRONTENDS.values() for crd in definitions(each)]
+    return [crd["metadata"]["name"] for each in FRONTENDS.values() for crd in required_crds(each)]
 
 
 @pytest.fixture(autouse=True)
 async def client(real_kubeconfig: Path, known: None) -> AsyncIterator[KubeClient]:
     """A client of a server that answers for our kinds, which is a moment after it has learnt of them."""
-    transport = transport_for(real_kubeconfig, None, SystemClock().now)
+    transport = create_transport(real_kubeconfig, None, SystemClock().now)
     client = KubeClient(transport)
     informer = Informer(client, JOBS, dict)
     async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
@@ -60,16 +60,12 @@ async def client(real_kubeconfig: Path, known: None) -> AsyncIterator[KubeClient
 @pytest.fixture
 async def stored(client: KubeClient) -> AsyncIterator[Object]:
     """A job that is there, with a group `worker` and a group `ps`."""
-    made = await client.create(
-        JOBS, "default", job("stored", {"worker": group("exit 0", 2), "ps": group("exit 0")})
-    )
+    made = await client.create(JOBS, "default", job("stored", {"worker": group("exit 0", 2), "ps": group("exit 0")}))
     yield made
     await client.delete(JOBS, "default", "stored")
 
 
-def test_kubectl_applies_the_definitions_from_the_client_side_and_again_without_a_change(
-    real_kubeconfig: Path,
-) -> None:
+def test_kubectl_applies_the_definitions_from_the_client_side_and_again_without_a_change(real_kubeconfig: Path) -> None:
     again = kubectl(real_kubeconfig, "apply", "-f", "-", stdin=printed("crds"))
     assert [line.split()[-1] for line in again.splitlines()] == ["unchanged"] * len(_names())
 
@@ -97,7 +93,7 @@ async def _explained(client: KubeClient) -> None:
 
 async def _description(client: KubeClient) -> bytes:
     try:
-        return await client.raw("/openapi/v3/apis/elasticdeeplearning.ai/v1")
+        return await client.get_raw("/openapi/v3/apis/elasticdeeplearning.ai/v1")
     except NotFound:
         return b""
 
@@ -179,9 +175,7 @@ def test_unknown_fields_are_dropped_with_a_warning_or_refused_as_kubectl_is_told
     text = json.dumps(job("odd", {"worker": {**group("exit 0"), "replicsa": 2}}))
     with pytest.raises(AssertionError, match=r'unknown field "spec\.replicaSpecs\.worker\.replicsa"'):
         kubectl(real_kubeconfig, "apply", "--dry-run=server", "-f", "-", stdin=text)
-    taken = kubectl(
-        real_kubeconfig, "apply", "--dry-run=server", "--validate=warn", "-o=json", "-f", "-", stdin=text
-    )
+    taken = kubectl(real_kubeconfig, "apply", "--dry-run=server", "--validate=warn", "-o=json", "-f", "-", stdin=text)
     assert "replicsa" not in json.loads(taken)["spec"]["replicaSpecs"]["worker"]
 
 
@@ -227,7 +221,7 @@ def _undone(change: Object, before: Object) -> Object:
             after["replicaSpecs"][name] = fields
     if "managedBy" in change:
         after["managedBy"] = change["managedBy"]
-    return {**merge_patch(after, before)}
+    return {**build_merge_patch(after, before)}
 
 
 @pytest.mark.parametrize(
@@ -274,9 +268,7 @@ async def test_scale_works_from_the_start_and_can_be_read_once_a_size_was_asked_
     await client.delete(JOBS, "default", "sized")
 
 
-async def test_a_list_of_replicas_is_taken_in_any_case_and_what_is_wrong_with_it_is_named(
-    client: KubeClient,
-) -> None:
+async def test_a_list_of_replicas_is_taken_in_any_case_and_what_is_wrong_with_it_is_named(client: KubeClient) -> None:
     kind = FRONTENDS["mpba.fbk.eu", "MXJob"]
     resource = Resource(kind.group, kind.version, kind.plural, kind.kind)
     template = {"spec": {"containers": [{"name": "main", "image": "any"}]}}

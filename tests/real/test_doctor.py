@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from pliant.frontends import FRONTENDS
-from pliant.frontends.base import definitions
+from pliant.frontends.frontend import required_crds
 from tests.controlplane.cluster import ControlPlane
 from tests.kube.certificates import make_pair
 
@@ -43,7 +43,7 @@ def changed(plane: ControlPlane, file: Path, **cluster: Any) -> Path:
 
 @pytest.fixture
 def with_kinds(plane: ControlPlane) -> None:
-    kinds = yaml.safe_dump_all([crd for frontend in FRONTENDS.values() for crd in definitions(frontend)])
+    kinds = yaml.safe_dump_all([crd for frontend in FRONTENDS.values() for crd in required_crds(frontend)])
     apply = ["kubectl", "--kubeconfig", str(plane.kubeconfig), "apply", "--server-side", "-f", "-"]
     subprocess.run(apply, input=kinds, text=True, check=True, capture_output=True, timeout=60)
 

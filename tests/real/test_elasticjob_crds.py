@@ -42,14 +42,7 @@ def test_a_job_is_stored_as_it_is_written(real_kubeconfig: Path, case: Path) -> 
 
 def test_a_plan_is_stored_as_its_master_writes_it(real_kubeconfig: Path) -> None:
     written = yaml.safe_load(FIRST)
-    pod = {
-        "name": "x-edljob-ps-0",
-        "id": 0,
-        "type": "ps",
-        "rankIndex": 0,
-        "service": None,
-        "resource": {"cpu": 1.5},
-    }
+    pod = {"name": "x-edljob-ps-0", "id": 0, "type": "ps", "rankIndex": 0, "service": None, "resource": {"cpu": 1.5}}
     written["metadata"] = {"name": "first", "namespace": "default", "labels": {"scale-type": "auto"}}
     written["spec"] |= {"removePods": [pod], "reason": "nobody needs it"}
     stored = applied(real_kubeconfig, written)["spec"]

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import LEASES, NAMESPACES, Resource
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, ControlPlane, started
@@ -61,7 +61,7 @@ def installed() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 async def client(plane: ControlPlane) -> AsyncIterator[KubeClient]:
-    transport = transport_for(plane.kubeconfig, None, SystemClock().now)
+    transport = create_transport(plane.kubeconfig, None, SystemClock().now)
     yield KubeClient(transport)
     await transport.aclose()
 
@@ -121,9 +121,7 @@ def test_the_deployment_makes_its_pods(plane: ControlPlane) -> None:
     assert [pod["spec"]["serviceAccountName"] for pod in pods] == [ACCOUNT, ACCOUNT]
 
 
-async def test_its_account_suffices_for_jobs_and_election(
-    plane: ControlPlane, scene: Scene, tmp_path: Path
-) -> None:
+async def test_its_account_suffices_for_jobs_and_election(plane: ControlPlane, scene: Scene, tmp_path: Path) -> None:
     with running(plane, tmp_path) as operator:
         await scene.submit(job("t", {"worker": group(FOREVER, 2)}))
         await scene.until(lambda: len(scene.pods) == 2 and len(scene.services) == 2, "both members made")
@@ -208,9 +206,7 @@ async def test_with_namespaces_to_watch_it_has_rights_in_these_alone(
             await two.until(lambda: len(two.pods) == 1, "a member")
             assert other.pods == {}
             for scene in (one, two):
-                assert "✓ rights" in await doctor(
-                    operator, "--namespace", scene.namespace, "--lease-namespace", home
-                )
+                assert "✓ rights" in await doctor(operator, "--namespace", scene.namespace, "--lease-namespace", home)
             assert "✗ rights" in await doctor(operator)
             assert not may(operator.kubeconfig, "create", "pods", "--namespace", other.namespace)
             assert not may(operator.kubeconfig, "list", "pods", "--all-namespaces")
@@ -234,7 +230,7 @@ async def test_an_operator_that_may_not_see_nodes_says_so_and_does_without(
 @pytest.mark.deep  # needs a control plane of its own; tests/scenarios/test_make.py deploys and undeploys
 async def test_jobs_outlive_the_operator_and_only_their_definitions_take_them_away(tmp_path: Path) -> None:
     with installed() as plane:
-        async with aclosing(transport_for(plane.kubeconfig, None, SystemClock().now)) as transport:
+        async with aclosing(create_transport(plane.kubeconfig, None, SystemClock().now)) as transport:
             scene = Scene(KubeClient(transport), "default")
             await scene.open()
             try:

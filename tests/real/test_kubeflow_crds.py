@@ -39,9 +39,7 @@ def applied(kubeconfig: Path, document: Object) -> Object:
 
 
 @pytest.mark.parametrize(
-    "case",
-    sample(CASES, 5, "stored jobs"),
-    ids=lambda case: f"{case.parent.name}-{case.name.split('.')[0]}",
+    "case", sample(CASES, 5, "stored jobs"), ids=lambda case: f"{case.parent.name}-{case.name.split('.')[0]}"
 )
 def test_a_job_is_stored_as_it_is_written(real_kubeconfig: Path, case: Path) -> None:
     written = yaml.safe_load(case.read_text())

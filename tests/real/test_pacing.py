@@ -14,10 +14,10 @@ import pytest
 
 from pliant.errors import AlreadyExists, TooManyRequests
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.metering import Call, MeteredTransport
-from pliant.kube.pacing import AT_ONCE, Pace
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS
+from pliant.kube.transport.metered import ApiCall, MeteredTransport
+from pliant.kube.transport.write_limiter import MAX_WRITES_IN_FLIGHT, AdaptiveWriteLimiter
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.overload import crowded
@@ -29,7 +29,7 @@ COUNT = 200
 
 @pytest.fixture
 async def admin(real_kubeconfig: Path) -> AsyncIterator[KubeClient]:
-    async with aclosing(transport_for(real_kubeconfig, None, SystemClock().now)) as transport:
+    async with aclosing(create_transport(real_kubeconfig, None, SystemClock().now)) as transport:
         yield KubeClient(transport)
 
 
@@ -55,7 +55,7 @@ class Tally:
     def __init__(self) -> None:
         self.codes: Counter[str] = Counter()
 
-    def note(self, call: Call, seconds: float) -> None:
+    def note(self, call: ApiCall, seconds: float) -> None:
         self.codes[call.code] += 1
 
 
@@ -82,20 +82,20 @@ async def test_with_pace_few_pods_are_turned_away_and_all_are_made(
     clock = asyncio.get_running_loop().time
     # Without a share a single request is let through: with more, a fast server may never have too many.
     async with crowded(plane, admin, "eager", shares=0) as transport:
-        fixed, paced, pace = Tally(), Tally(), Pace()
+        fixed, paced, pace = Tally(), Tally(), AdaptiveWriteLimiter()
         hasty = KubeClient(MeteredTransport(transport, fixed.note, clock))
-        count, took = await made(hasty, namespace, asyncio.Semaphore(AT_ONCE))
-        print(f"fixed at {AT_ONCE}: {count} made in {took:.2f}s, {dict(fixed.codes)}")
+        count, took = await made(hasty, namespace, asyncio.Semaphore(MAX_WRITES_IN_FLIGHT))
+        print(f"fixed at {MAX_WRITES_IN_FLIGHT}: {count} made in {took:.2f}s, {dict(fixed.codes)}")
         await clear(admin, namespace)
-        patient = KubeClient(MeteredTransport(transport, paced.note, clock), pace=pace)
+        patient = KubeClient(MeteredTransport(transport, paced.note, clock), write_limiter=pace)
         count, took = await made(patient, namespace, asyncio.Semaphore(COUNT))
         print(f"paced: {count} made in {took:.2f}s, {dict(paced.codes)}, limit {pace.limit:.1f}")
     # Who is turned away too often is left to the next look, as a very slow server may have it.
     assert count >= 0.9 * COUNT
     # How many are turned away without pace depends on how fast the server is, and how busy.
-    assert paced.codes["429"] == pace.pushbacks < COUNT
+    assert paced.codes["429"] == pace.throttled_count < COUNT
 
 
 async def clear(admin: KubeClient, namespace: str) -> None:
     for found in (await admin.list(PODS, namespace)).items:
-        await admin.delete(PODS, namespace, found["metadata"]["name"], grace=0)
+        await admin.delete(PODS, namespace, found["metadata"]["name"], grace_period_seconds=0)

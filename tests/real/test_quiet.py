@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.apply import install_crds
+from pliant.cli.cluster.apply import install_crds
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
-from pliant.kube.informer import Informer
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.cluster import ADMINISTRATORS, API_SERVER, ETCD, ControlPlane, started
@@ -77,7 +77,7 @@ def plane(tmp_path: Path) -> Iterator[ControlPlane]:
 @pytest.fixture
 async def scene(plane: ControlPlane) -> AsyncIterator[Scene]:
     """The one namespace, on a server that knows our kinds."""
-    transport = transport_for(plane.kubeconfig, None, SystemClock().now)
+    transport = create_transport(plane.kubeconfig, None, SystemClock().now)
     client = KubeClient(transport)
     await install_crds(client)
     scene = Scene(client, "default")

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import NODES
 from pliant.runtime.clock import SystemClock
 from tests.cli.ordinary_user import ROOT
@@ -57,7 +57,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 async def client(plane: ControlPlane) -> AsyncIterator[KubeClient]:
-    async with aclosing(transport_for(plane.kubeconfig, None, SystemClock().now)) as transport:
+    async with aclosing(create_transport(plane.kubeconfig, None, SystemClock().now)) as transport:
         yield KubeClient(transport)
 
 

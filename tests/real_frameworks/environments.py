@@ -77,16 +77,12 @@ ENVIRONMENTS = (
     Environment("lightgbm", ("lightgbm==4.7.0", "scikit-learn"), proof="import lightgbm"),
     Environment("jax", ("jax==0.10.2",), proof="import jax"),
     Environment("pytorch", debian=("python3-torch",), proof="import torch.distributed"),
-    Environment(
-        "pytorch-elastic", debian=("python3-torch",), proof="import torch.distributed", programs=("torchrun",)
-    ),
+    Environment("pytorch-elastic", debian=("python3-torch",), proof="import torch.distributed", programs=("torchrun",)),
     Environment("pytorch-elasticjob", debian=("python3-torch",), proof="import torch.distributed", home="pytorch"),
     Environment("mxnet", ("mxnet==1.9.1", "numpy==1.23.5"), proof="import mxnet"),
     Environment("paddle", ("paddlepaddle==3.3.1",), proof="import paddle"),
     Environment(
-        "paddle-servers",
-        ("paddlepaddle==2.6.2", "protobuf==4.25.*", "numpy<2", "setuptools<80"),
-        proof="import paddle",
+        "paddle-servers", ("paddlepaddle==2.6.2", "protobuf==4.25.*", "numpy<2", "setuptools<80"), proof="import paddle"
     ),
     Environment("tensorflow", TENSORFLOW, proof="import tensorflow"),
     Environment("tensorflow-workers", TENSORFLOW, proof="import tensorflow", home="tensorflow"),

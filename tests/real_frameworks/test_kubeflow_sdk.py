@@ -40,8 +40,6 @@ def test_the_sdk_creates_waits_for_reads_and_deletes_jobs() -> None:
 
 def _session(kubeconfig: Path) -> dict[str, Any]:
     python = KUBEFLOW_SDK.folder / "bin" / "python3"
-    ran = subprocess.run(
-        [python, SESSION, kubeconfig], capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    ran = subprocess.run([python, SESSION, kubeconfig], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 0, ran.stderr
     return dict(json.loads(ran.stdout.splitlines()[-1]))

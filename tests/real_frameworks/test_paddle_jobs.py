@@ -119,9 +119,7 @@ def test_trainers_join_and_leave_while_others_train(peaceful: float, file: str, 
     assert sum(map(int, LEARNED.findall(disturbed.text))) == SHARDS, "each shard is learned once"
     assert disturbed.loss == pytest.approx(peaceful, rel=NEAR)
     for index in (0, 1):
-        assert re.search(rf"{servers}-{index} +│ .*`Termination signal`", disturbed.text), (
-            "it never ends by itself"
-        )
+        assert re.search(rf"{servers}-{index} +│ .*`Termination signal`", disturbed.text), "it never ends by itself"
 
 
 def test_trainers_in_step_start_again_at_each_size_and_end_where_others_do() -> None:
@@ -141,14 +139,7 @@ def test_trainers_in_step_start_again_at_each_size_and_end_where_others_do() -> 
 
 
 def test_trainers_who_count_each_other_keep_their_number_until_they_rest_and_the_job_says_why() -> None:
-    fixed = (
-        "--set",
-        "spec.elastic=null",
-        "--set",
-        "spec.worker.requests=null",
-        "--set",
-        "spec.worker.limits=null",
-    )
+    fixed = ("--set", "spec.elastic=null", "--set", "spec.worker.requests=null", "--set", "spec.worker.limits=null")
     with training("collective", "paddle", *BY_OURSELVES, *fixed) as held:
         held.wait_for("pliant: step=10 ")
         refused = held.told("scale", "collective", "4")

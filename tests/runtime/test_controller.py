@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from pliant.errors import Conflict, InvalidSpec, LeaseLost, NotYet, TooManyRequests
-from pliant.runtime.controller import Controller, Result
-from pliant.runtime.queue import WorkQueue
+from pliant.errors import Conflict, InvalidSpec, LeaseLost, RetryLater, TooManyRequests
+from pliant.runtime.controller import Controller, ReconcileResult
+from pliant.runtime.workqueue import WorkQueue
 from tests.virtual_time import on_virtual_time, passing, quiet
 
 SECOND = timedelta(seconds=1)
@@ -21,7 +21,7 @@ Reconcile = Callable[[str], Awaitable[timedelta | None]]
 
 @asynccontextmanager
 async def running(reconcile: Reconcile, *, workers: int = 4) -> AsyncIterator[Controller[str]]:
-    queue: WorkQueue[str] = WorkQueue(chance=random.Random(3))
+    queue: WorkQueue[str] = WorkQueue(rng=random.Random(3))
     controller = Controller("test", reconcile, workers=workers, queue=queue)
     task = asyncio.create_task(controller.run())
     try:
@@ -59,7 +59,7 @@ async def test_every_key_is_reconciled_and_looked_at_again_when_asked() -> None:
         controller.queue.add("a")
         await passing(60 * SECOND)
         assert reconcile.times("a") == pytest.approx([0, 10], abs=1e-3)
-        assert controller.results == {Result.DONE: 2}
+        assert controller.results == {ReconcileResult.DONE: 2}
 
 
 @on_virtual_time
@@ -80,7 +80,7 @@ async def test_a_key_is_never_reconciled_twice_at_once() -> None:
             controller.queue.add("a")
             controller.queue.add("b")
             await passing(SECOND / 4)
-        assert set(controller.results) == {Result.DONE}
+        assert set(controller.results) == {ReconcileResult.DONE}
         assert looks <= 14
 
 
@@ -95,7 +95,7 @@ async def test_workers_reconcile_different_keys_side_by_side() -> None:
         await passing(1.5 * SECOND)
         assert controller.results.total() == controller.durations.count == 4
         assert controller.durations.total == pytest.approx(4)
-        assert controller.queue.active == 0
+        assert controller.queue.active_count == 0
 
 
 @on_virtual_time
@@ -109,8 +109,8 @@ async def test_trouble_with_one_key_backs_off_and_touches_no_other(caplog: pytes
         gaps = [b - a for a, b in pairwise(reconcile.times("bad"))]
         assert len(gaps) == 5
         assert gaps == sorted(gaps)
-        assert controller.results == {Result.DONE: 2, Result.FAILED: 5}
-        assert controller.queue.failures("bad") == 0
+        assert controller.results == {ReconcileResult.DONE: 2, ReconcileResult.FAILED: 5}
+        assert controller.queue.failure_count("bad") == 0
     told = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(told) == 5
     assert {record.getMessage() for record in told} == {"reconcile failed"}
@@ -127,18 +127,18 @@ async def test_a_conflict_is_looked_at_again_at_once_and_then_ever_later() -> No
         assert len(times) == 5
         assert times[1] == times[0]
         assert all(later - earlier > 0.01 for earlier, later in pairwise(times[1:]))
-        assert controller.results == {Result.OVERTAKEN: 4, Result.DONE: 1}
+        assert controller.results == {ReconcileResult.CONFLICT: 4, ReconcileResult.DONE: 1}
 
 
 @on_virtual_time
 async def test_not_yet_backs_off_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    reconcile = Recorder(NotYet("no address yet"))
+    reconcile = Recorder(RetryLater("no address yet"))
     with caplog.at_level(logging.DEBUG):
         async with running(reconcile) as controller:
             controller.queue.add("bad")
             await passing(SECOND)
             assert len(reconcile.times("bad")) == 2
-            assert controller.results == {Result.WAITING: 1, Result.DONE: 1}
+            assert controller.results == {ReconcileResult.WAITING: 1, ReconcileResult.DONE: 1}
     told = [record for record in caplog.records if record.name == "pliant.runtime.controller"]
     assert [record.getMessage() for record in told] == ["reconcile must wait"]
     assert not told[0].exc_info
@@ -151,7 +151,7 @@ async def test_what_a_user_must_mend_is_not_tried_again() -> None:
         controller.queue.add("bad")
         await passing(600 * SECOND)
         assert len(reconcile.times("bad")) == 1
-        assert controller.results == {Result.REFUSED: 1}
+        assert controller.results == {ReconcileResult.USER_ERROR: 1}
 
 
 @on_virtual_time

@@ -7,15 +7,15 @@ from http import HTTPStatus
 
 import pytest
 
-from pliant.runtime import health
-from pliant.runtime.health import Page, serving
+from pliant.runtime import http_pages
+from pliant.runtime.http_pages import HttpPage, serve_pages
 
-PAGES = {"/healthz": lambda: Page("ok\n"), "/readyz": lambda: Page("no\n", HTTPStatus.SERVICE_UNAVAILABLE)}
+PAGES = {"/healthz": lambda: HttpPage("ok\n"), "/readyz": lambda: HttpPage("no\n", HTTPStatus.SERVICE_UNAVAILABLE)}
 
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    async with serving(PAGES, "127.0.0.1", 0) as port:
+    async with serve_pages(PAGES, "127.0.0.1", 0) as port:
         yield port
 
 
@@ -63,12 +63,12 @@ async def test_whatever_comes_is_answered_or_dropped(port: int, request_: bytes,
 
 
 async def test_a_visitor_who_says_nothing_is_shown_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "PATIENCE", 0.01)
+    monkeypatch.setattr(http_pages, "REQUEST_TIMEOUT", 0.01)
     assert await said(port) == ""
 
 
 async def test_the_end_of_serving_waits_for_nobody() -> None:
-    async with serving(PAGES, "127.0.0.1", 0) as port:
+    async with serve_pages(PAGES, "127.0.0.1", 0) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /hea")
         await writer.drain()

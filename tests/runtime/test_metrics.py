@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from pliant.runtime.metrics import Family, Histogram, exposition
+from pliant.runtime.metrics import Histogram, MetricFamily, render_exposition
 
 
 def test_numbers_are_written_as_prometheus_reads_them() -> None:
     waits = Histogram((0.1, 1.0))
     for seconds in (0.05, 0.1, 0.5, 7.0):
-        waits.note(seconds)
-    text = exposition(
+        waits.observe(seconds)
+    text = render_exposition(
         [
-            Family("jobs", "gauge", "Jobs known.", [({}, 3)]),
-            Family("calls_total", "counter", "Calls.", [({"verb": "get", "code": "200"}, 2), ({"verb": "x"}, 0)]),
-            Family("wait_seconds", "histogram", "Waits.", [({"controller": "a"}, waits)]),
+            MetricFamily("jobs", "gauge", "Jobs known.", [({}, 3)]),
+            MetricFamily("calls_total", "counter", "Calls.", [({"verb": "get", "code": "200"}, 2), ({"verb": "x"}, 0)]),
+            MetricFamily("wait_seconds", "histogram", "Waits.", [({"controller": "a"}, waits)]),
         ]
     )
     assert text == (
@@ -28,9 +28,9 @@ def test_numbers_are_written_as_prometheus_reads_them() -> None:
 
 
 def test_awkward_labels_are_escaped() -> None:
-    text = exposition([Family("x", "gauge", "X.", [({"a": 'back\\slash "quote"\nline'}, 1)])])
+    text = render_exposition([MetricFamily("x", "gauge", "X.", [({"a": 'back\\slash "quote"\nline'}, 1)])])
     assert 'x{a="back\\\\slash \\"quote\\"\\nline"} 1\n' in text
 
 
 def test_large_counts_keep_their_last_digit() -> None:
-    assert "x 9007199254740993\n" in exposition([Family("x", "counter", "X.", [({}, 9007199254740993)])])
+    assert "x 9007199254740993\n" in render_exposition([MetricFamily("x", "counter", "X.", [({}, 9007199254740993)])])

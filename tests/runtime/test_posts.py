@@ -9,18 +9,18 @@ from http import HTTPStatus
 
 import pytest
 
-from pliant.runtime import posts
-from pliant.runtime.posts import Answer, Post, taking
+from pliant.runtime import http_posts
+from pliant.runtime.http_posts import PostRequest, PostResponse, serve_posts
 
 
-def take(post: Post) -> Answer:
-    return Answer(f"{post.path} {post.headers.get('x')} {post.body.decode()}", HTTPStatus.ACCEPTED)
+def take(post: PostRequest) -> PostResponse:
+    return PostResponse(f"{post.path} {post.headers.get('x')} {post.body.decode()}", HTTPStatus.ACCEPTED)
 
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
-    async with taking(take, listener):
+    async with serve_posts(take, listener):
         yield listener.getsockname()[1]
 
 
@@ -59,5 +59,5 @@ async def test_what_cannot_be_taken_is_told_so(port: int, sent: bytes, code: int
 
 
 async def test_a_visitor_who_falls_silent_is_sent_away(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posts, "PATIENCE", 0.05)
+    monkeypatch.setattr(http_posts, "REQUEST_TIMEOUT", 0.05)
     assert await said(port, b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n") == ""

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pliant.model.job import JobKey
 from pliant.runtime.backoff import Backoff
-from pliant.runtime.queue import QueueClosed, WorkQueue
+from pliant.runtime.workqueue import QueueClosed, WorkQueue
 from tests import virtual_time
 from tests.virtual_time import on_virtual_time, passing, quiet
 
@@ -106,31 +106,31 @@ async def test_a_timer_that_rings_during_the_work_waits_for_its_end() -> None:
 
 @on_virtual_time
 async def test_back_off_doubles_up_to_its_cap_and_starts_over_when_forgotten() -> None:
-    queue: WorkQueue[str] = WorkQueue(backoff=Backoff(first=SECOND, longest=10 * SECOND), chance=random.Random(7))
+    queue: WorkQueue[str] = WorkQueue(backoff=Backoff(initial=SECOND, maximum=10 * SECOND), rng=random.Random(7))
     waits = []
     for _ in range(7):
-        waits.append(queue.add_failed("a").total_seconds())
+        waits.append(queue.add_rate_limited("a").total_seconds())
         await queue.get()
         queue.done("a")
     for wait, full in zip(waits, (1, 2, 4, 8, 10, 10, 10), strict=True):
         assert full / 2 <= wait <= full
     assert len(set(waits)) == len(waits)
-    assert queue.failures("a") == 7
+    assert queue.failure_count("a") == 7
     queue.forget("a")
-    assert queue.add_failed("a") <= SECOND
+    assert queue.add_rate_limited("a") <= SECOND
 
 
 @on_virtual_time
 async def test_back_off_of_one_key_is_not_that_of_another() -> None:
-    queue: WorkQueue[str] = WorkQueue(backoff=Backoff(first=SECOND))
+    queue: WorkQueue[str] = WorkQueue(backoff=Backoff(initial=SECOND))
     for _ in range(5):
-        queue.add_failed("a")
-    assert queue.add_failed("b") <= SECOND
-    assert queue.add_failed("c", at_least=30 * SECOND) == 30 * SECOND
+        queue.add_rate_limited("a")
+    assert queue.add_rate_limited("b") <= SECOND
+    assert queue.add_rate_limited("c", min_delay=30 * SECOND) == 30 * SECOND
 
 
 def test_back_off_never_overflows() -> None:
-    assert Backoff().wait(10_000, random.Random(0)) <= timedelta(minutes=1)
+    assert Backoff().delay(10_000, random.Random(0)) <= timedelta(minutes=1)
 
 
 @on_virtual_time
@@ -184,8 +184,8 @@ async def test_the_time_a_key_waits_for_a_worker_is_measured() -> None:
     await passing(13 * SECOND)
     assert queue.depth == 1
     await queue.get()
-    assert (queue.depth, queue.active) == (0, 1)
-    assert queue.waits.total == pytest.approx(3)
+    assert (queue.depth, queue.active_count) == (0, 1)
+    assert queue.wait_durations.total == pytest.approx(3)
 
 
 KEYS = [JobKey(namespace, name) for namespace in "xyz" for name in "abc"]
@@ -205,7 +205,7 @@ class Model(RuleBasedStateMachine):
         """For each lane with a ready key: which lanes were served since it last was, or became ready."""
 
     async def made(self) -> WorkQueue[JobKey]:
-        return WorkQueue(chance=random.Random(0))
+        return WorkQueue(rng=random.Random(0))
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
@@ -219,7 +219,7 @@ class Model(RuleBasedStateMachine):
                 case "after":
                     self.queue.add_after(key, SECOND)
                 case _:
-                    self.queue.add_failed(key)
+                    self.queue.add_rate_limited(key)
 
         self.do(act())
         self.owed.add(key)
@@ -265,7 +265,7 @@ class Model(RuleBasedStateMachine):
         assert kept == self.owed
         ready = {key for lane in self.queue._lanes.values() for key, _ in lane}
         assert ready == self.queue._waiting - self.active
-        assert sorted(self.queue._turns) == sorted(self.queue._lanes)
+        assert sorted(self.queue._lane_order) == sorted(self.queue._lanes)
 
     def teardown(self) -> None:
         self.runner.close()

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.runtime.clock import SystemClock
 from tests.controlplane.fixtures import GIVEN
 from tests.scenarios.cluster import IMPATIENT, Site, an_ordinary_user, cluster, operator, real_cluster
@@ -64,7 +64,7 @@ def site(ground: str) -> Iterator[Site]:
 @pytest.fixture
 async def client(site: Site) -> AsyncIterator[KubeClient]:
     """A client of the cluster."""
-    transport = transport_for(site.kubeconfig, None, SystemClock().now)
+    transport = create_transport(site.kubeconfig, None, SystemClock().now)
     yield KubeClient(transport)
     await transport.aclose()
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pliant.frontends import FRONTENDS
-from pliant.frontends.kubeflow.base import KubeflowJob
+from pliant.frontends.kubeflow.job import KubeflowJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from tests.scenarios.jobs import FOREVER, Manifest, group
@@ -15,7 +15,7 @@ from tests.scenarios.laws import Object
 from tests.scenarios.nodes import PaperNodes, paper_nodes
 from tests.scenarios.scene import Scene, fresh_name, played
 
-KINDS = {end.kind: end for end in FRONTENDS.values() if isinstance(end, KubeflowJob)}
+KINDS = {end.kind: end for end in FRONTENDS.values() if isinstance(end, KubeflowJobFrontend)}
 
 
 class KubeflowScene(Scene):
@@ -24,7 +24,7 @@ class KubeflowScene(Scene):
     def __init__(self, client: KubeClient, namespace: str, kind: str = "PyTorchJob") -> None:
         super().__init__(client, namespace)
         frontend = KINDS[kind]
-        self.dialect = frontend.dialect
+        self.dialect = frontend.kubeflow_kind
         self.jobs = Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
 
     def phase_in(self, status: Object) -> str:
@@ -38,14 +38,12 @@ class KubeflowScene(Scene):
             "apiVersion": self.jobs.api_version,
             "kind": self.jobs.kind,
             "metadata": {"name": name},
-            "spec": {**fields, self.dialect.replica_specs: dict(groups)},
+            "spec": {**fields, self.dialect.replica_specs_field: dict(groups)},
         }
 
 
 @asynccontextmanager
-async def on_paper(
-    client: KubeClient, kind: str = "PyTorchJob"
-) -> AsyncIterator[tuple[KubeflowScene, PaperNodes]]:
+async def on_paper(client: KubeClient, kind: str = "PyTorchJob") -> AsyncIterator[tuple[KubeflowScene, PaperNodes]]:
     """A fresh scene for jobs of a kind, and nodes for their pods."""
     async with played(KubeflowScene(client, fresh_name(), kind)) as scene, paper_nodes(scene) as nodes:
         yield scene, nodes

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.kube.codec import EventType
-from pliant.model.state import LEGAL_MOVES, Phase
+from pliant.kube.codec import WatchEventType
+from pliant.model.state import PHASE_TRANSITIONS, JobPhase
 
 Object = dict[str, Any]
 
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 class Change:
     """One thing that happened to one object."""
 
-    type: EventType
+    type: WatchEventType
     object: Object
     at: float = 0.0
     """When the test heard of it."""
@@ -69,7 +69,7 @@ def _before_deletion(history: Sequence[Change]) -> Iterator[Change]:
     """
     gone: set[str] = set()
     for change in history:
-        if change.kind == "AITrainingJob" and change.type is EventType.DELETED:
+        if change.kind == "AITrainingJob" and change.type is WatchEventType.DELETED:
             gone.add(change.uid)
         if _owner(change.object) not in gone:
             yield change
@@ -80,7 +80,7 @@ def _illegal_moves(jobs: Sequence[Change]) -> Iterator[str]:
     for change in jobs:
         before, after = last.get(change.uid, ""), change.phase
         # An empty phase is the doing of whoever wiped the status.
-        if "" not in (before, after) and after != before and after not in LEGAL_MOVES.get(Phase(before), ()):
+        if "" not in (before, after) and after != before and after not in PHASE_TRANSITIONS.get(JobPhase(before), ()):
             yield f"{change.name} moved from {before} to {after!r}"
         last[change.uid] = after
 
@@ -103,7 +103,7 @@ def _made_twice(pods: Sequence[Change], excused: frozenset[str]) -> Iterator[str
     made = Counter(
         (_owner(change.object), change.name, change.object["metadata"]["labels"]["RestartCount"])
         for change in pods
-        if change.type is EventType.ADDED and change.name not in excused
+        if change.type is WatchEventType.ADDED and change.name not in excused
     )
     for (_, name, attempt), times in made.items():
         if times > 1:
@@ -115,14 +115,14 @@ def _born_too_late(history: Sequence[Change]) -> Iterator[str]:
     for change in history:
         if change.kind == "AITrainingJob" and (change.phase == "Terminating" or _is_final(change.phase)):
             over.add(change.uid)
-        elif change.type is EventType.ADDED and change.kind in ("Pod", "Service"):
+        elif change.type is WatchEventType.ADDED and change.kind in ("Pod", "Service"):
             owner = _owner(change.object)
             if owner in over:
                 yield f"{change.kind} {change.name} was made for a job that had ended"
 
 
 def _is_final(phase: str) -> bool:
-    return phase in set(Phase) and Phase(phase).is_final
+    return phase in set(JobPhase) and JobPhase(phase).is_final
 
 
 def _owner(member: Object) -> str:

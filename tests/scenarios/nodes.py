@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
-from pliant.embedded.server.lifecycle import timestamp
+from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.errors import Conflict, NotFound
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import NODES
-from pliant.kube.transport import STRATEGIC_PATCH
+from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.jobs import Manifest
 from tests.scenarios.laws import Object
@@ -161,10 +161,10 @@ class PaperNodes:
         listing = await self._client.list(NODES, fields=chosen)
         if wanted(next(iter(listing.items), None)):
             return
-        changes = self._client.watch(NODES, since=listing.resource_version, fields=chosen)
+        changes = self._client.watch(NODES, resource_version=listing.resource_version, fields=chosen)
         async with asyncio.timeout(PATIENCE), aclosing(changes):
             async for change in changes:
-                if change.type is not EventType.BOOKMARK and wanted(_present(change.type, change.object)):
+                if change.type is not WatchEventType.BOOKMARK and wanted(_present(change.type, change.object)):
                     return
         raise AssertionError(f"the watch of {name} ended")
 
@@ -190,7 +190,7 @@ class PaperNodes:
     async def _write(self, name: str, status: Object) -> None:
         """Conditions merge by type, so that those of others stay."""
         patch = {"status": status}
-        await self._client.patch(NODES, None, name, patch, content_type=STRATEGIC_PATCH, subresource="status")
+        await self._client.patch(NODES, None, name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
 
     async def _edit_taints(self, name: str, edit: Callable[[list[Object]], list[Object]]) -> None:
         while True:
@@ -209,7 +209,7 @@ def attempt(pod: Object) -> int:
 
 
 def _condition(kind: str, status: str, reason: str, message: str = "") -> Object:
-    now = timestamp(SystemClock().now())
+    now = format_timestamp(SystemClock().now())
     said = {"type": kind, "status": status, "reason": reason, "message": message}
     return {**said, "lastHeartbeatTime": now, "lastTransitionTime": now}
 
@@ -218,8 +218,8 @@ def _taint_keys(node: Object) -> set[str]:
     return {taint["key"] for taint in node["spec"].get("taints") or ()}
 
 
-def _present(happened: EventType, node: Object | None) -> Object | None:
-    return None if happened is EventType.DELETED else node
+def _present(happened: WatchEventType, node: Object | None) -> Object | None:
+    return None if happened is WatchEventType.DELETED else node
 
 
 __all__ = [

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
-from pliant.embedded.server.lifecycle import timestamp
+from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.errors import Conflict, Invalid, NotFound
+from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.informer import Informer
 from pliant.kube.resources import PODS
-from pliant.kube.transport import STRATEGIC_PATCH
+from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.laws import Object
 
@@ -178,7 +178,7 @@ class PaperKubelet:
         patch = {"metadata": {"uid": meta["uid"]}, "status": status}
         where = PODS, meta["namespace"], meta["name"]
         try:
-            await self._client.patch(*where, patch, content_type=STRATEGIC_PATCH, subresource="status")
+            await self._client.patch(*where, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
         except (NotFound, Conflict, Invalid):
             return  # it has left, or is another by now
 
@@ -193,7 +193,7 @@ class PaperKubelet:
     async def _let_go(self, pod: Object) -> None:
         meta = pod["metadata"]
         try:
-            await self._client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"], grace=0)
+            await self._client.delete(PODS, meta["namespace"], meta["name"], uid=meta["uid"], grace_period_seconds=0)
         except (NotFound, Conflict):
             return  # it has left already
 
@@ -212,4 +212,4 @@ def _node(pod: Object) -> str:
 
 
 def _now() -> str:
-    return timestamp(SystemClock().now())
+    return format_timestamp(SystemClock().now())

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pliant.errors import AlreadyExists, NotFound
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES, Resource
 from tests.scenarios.jobs import API_VERSION, KIND, Manifest
 from tests.scenarios.laws import Change, Object, broken
@@ -80,7 +80,7 @@ class Scene:
         for resource in (self.jobs, *self.beside, PODS, SERVICES, EVENTS):
             listing = await self.client.list(resource, self.namespace)
             for found in listing.items:
-                self._note(EventType.ADDED, {"kind": resource.kind, **found})
+                self._note(WatchEventType.ADDED, {"kind": resource.kind, **found})
             follower = self._follow(resource, listing.resource_version)
             self._followers.append(asyncio.create_task(follower))
 
@@ -171,7 +171,7 @@ class Scene:
 
     def made(self, name: str) -> list[Object]:
         """Every pod of that name that ever was, as it was first seen."""
-        changes = (change for change in self.history if change.kind == "Pod" and change.type is EventType.ADDED)
+        changes = (change for change in self.history if change.kind == "Pod" and change.type is WatchEventType.ADDED)
         return [change.object for change in changes if change.name == name]
 
     def attempts(self, name: str) -> list[str]:
@@ -186,7 +186,7 @@ class Scene:
 
     async def log(self, pod: str) -> str:
         """All that a pod has written so far."""
-        return b"".join([chunk async for chunk in self.client.logs(self.namespace, pod)]).decode()
+        return b"".join([chunk async for chunk in self.client.stream_logs(self.namespace, pod)]).decode()
 
     async def until_phase(self, name: str, *phases: str) -> Object:
         """Wait for a job to reach one of these phases; its status then."""
@@ -215,16 +215,16 @@ class Scene:
 
     async def _follow(self, resource: Resource, since: str) -> None:
         while True:
-            async with aclosing(self.client.watch(resource, self.namespace, since=since)) as changes:
+            async with aclosing(self.client.watch(resource, self.namespace, resource_version=since)) as changes:
                 async for change in changes:
                     since = change.resource_version
                     if change.object is not None:
                         self._note(change.type, change.object)
 
-    def _note(self, happened: EventType, to: Object) -> None:
+    def _note(self, happened: WatchEventType, to: Object) -> None:
         change = Change(happened, to, asyncio.get_running_loop().time())
         self.history.append(change)
-        if change.type is EventType.DELETED:
+        if change.type is WatchEventType.DELETED:
             self._objects.pop((change.kind, change.name), None)
         else:
             self._objects[change.kind, change.name] = change.object
@@ -237,8 +237,7 @@ class Scene:
         listing = await self.client.list(PODS, self.namespace)
         gone = known - {pod["metadata"]["uid"] for pod in listing.items}
         await self.until(
-            lambda: gone.isdisjoint(pod["metadata"]["uid"] for pod in self.pods.values()),
-            "news of pods that are gone",
+            lambda: gone.isdisjoint(pod["metadata"]["uid"] for pod in self.pods.values()), "news of pods that are gone"
         )
 
     def _of_kind(self, wanted: str) -> dict[str, Object]:
@@ -253,7 +252,9 @@ class Scene:
         """Where there are controllers for service accounts, no pod is admitted before they have been here."""
         if not (await self.client.list(SERVICE_ACCOUNTS, "default", fields="metadata.name=default")).items:
             return
-        accounts = self.client.watch(SERVICE_ACCOUNTS, self.namespace, since="0", fields="metadata.name=default")
+        accounts = self.client.watch(
+            SERVICE_ACCOUNTS, self.namespace, resource_version="0", fields="metadata.name=default"
+        )
         async with asyncio.timeout(PATIENCE), aclosing(accounts):
             async for change in accounts:
                 if change.object is not None:
@@ -265,10 +266,10 @@ class Scene:
         if not listing.items:
             return
         async with asyncio.timeout(PATIENCE):
-            changes = self.client.watch(NAMESPACES, since=listing.resource_version, fields=chosen)
+            changes = self.client.watch(NAMESPACES, resource_version=listing.resource_version, fields=chosen)
             async with aclosing(changes):
                 async for change in changes:
-                    if change.type is EventType.DELETED:
+                    if change.type is WatchEventType.DELETED:
                         return
         raise AssertionError("the watch ended before the namespace was gone")
 

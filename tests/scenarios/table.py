@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from tests.scenarios.laws import Object
 from tests.scenarios.nodes import PaperNodes
 from tests.scenarios.scene import Scene
@@ -51,7 +51,7 @@ def attempts_of_all(scene: Scene) -> dict[str, list[str]]:
     """The attempts at every place there ever was, in the words of its pods' labels."""
     tried: dict[str, list[str]] = {}
     for change in scene.history:
-        if change.kind == "Pod" and change.type is EventType.ADDED:
+        if change.kind == "Pod" and change.type is WatchEventType.ADDED:
             tried.setdefault(change.name, []).append(change.object["metadata"]["labels"]["RestartCount"])
     return tried
 

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from pliant.kube.config import find_endpoint
-from pliant.kube.http import Endpoint
-from pliant.kube.login import NOBODY
+from pliant.kube.auth.credentials import ANONYMOUS
+from pliant.kube.client_config import find_api_server
+from pliant.kube.transport.http import ApiServerEndpoint
 from pliant.runtime.clock import SystemClock
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -44,7 +44,7 @@ class Held:
 class Tap:
     """Speaks plain HTTP to one client, and to the server as the kubeconfig says."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: ApiServerEndpoint) -> None:
         self.arrivals: list[Arrival] = []
         self._endpoint = endpoint
         self._held: Held | None = None
@@ -104,12 +104,12 @@ class Tap:
 
     async def _connected(self) -> Streams:
         address = urlsplit(self._endpoint.url)
-        shown = await self._endpoint.login.credential() if self._endpoint.login else NOBODY
-        context = self._endpoint.trust.context(shown.certificate) if self._endpoint.trust else None
+        shown = await self._endpoint.credentials.credential() if self._endpoint.credentials else ANONYMOUS
+        context = self._endpoint.tls.ssl_context(shown.certificate) if self._endpoint.tls else None
         return await asyncio.open_connection(address.hostname, address.port, ssl=context)
 
     async def _signed(self, head: bytes) -> bytes:
-        shown = await self._endpoint.login.credential() if self._endpoint.login else NOBODY
+        shown = await self._endpoint.credentials.credential() if self._endpoint.credentials else ANONYMOUS
         if not shown.authorization:
             return head
         return head[:-2] + f"Authorization: {shown.authorization}\r\n\r\n".encode()
@@ -133,7 +133,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 @asynccontextmanager
 async def tapped(kubeconfig: Path, write: Callable[[str], str]) -> AsyncIterator[tuple[Tap, str]]:
     """A tap to the server of a kubeconfig, and the name of a kubeconfig that goes through it."""
-    tap = Tap(find_endpoint(kubeconfig, None, {}, SystemClock().now))
+    tap = Tap(find_api_server(kubeconfig, None, {}, SystemClock().now))
     connections: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Change, Object
 from tests.scenarios.nodes import Ends, PaperNodes, Runs, paper_nodes
@@ -31,9 +31,7 @@ def a_job(nodes: PaperNodes, name: str, **fields: Any) -> Manifest:
 
 def held(scene: Scene, name: str) -> tuple[int, int]:
     """How many pods and services a job has."""
-    pods, services = (
-        sum(each.startswith(f"{name}-worker-") for each in kind) for kind in (scene.pods, scene.services)
-    )
+    pods, services = (sum(each.startswith(f"{name}-worker-") for each in kind) for kind in (scene.pods, scene.services))
     return pods, services
 
 
@@ -71,7 +69,7 @@ async def test_what_is_kept_after_each_end(scene: Scene) -> None:
 async def until_deleted(scene: Scene, name: str) -> None:
     def is_gone() -> bool:
         last = next((change for change in reversed(scene.history) if is_job(change, name)), None)
-        return last is not None and last.type is EventType.DELETED and held(scene, name) == (0, 0)
+        return last is not None and last.type is WatchEventType.DELETED and held(scene, name) == (0, 0)
 
     await scene.until(is_gone, f"{name} gone")
 

@@ -14,7 +14,7 @@ import yaml
 
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
-from pliant.kube.resources import NODES, QUOTAS, Resource
+from pliant.kube.resources import NODES, RESOURCE_QUOTAS, Resource
 from tests.scenarios.cluster import OperatorProcess, Site, operator, without_operator
 from tests.scenarios.nodes import PaperNodes, paper_nodes
 from tests.scenarios.scene import Scene, fresh_name, played
@@ -52,7 +52,7 @@ class PaddleScene(Scene):
     async def resizes(self, name: str = "paddlejob") -> list[str]:
         """All new sizes in the words of the story, the oldest first."""
         timeline = self.status(name)["pliant"]["timeline"]
-        return [moment["why"] for moment in timeline if moment["what"] == "Resized"]
+        return [moment["message"] for moment in timeline if moment["reason"] == "Resized"]
 
 
 class OpenNodes(PaperNodes):
@@ -199,7 +199,7 @@ async def test_a_quota_is_not_overdrawn(client: KubeClient, worker: OperatorProc
         pytest.skip("the embedded cluster knows no quotas")
     async with on_stage(client) as (scene, _):
         body = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "1900m"}}}
-        await client.create(QUOTAS, scene.namespace, {"apiVersion": "v1", "kind": "ResourceQuota", **body})
+        await client.create(RESOURCE_QUOTAS, scene.namespace, {"apiVersion": "v1", "kind": "ResourceQuota", **body})
         await submit(scene, seed())
         await scene.until(lambda: "quota" in scene.scaling().get("why", ""), "word of the quota")
         await scene.until_trainers(4)

@@ -131,8 +131,6 @@ async def test_jobs_that_want_more_gpus_than_there_are_wait_and_say_so(scene: Sc
     await scene.submit(job("third", {"worker": with_gpu(group("exit 0", 1))}))
     await scene.until_phase("first", "Running")
     await scene.until_phase("second", "Running")
-    await scene.until(
-        lambda: f"3 Insufficient {GPU}" in scene.status("third").get("message", ""), "the third waits"
-    )
+    await scene.until(lambda: f"3 Insufficient {GPU}" in scene.status("third").get("message", ""), "the third waits")
     await scene.delete("second")
     await scene.until_phase("third", "Succeed")

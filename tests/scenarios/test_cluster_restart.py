@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pliant.cli.home import Home
+from pliant.cli.local.state_dir import ClusterStateDir
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.runtime.clock import SystemClock
 from tests.cli.ordinary_user import OrdinaryUser
 from tests.scenarios.cluster import an_ordinary_user
@@ -37,13 +37,13 @@ async def up(user: OrdinaryUser) -> AsyncIterator[KubeClient]:
     told = user.run("up")
     assert told.code == 0, told.err
     [path] = shlex.split(told.out.partition("=")[2])
-    transport = transport_for(Path(path), None, SystemClock().now)
+    transport = create_transport(Path(path), None, SystemClock().now)
     async with aclosing(transport):
         yield KubeClient(transport)
 
 
 def killed(user: OrdinaryUser) -> None:
-    running = Home.of("default", {"XDG_DATA_HOME": f"{user.home}/.local/share"}).running()
+    running = ClusterStateDir.for_cluster("default", {"XDG_DATA_HOME": f"{user.home}/.local/share"}).running_cluster()
     assert running is not None
     family = descendants(running.pid)
     os.kill(running.pid, signal.SIGKILL)

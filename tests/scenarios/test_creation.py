@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Change, Object
 from tests.scenarios.nodes import STUCK_REASONS, Behaviour, PaperNodes, Runs, Stuck, attempt, paper_nodes
@@ -33,7 +33,7 @@ def stuck_while(is_so: Callable[[str, int], bool]) -> Callable[[Object], Behavio
 
 
 def is_new_pod(change: Change) -> bool:
-    return change.kind == "Pod" and change.type is EventType.ADDED
+    return change.kind == "Pod" and change.type is WatchEventType.ADDED
 
 
 async def test_each_reason_is_borne_then_mended_by_a_new_pod_then_fails_the_job(scene: Scene) -> None:

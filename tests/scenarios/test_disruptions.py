@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
 from tests.scenarios.nodes import Behaviour, Ends, Evicted, PaperNodes, Runs, attempt, paper_nodes
@@ -32,9 +32,7 @@ def a_job(nodes: PaperNodes, name: str, policy: str = "Never", **rules: Any) -> 
 
 @pytest.mark.on_real
 async def test_whoever_is_ended_by_its_node_comes_back_and_costs_nothing(scene: Scene) -> None:
-    rows = {
-        f"{policy or 'unset'}-{reason}".lower(): (policy, reason) for policy, reason in product(POLICIES, WORDS)
-    }
+    rows = {f"{policy or 'unset'}-{reason}".lower(): (policy, reason) for policy, reason in product(POLICIES, WORDS)}
 
     def behaviour(pod: Object) -> Behaviour:
         name, place = place_of(pod)
@@ -68,10 +66,8 @@ async def test_a_member_evicted_again_and_again_comes_back_later_each_time(scene
         nodes.scripts["t"] = [Evicted(), Evicted(), Evicted(), Runs()]
         one = job("t", {"worker": nodes.place(group(FOREVER, restartPolicy="Never"))})
         await scene.submit(one)
-        await scene.until(
-            lambda: scene.status("t").get("ready") == "1/1" and len(scene.made("t-worker-0")) == 4, "up"
-        )
-        came = [change.at for change in scene.history if change.kind == "Pod" and change.type is EventType.ADDED]
+        await scene.until(lambda: scene.status("t").get("ready") == "1/1" and len(scene.made("t-worker-0")) == 4, "up")
+        came = [change.at for change in scene.history if change.kind == "Pod" and change.type is WatchEventType.ADDED]
         # The waits are 0, 1 and 2 seconds; what the test hears of comes a moment later.
         assert came[2] - came[1] > 0.9
         assert came[3] - came[2] > 1.9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.controllers.grants import ROLE_BINDINGS, ROLES
+from pliant.controllers.rbac.master_access import ROLE_BINDINGS, ROLES
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS, SERVICE_ACCOUNTS
 from tests.controllers.elastic import workers
@@ -21,13 +21,7 @@ async def plans_grow_and_shrink_a_job(scene: ElasticScene, nodes: PaperNodes, na
     assert await scene.until_done(f"{name}-scaleplan-0") == "to begin with"
     assert scene.phases_of(f"{name}-scaleplan-0") == ["Created", "Pending", "Scaling", "Succeeded"]
     labels = scene.pods[f"{name}-edljob-worker-1"]["metadata"]["labels"]
-    wanted = {
-        "name": name,
-        "replica-type": "worker",
-        "replica-index": "1",
-        "rank-index": "1",
-        "relaunch-count": "0",
-    }
+    wanted = {"name": name, "replica-type": "worker", "replica-index": "1", "rank-index": "1", "relaunch-count": "0"}
     assert labels.items() >= {(f"elasticjob.dlrover/{key}", value) for key, value in wanted.items()}
     await scene.plan(f"{name}-less", name, "manual", **workers(1))
     assert (await scene.until_workers(name, 0))["0"] == first["0"]
@@ -49,9 +43,7 @@ async def pods_are_created_removed_and_migrated_by_name(scene: ElasticScene, nod
     assert scene.pods[f"{name}-edljob-worker-3"]["metadata"]["labels"]["elasticjob.dlrover/rank-index"] == "0"
 
 
-async def an_empty_plan_makes_way_for_the_one_of_its_name(
-    scene: ElasticScene, nodes: PaperNodes, name: str
-) -> None:
+async def an_empty_plan_makes_way_for_the_one_of_its_name(scene: ElasticScene, nodes: PaperNodes, name: str) -> None:
     await scene.begin(nodes, name)
     plan = f"{name}-scaleplan-0"
     await scene.plan(plan, name, replicaResourceSpecs={}, createPods=[], removePods=[], psHosts=[])
@@ -91,9 +83,7 @@ async def a_deleted_master_is_replaced_and_its_workers_work_on(
     assert await scene.until_workers(name, 0, 1) == before
 
 
-async def a_master_that_may_not_be_replaced_fails_its_job(
-    scene: ElasticScene, nodes: PaperNodes, name: str
-) -> None:
+async def a_master_that_may_not_be_replaced_fails_its_job(scene: ElasticScene, nodes: PaperNodes, name: str) -> None:
     await scene.begin(nodes, name, restartCount=0)
     nodes.order(master(name), Evicted())
     await scene.until_phase(name, "Failed")
@@ -149,16 +139,12 @@ async def a_foreign_master_is_told_of_those_who_leave_for_good(
     await scene.plan(f"{name}-less", name, "manual", **workers(1))
     await scene.until_workers(name, 0)
     await scene.until_done(f"{name}-less")
-    labels = [
-        each.object["metadata"]["labels"] for each in scene.history if each.name == f"{name}-edljob-worker-1"
-    ]
+    labels = [each.object["metadata"]["labels"] for each in scene.history if each.name == f"{name}-edljob-worker-1"]
     assert labels[-1]["elasticjob.dlrover/relaunch-count"] == "5"
     assert "scale-type" not in scene.plans[f"{name}-less"]["metadata"]["labels"]
 
 
-async def a_plan_makes_thirty_anew_who_were_lost_at_once(
-    scene: ElasticScene, nodes: PaperNodes, name: str
-) -> None:
+async def a_plan_makes_thirty_anew_who_were_lost_at_once(scene: ElasticScene, nodes: PaperNodes, name: str) -> None:
     await scene.begin(nodes, name)
     await scene.plan(f"{name}-0", name, **workers(30))
     await scene.until_workers(name, *range(30))

@@ -23,11 +23,7 @@ def two(first: Manifest, second: Manifest) -> dict[str, Manifest]:
 
 
 ENDS: dict[str, tuple[dict[str, Manifest], Fields, str]] = {
-    "any member completes a group of policy Any": (
-        one(per_rank(FOREVER, GOOD), completePolicy="Any"),
-        {},
-        "Succeed",
-    ),
+    "any member completes a group of policy Any": (one(per_rank(FOREVER, GOOD), completePolicy="Any"), {}, "Succeed"),
     "the first member completes a group of policy Rank0": (
         one(per_rank(GOOD, FOREVER), completePolicy="Rank0"),
         {},
@@ -40,27 +36,15 @@ ENDS: dict[str, tuple[dict[str, Manifest], Fields, str]] = {
         "Succeed",
     ),
     "any member fails a group of policy Any": (one(per_rank(FOREVER, BAD), failPolicy="Any"), {}, "Failed"),
-    "the first member fails a group of policy Rank0": (
-        one(per_rank(BAD, FOREVER), failPolicy="Rank0"),
-        {},
-        "Failed",
-    ),
+    "the first member fails a group of policy Rank0": (one(per_rank(BAD, FOREVER), failPolicy="Rank0"), {}, "Failed"),
     "all members together fail a group of policy All": (one(BAD, failPolicy="All"), {}, "Failed"),
-    "a group whose members all fail has failed, whatever its policy None": (
-        one(BAD, failPolicy="None"),
-        {},
-        "Failed",
-    ),
+    "a group whose members all fail has failed, whatever its policy None": (one(BAD, failPolicy="None"), {}, "Failed"),
     "members of policy None may fail": (
         two(group("sleep 0.5"), group(BAD, completePolicy="None", failPolicy="None")),
         {},
         "Succeed",
     ),
-    "any group completes a job of policy Any": (
-        two(group(GOOD), group(FOREVER)),
-        {"completePolicy": "Any"},
-        "Succeed",
-    ),
+    "any group completes a job of policy Any": (two(group(GOOD), group(FOREVER)), {"completePolicy": "Any"}, "Succeed"),
     "all groups together complete a job of policy All": (
         two(group(GOOD), group("sleep 0.3")),
         {"completePolicy": "All"},

@@ -74,9 +74,7 @@ async def test_a_member_that_may_be_restarted_is_not_given_up(scene: Scene) -> N
         nodes.behaviour = lambda pod: Ends(1) if place_of(pod)[1] == "worker-2" else Runs()
         rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1, **BOUNDS}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 3, **rules))}, faultTolerant=True))
-        await scene.until(
-            lambda: scene.status("t").get("message", "").startswith("goes on although"), "it given up"
-        )
+        await scene.until(lambda: scene.status("t").get("message", "").startswith("goes on although"), "it given up")
         assert scene.attempts("t-worker-2") == ["0", "1"]
         assert scene.status("t")["RestartCount"] == {"worker": 1}
         assert scene.phases("t")[-1] == "Running"

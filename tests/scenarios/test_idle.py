@@ -68,8 +68,7 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
     await asyncio.sleep(WINDOW)
     assert await version(scene.client) == written
     used = {
-        process: (cpu_ticks(process) - ticks, wake_ups(process) - wakes)
-        for process, (ticks, wakes) in before.items()
+        process: (cpu_ticks(process) - ticks, wake_ups(process) - wakes) for process, (ticks, wakes) in before.items()
     }
     assert all(ticks <= MOST_TICKS and wakes <= MOST_WAKE_UPS for ticks, wakes in used.values()), used
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import PODS, SERVICES
 from tests.scenarios.jobs import FOREVER, group, job
 from tests.scenarios.scene import JOBS, Scene
@@ -17,7 +17,7 @@ JSON_PATCH = "application/json-patch+json"
 
 def times_made(scene: Scene, kind: str, name: str) -> int:
     made = [change for change in scene.history if (change.kind, change.name) == (kind, name)]
-    return sum(change.type is EventType.ADDED for change in made)
+    return sum(change.type is WatchEventType.ADDED for change in made)
 
 
 async def test_a_pod_of_somebody_else_in_the_way_is_named_and_left_alone(scene: Scene) -> None:
@@ -44,7 +44,7 @@ async def test_a_pod_deleted_by_force_comes_back_once(scene: Scene) -> None:
     await scene.submit(job("t", {"worker": group(STUBBORN, 2)}))
     await scene.until_phase("t", "Running")
     scene.excuse("t-worker-1")
-    await scene.client.delete(PODS, scene.namespace, "t-worker-1", grace=0)
+    await scene.client.delete(PODS, scene.namespace, "t-worker-1", grace_period_seconds=0)
     await scene.until(lambda: times_made(scene, "Pod", "t-worker-1") == 2, "the pod back")
     await scene.until(lambda: scene.pods["t-worker-1"]["status"]["phase"] == "Running", "the pod running again")
     assert scene.status("t")["RestartCount"] == {"worker": 0}
@@ -55,9 +55,7 @@ async def test_a_job_ends_only_when_its_last_pod_is_really_gone(scene: Scene) ->
     await scene.until_phase("t", "Running")
     held = {"metadata": {"finalizers": ["example.com/held"]}}
     await scene.client.patch(PODS, scene.namespace, "t-worker-1", held)
-    await scene.until(
-        lambda: scene.phase("t") == "Terminating" and list(scene.pods) == ["t-worker-1"], "one pod left"
-    )
+    await scene.until(lambda: scene.phase("t") == "Terminating" and list(scene.pods) == ["t-worker-1"], "one pod left")
     await scene.client.patch(PODS, scene.namespace, "t-worker-1", {"metadata": {"finalizers": None}})
     await scene.until_phase("t", "Succeed")
     assert scene.pods == {}

@@ -35,9 +35,7 @@ async def _made_again(scene: Scene, pod: str) -> None:
 
 
 @pytest.mark.deep  # test_sampled_kills.py counts restarts over kills by default
-async def test_restarts_are_counted_over_the_death_of_operators(
-    client: KubeClient, worker: OperatorProcess
-) -> None:
+async def test_restarts_are_counted_over_the_death_of_operators(client: KubeClient, worker: OperatorProcess) -> None:
     async with on_paper(client) as (scene, nodes):
         groups = {"Master": members(nodes), "Worker": members(nodes)}
         await scene.submit(scene.manifest("t", groups, runPolicy={"backoffLimit": 2}))
@@ -84,11 +82,7 @@ async def _begun_elsewhere(scene: KubeflowScene, groups: dict[str, Manifest]) ->
             "training.kubeflow.org/replica-type": name.lower(),
             "training.kubeflow.org/replica-index": "0",
         }
-        meta = {
-            "name": f"t-{name.lower()}-0",
-            "labels": labels,
-            "ownerReferences": [{**words, "controller": True}],
-        }
+        meta = {"name": f"t-{name.lower()}-0", "labels": labels, "ownerReferences": [{**words, "controller": True}]}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": group["template"]["spec"]}
         scene.excuse(f"t-{name.lower()}-0")  # it bears no attempt
         await scene.client.create(PODS, scene.namespace, pod)

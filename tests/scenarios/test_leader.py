@@ -120,7 +120,7 @@ async def holders_until_another(scene: Scene, old: str, since: str) -> list[str]
     holders: list[str] = []
     async with (
         asyncio.timeout(PATIENCE),
-        aclosing(scene.client.watch(LEASES, scene.namespace, since=since)) as changes,
+        aclosing(scene.client.watch(LEASES, scene.namespace, resource_version=since)) as changes,
     ):
         async for change in changes:
             if change.object is not None:

@@ -105,12 +105,7 @@ async def test_workers_that_end_well_end_the_job_and_release_the_others(stage: S
 
 
 async def test_an_exit_code_of_a_program_fails_the_job_and_is_told_in_full(stage: Stage) -> None:
-    await stage.submit(
-        "TFJob",
-        "train",
-        replica("ps", FOREVER),
-        replica("worker", "echo out of luck; exit 3"),
-    )
+    await stage.submit("TFJob", "train", replica("ps", FOREVER), replica("worker", "echo out of luck; exit 3"))
     status = await stage.until_phase("TFJob", "train", "Failed")
     assert status["message"] == "worker-0 exited with code 3: out of luck"
     assert status["restarts"] == 0
@@ -164,7 +159,5 @@ async def test_what_only_the_operator_can_know_is_told_in_the_status(stage: Stag
             if found.get("status", {}).get("conditions"):
                 break
             await asyncio.sleep(0.05)
-    assert found["status"]["message"] == (
-        "spec: needs a replica of type scheduler: the others must know where it is"
-    )
+    assert found["status"]["message"] == ("spec: needs a replica of type scheduler: the others must know where it is")
     assert stage.scene.pods == {}

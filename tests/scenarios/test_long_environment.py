@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import CONFIG_MAPS
 from tests.scenarios.jobs import Manifest, group, job, per_attempt
 from tests.scenarios.scene import PATIENCE, Scene
 
 LONG_NAME = "a-name-as-long-as-names-of-jobs-may-be-in-this-world"
 LOOK = 'tr , "\\n" <"$WORKER_HOSTS_FILE"'
-REPORT = (
-    f'echo "${{WORKER_HOSTS:-no variable}}"; {LOOK} | wc -l; {LOOK} | tail -n 1; echo; wc -c <"$WORKER_HOSTS_FILE"'
-)
+REPORT = f'echo "${{WORKER_HOSTS:-no variable}}"; {LOOK} | wc -l; {LOOK} | tail -n 1; echo; wc -c <"$WORKER_HOSTS_FILE"'
 
 
 def listening(script: str, replicas: int, ports: int, **fields: Any) -> Manifest:
@@ -37,18 +35,16 @@ async def environments(scene: Scene) -> list[dict[str, Any]]:
 async def until_deleted(scene: Scene, held: dict[str, Any]) -> None:
     """Wait until a ConfigMap is gone."""
     name, since = held["metadata"]["name"], held["metadata"]["resourceVersion"]
-    changes = scene.client.watch(CONFIG_MAPS, scene.namespace, since=since, fields=f"metadata.name={name}")
+    changes = scene.client.watch(CONFIG_MAPS, scene.namespace, resource_version=since, fields=f"metadata.name={name}")
     async with asyncio.timeout(PATIENCE), aclosing(changes):
         async for change in changes:
-            if change.type is EventType.DELETED:
+            if change.type is WatchEventType.DELETED:
                 return
     raise AssertionError("the watch ended before the ConfigMap was gone")
 
 
 @pytest.mark.on_real
-async def test_a_list_of_hosts_too_long_for_a_variable_is_read_from_a_file_after_a_restart_too(
-    scene: Scene,
-) -> None:
+async def test_a_list_of_hosts_too_long_for_a_variable_is_read_from_a_file_after_a_restart_too(scene: Scene) -> None:
     script = per_attempt("exit 1", f"{{ {REPORT}; }}; touch $WORKER_HOSTS_FILE 2>/dev/null && exit 1; exit 0")
     rule = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 2}
     await scene.submit(job(LONG_NAME, {"worker": listening(script, 2, 450, **rule)}, cleanPodPolicy="None"))

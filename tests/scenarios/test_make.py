@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pliant.cli.installation import definitions
+from pliant.cli.cluster.operator_manifests import crd_manifests
 from tests.cli.making import made, make_typed, making
 from tests.cli.ordinary_user import ROOT
 from tests.controlplane.fixtures import GIVEN
@@ -26,7 +26,7 @@ SAMPLES = (
     "elasticjob.elastic.iml.github.io/elasticjob-sample",
     "scaleplan.elastic.iml.github.io/elasticjob-sample-by-hand",
 )
-OURS = {crd["metadata"]["name"] for crd in definitions()}
+OURS = {crd["metadata"]["name"] for crd in crd_manifests()}
 
 
 on_embedded = pytest.mark.parametrize("ground", ["embedded"], indirect=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job
 from tests.scenarios.laws import Object
 from tests.scenarios.nodes import Ends, PaperNodes, Runs, attempt, paper_nodes
@@ -45,10 +45,7 @@ DEVICE_FAULTS: dict[str, tuple[Fault, str]] = {
 def with_and_without(nodes: PaperNodes, **fields: Any) -> dict[str, Manifest]:
     """A member with a GPU, and one without."""
     rules = {**RULES, **fields}
-    return {
-        "gpu": nodes.place(group(FOREVER, **rules), gpus=1),
-        "cpu": nodes.place(group(FOREVER, **rules)),
-    }
+    return {"gpu": nodes.place(group(FOREVER, **rules), gpus=1), "cpu": nodes.place(group(FOREVER, **rules))}
 
 
 async def test_members_of_a_bad_node_come_back_elsewhere_if_the_fault_concerns_them(scene: Scene) -> None:
@@ -99,7 +96,7 @@ def grace_of(scene: Scene, name: str) -> int | None:
         if change.kind == "Pod" and change.name == name and "deletionTimestamp" in change.object["metadata"]:
             said = change.object["metadata"].get("deletionGracePeriodSeconds")
             return None if said is None else int(said)
-        if change.kind == "Pod" and change.name == name and change.type is EventType.DELETED:
+        if change.kind == "Pod" and change.name == name and change.type is WatchEventType.DELETED:
             return None
     raise AssertionError(f"{name} never left")
 
@@ -126,9 +123,7 @@ async def test_a_group_that_need_not_fail_goes_on_without_the_lost(scene: Scene)
         await scene.submit(job("t", {"worker": worker}, **seated))
         await scene.until_phase("t", "Running")
         await nodes.not_ready(dead)
-        await scene.until(
-            lambda: scene.status("t")["replicaStatuses"]["worker"].get("failed") == 1, "the loss told"
-        )
+        await scene.until(lambda: scene.status("t")["replicaStatuses"]["worker"].get("failed") == 1, "the loss told")
         assert scene.phase("t") == "Running"
         assert "worker-1" in scene.status("t")["message"]
 

@@ -22,10 +22,7 @@ from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_rank
 from tests.scenarios.scene import MARK
 
 COMMON_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/run/lock")
-ENDS: dict[str, tuple[str, int]] = {
-    "success": ("echo at work; exit 0", 0),
-    "failure": ("echo at work; exit 3", 1),
-}
+ENDS: dict[str, tuple[str, int]] = {"success": ("echo at work; exit 0", 0), "failure": ("echo at work; exit 3", 1)}
 MOMENTS = {"as its first process comes": 1, "as its third process comes": 3, "as its first pod comes": 4}
 
 
@@ -108,8 +105,7 @@ def test_nothing_is_left_of_a_run_ended_by(user: OrdinaryUser, number: signal.Si
 
 
 @pytest.mark.parametrize(
-    ("count", "number"),
-    sample(product(MOMENTS.values(), (signal.SIGINT, signal.SIGKILL)), 1, "early ends of runs"),
+    ("count", "number"), sample(product(MOMENTS.values(), (signal.SIGINT, signal.SIGKILL)), 1, "early ends of runs")
 )
 def test_nothing_is_left_of_a_run_ended_early(user: OrdinaryUser, count: int, number: signal.Signals) -> None:
     path = manifest(user, FOREVER)

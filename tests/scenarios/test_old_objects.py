@@ -56,15 +56,9 @@ async def test_a_job_in_the_network_of_its_node_is_applied_described_and_deleted
     assert "Host Network:" in described
 
     pod = scene.pods["paddle-mnist-trainer-0"]["spec"]
-    assert (pod["hostNetwork"], pod["dnsPolicy"], pod["restartPolicy"]) == (
-        True,
-        "ClusterFirstWithHostNet",
-        "Never",
-    )
+    assert (pod["hostNetwork"], pod["dnsPolicy"], pod["restartPolicy"]) == (True, "ClusterFirstWithHostNet", "Never")
     assert scene.services["paddle-mnist-trainer-0"]["spec"]["clusterIP"] == "None"
-    said = dict(
-        line.split("=", 1) for line in (await scene.log("paddle-mnist-trainer-0")).splitlines() if "=" in line
-    )
+    said = dict(line.split("=", 1) for line in (await scene.log("paddle-mnist-trainer-0")).splitlines() if "=" in line)
     here = f"paddle-mnist-trainer-0.{scene.namespace}"
     assert said["TRAINER_HOSTS"] == f"{here}:24446"
     assert (said["TRAININGJOB_SERVICE"], said["TRAININGJOB_PORTS"]) == (here, "24446")

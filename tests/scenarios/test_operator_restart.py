@@ -21,9 +21,7 @@ STORY: list[Manifest] = [
     job(
         "wide",
         {
-            "worker": group(
-                per_rank("sleep 0.5", per_attempt("exit 9", "exit 0")), 2, restartScope="All", **AGAIN
-            ),
+            "worker": group(per_rank("sleep 0.5", per_attempt("exit 9", "exit 0")), 2, restartScope="All", **AGAIN),
             "chief": group("sleep 0.4", restartScope="All", **AGAIN),
         },
     ),
@@ -99,9 +97,7 @@ async def test_an_operator_that_comes_back_to_a_running_job_writes_nothing(
     assert [str(change) for change in scene.history[before:]] == []
 
 
-async def test_a_restart_under_way_is_finished_and_not_charged_again(
-    scene: Scene, worker: OperatorProcess
-) -> None:
+async def test_a_restart_under_way_is_finished_and_not_charged_again(scene: Scene, worker: OperatorProcess) -> None:
     script = per_rank(STUBBORN, per_attempt("sleep 0.1; exit 3", FOREVER))
     await scene.submit(job("t", {"worker": group(script, 2, restartScope="Replica", **AGAIN)}))
     await scene.until_phase("t", "Restarting")

@@ -74,9 +74,7 @@ async def test_an_order_ends_a_job_whatever_it_does_and_leaves_nothing(scene: Sc
             {name: (SPELLINGS[keys[name]], f"{name} is to go") for name in rows},
             lambda name: (scene.phase(name), scene.status(name).get("message", "")),
         )
-        assert {tuple(scene.phases(name)[-2:]) for name in rows} == {
-            ("Terminating", end) for end in SPELLINGS.values()
-        }
+        assert {tuple(scene.phases(name)[-2:]) for name in rows} == {("Terminating", end) for end in SPELLINGS.values()}
         await scene.until(lambda: not scene.pods and not scene.services, "nothing left")
         assert not any(name.startswith("suspended") for name in attempts_of_all(scene))
 

@@ -58,9 +58,7 @@ def paddle_job(
     """A job whose trainers run one script, and whose servers another."""
     least, most = trainers
     trainer = {"entrypoint": ROLE.format(serves, trains), "min-instance": least, "max-instance": most}
-    roles = {"trainer": trainer | spec.pop("trainer", {})} | (
-        {"pserver": {"min-instance": servers}} if servers else {}
-    )
+    roles = {"trainer": trainer | spec.pop("trainer", {})} | ({"pserver": {"min-instance": servers}} if servers else {})
     return {
         "apiVersion": PaddleScene.jobs.api_version,
         "kind": "PaddleJob",

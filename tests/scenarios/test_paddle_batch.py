@@ -102,10 +102,7 @@ async def test_jobs_of_every_mode_find_their_members_and_release_their_servers(p
     told = paddle.status("two")["worker"]
     assert (told["succeeded"], [each["name"] for each in told["refs"]]) == (2, ["two-worker-0", "two-worker-1"])
     pod = paddle.pods["two-worker-1"]
-    assert pod["metadata"]["labels"].items() >= {
-        ("paddle-res-name", "two-worker-1"),
-        ("paddle-res-type", "worker"),
-    }
+    assert pod["metadata"]["labels"].items() >= {("paddle-res-name", "two-worker-1"), ("paddle-res-type", "worker")}
     assert pod["metadata"]["annotations"]["paddle-resource"] == "worker"
     assert pod["spec"]["hostname"] == pod["spec"]["subdomain"] == "two-worker-1"
 
@@ -124,10 +121,7 @@ async def test_what_is_left_depends_on_the_end(paddle: PaddleScene) -> None:
         status = await paddle.until_over(f"f-{name}", "Failed")
         assert (status["message"], status["firstCause"]["exitCode"]) == ("worker-0 exited with code 3", 3)
     left = {
-        f"{end}-{names[policy]}-worker-0"
-        for policy, cleared in CLEANING.items()
-        for end in "cf"
-        if end not in cleared
+        f"{end}-{names[policy]}-worker-0" for policy, cleared in CLEANING.items() for end in "cf" if end not in cleared
     }
     await paddle.until(lambda: set(paddle.pods) == left, f"exactly {sorted(left)}")
     await paddle.until(lambda: set(paddle.services) == left, "their services alone")

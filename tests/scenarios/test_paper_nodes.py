@@ -67,9 +67,7 @@ async def test_every_reason_to_be_stuck_is_told(scene: Scene) -> None:
         for number in range(len(STUCK_REASONS)):
             await a_pod(scene, nodes, str(number))
         wanted = list(STUCK_REASONS)
-        await scene.until(
-            lambda: [waits_because(scene, str(n)) for n in range(len(wanted))] == wanted, "each told"
-        )
+        await scene.until(lambda: [waits_because(scene, str(n)) for n in range(len(wanted))] == wanted, "each told")
         nodes.order("0", Runs())
         await scene.until(lambda: phase(scene, "0") == "Running", "a pod that is stuck no more")
 
@@ -84,7 +82,7 @@ async def test_nobody_takes_pods_away_from_a_dead_node(scene: Scene) -> None:
             await scene.client.delete(PODS, scene.namespace, name)
         await scene.until(lambda: "b" not in scene.pods, "the pod of the living node gone")
         await scene.until(lambda: is_leaving(scene, "a"), "the pod of the dead one leaving")
-        await scene.client.delete(PODS, scene.namespace, "a", grace=0)
+        await scene.client.delete(PODS, scene.namespace, "a", grace_period_seconds=0)
         await scene.until_gone()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pliant.kube.codec import EventType
+from pliant.kube.codec import WatchEventType
 from tests.scenarios.jobs import FOREVER, Manifest, group, job, per_attempt, per_rank
 from tests.scenarios.laws import in_order
 from tests.scenarios.scene import Scene
@@ -56,7 +56,7 @@ def uids_while_restarted(scene: Scene) -> set[str]:
     """Pods that were still there when the new attempt came."""
     history = [change for change in in_order(scene.history) if change.kind == "Pod"]
     born = next(index for index, change in enumerate(history) if is_second(change.object))
-    gone = {change.uid for change in history[:born] if change.type is EventType.DELETED}
+    gone = {change.uid for change in history[:born] if change.type is WatchEventType.DELETED}
     return {change.uid for change in history[:born]} - gone
 
 
@@ -64,16 +64,14 @@ def is_second(pod: dict[str, Any]) -> bool:
     return bool(pod["metadata"]["labels"]["RestartCount"] == "1")
 
 
-async def test_a_member_that_keeps_failing_comes_back_later_each_time_until_the_budget_is_spent(
-    scene: Scene,
-) -> None:
+async def test_a_member_that_keeps_failing_comes_back_later_each_time_until_the_budget_is_spent(scene: Scene) -> None:
     worker = group("exit 3", restartPolicy="Always", restartScope="Pod", restartLimit=3)
     await scene.submit(job("t", {"worker": worker}))
     status = await scene.until_phase("t", "Failed")
     assert status["message"] == "worker-0 exited with code 3 and worker has spent its 3 restarts"
     assert status["RestartCount"] == {"worker": 3}
     assert scene.attempts("t-worker-0") == ["0", "1", "2", "3"]
-    came = [change.at for change in scene.history if change.kind == "Pod" and change.type is EventType.ADDED]
+    came = [change.at for change in scene.history if change.kind == "Pod" and change.type is WatchEventType.ADDED]
     first, second, third = (after - before for before, after in pairwise(came))
     # The waits are 0, 1 and 2 seconds; what the test hears of comes a moment later.
     assert first < second
@@ -90,7 +88,7 @@ async def test_old_and_new_members_never_meet(scene: Scene, scope: str) -> None:
     await scene.until_phase("t", "Succeed")
     pods = [change for change in in_order(scene.history) if change.kind == "Pod"]
     news = next(index for index, change in enumerate(pods) if is_second(change.object))
-    gone = {change.uid for change in pods[:news] if change.type is EventType.DELETED}
+    gone = {change.uid for change in pods[:news] if change.type is WatchEventType.DELETED}
     old = {change.uid for change in pods if not is_second(change.object)}
     assert gone == old
 
@@ -105,10 +103,7 @@ async def test_two_failures_at_once_are_both_mended(scene: Scene) -> None:
 
 async def test_a_wide_restart_spends_from_every_budget(scene: Scene) -> None:
     generous: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "All"}
-    groups = {
-        "a": group(BRIEF + "exit 3", restartLimit=5, **generous),
-        "b": group(FOREVER, restartLimit=1, **generous),
-    }
+    groups = {"a": group(BRIEF + "exit 3", restartLimit=5, **generous), "b": group(FOREVER, restartLimit=1, **generous)}
     await scene.submit(job("t", groups))
     await scene.until(lambda: scene.attempts("t-b-0") == ["0", "1", "2"], "a second restart")
     assert scene.status("t")["RestartCount"] == {"a": 2, "b": 2}

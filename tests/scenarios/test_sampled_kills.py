@@ -51,9 +51,7 @@ async def _lose_a_node(scene: Scene, nodes: PaperNodes) -> None:
 async def _pause(scene: Scene, nodes: PaperNodes) -> None:
     await scene.until_phase("paused", "Running")
     await scene.edit("paused", {"spec": {"suspend": True}})
-    await scene.until(
-        lambda: scene.phase("paused") == "Suspended" and not of(scene, "paused"), "all gone", within=LONG
-    )
+    await scene.until(lambda: scene.phase("paused") == "Suspended" and not of(scene, "paused"), "all gone", within=LONG)
     await scene.edit("paused", {"spec": {"suspend": False}})
 
 
@@ -75,10 +73,7 @@ LIVES = {
         restarts={"worker": 0},
     ),
     "wide": Life(
-        groups={
-            "worker": group(FOREVER, 2, restartScope="All", **AGAIN),
-            "ps": group(FOREVER, completePolicy="None"),
-        },
+        groups={"worker": group(FOREVER, 2, restartScope="All", **AGAIN), "ps": group(FOREVER, completePolicy="None")},
         spec={},
         fate=lambda place, attempt: Runs() if place == "ps-0" else Ends(0 if attempt else 3, after=0.5),
         end="Succeed",

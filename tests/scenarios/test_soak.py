@@ -88,9 +88,7 @@ class Mischief:
 
     def _a_group(self) -> Manifest:
         chance = self._chance
-        lives = [
-            per_attempt(*chance.choices(SCRIPTS, k=chance.randint(1, 3))) for _ in range(chance.randint(1, 3))
-        ]
+        lives = [per_attempt(*chance.choices(SCRIPTS, k=chance.randint(1, 3))) for _ in range(chance.randint(1, 3))]
         fields: dict[str, Any] = {
             "restartPolicy": chance.choice(["Always", "OnFailure", "ExitCode", "Never"]),
             "restartScope": chance.choice(["Pod", "Replica", "All"]),
@@ -114,7 +112,9 @@ class Mischief:
 
     async def _delete_pod(self) -> None:
         name = self._chance.choice(list(self._scene.pods))
-        await self._scene.client.delete(PODS, self._scene.namespace, name, grace=self._chance.choice([None, 0]))
+        await self._scene.client.delete(
+            PODS, self._scene.namespace, name, grace_period_seconds=self._chance.choice([None, 0])
+        )
 
     async def _delete_service(self) -> None:
         name = self._chance.choice(list(self._scene.services))
@@ -161,9 +161,7 @@ def misplaced(scene: Scene, name: str) -> Iterator[str]:
         return
     spec, status = found["spec"], found["status"]
     mine = {each: pod for each, pod in scene.pods.items() if owner(pod) == found["metadata"]["uid"]}
-    wanted = {
-        f"{name}-{each}-{n}" for each, fields in spec["replicaSpecs"].items() for n in range(fields["replicas"])
-    }
+    wanted = {f"{name}-{each}-{n}" for each, fields in spec["replicaSpecs"].items() for n in range(fields["replicas"])}
     if status["phase"] in ("Succeed", "Failed"):
         if mine and spec["cleanPodPolicy"] == "All":
             yield f"{name} has ended and left {sorted(mine)}"

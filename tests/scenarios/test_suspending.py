@@ -128,9 +128,7 @@ async def test_a_job_that_is_called_back_at_once_never_meets_its_past(scene: Sce
         # A kubelet that takes its time to let a pod go.
         nodes.kubelet.abandon(slow)
         await scene.edit("t", SUSPEND)
-        await scene.until(
-            lambda: scene.phase("t") == "Suspended" and list(scene.pods) == ["t-worker-1"], "one left"
-        )
+        await scene.until(lambda: scene.phase("t") == "Suspended" and list(scene.pods) == ["t-worker-1"], "one left")
         await scene.until(lambda: scene.status("t")["message"] == "suspended; 1 pod still to go", "it told")
         await scene.edit("t", RESUME)
         await scene.until(lambda: "t-worker-0" in scene.services, "the job at work again")

@@ -9,7 +9,7 @@ import pytest
 
 from pliant.frontends import FRONTENDS
 from pliant.kube.client import KubeClient
-from pliant.kube.config import transport_for
+from pliant.kube.client_config import create_transport
 from pliant.kube.resources import CRDS
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.cluster import Site, an_ordinary_user, cluster
@@ -29,7 +29,7 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 async def scene(site: Site) -> AsyncIterator[Scene]:
     """A namespace in which no law is checked: tests write statuses themselves."""
-    transport = transport_for(site.kubeconfig, None, SystemClock().now)
+    transport = create_transport(site.kubeconfig, None, SystemClock().now)
     client = KubeClient(transport)
     await _let_anything_pass(client)
     scene = Scene(client, "anything")
@@ -85,10 +85,7 @@ NONSENSE: dict[str, tuple[Any, str]] = {
     "affinity": (of_pod(affinity=[]), f"{POD}.affinity: must be a mapping, got []"),
     "env": (of_container(env={"A": "b"}), f'{POD}.containers[0].env: must be a list, got {{"A":"b"}}'),
     "env-name": (of_container(env=[{"name": []}]), f"{POD}.containers[0].env[0].name: must be text, got []"),
-    "port": (
-        of_container(ports=[{"containerPort": "http"}]),
-        f"{POD}.containers[0].ports[0].containerPort: must be",
-    ),
+    "port": (of_container(ports=[{"containerPort": "http"}]), f"{POD}.containers[0].ports[0].containerPort: must be"),
     "codes": ({**of_group(), "restartingExitCode": {"a": 1}}, "spec.restartingExitCode: must list exit codes"),
     "limit": ({**of_group(), "timeLimit": "1h"}, 'spec.timeLimit: must be an integer, got "1h"'),
     "suspend": ({**of_group(), "suspend": "yes"}, 'spec.suspend: must be true or false, got "yes"'),
@@ -131,9 +128,7 @@ async def test_nonsense_is_told_by_field_in_condition_and_event_and_others_go_on
     ],
     ids=["text", "list", "fields", "conditions", "memory", "phase", "naive time"],
 )
-async def test_a_status_that_is_nonsense_is_written_over_or_told_of(
-    scene: Scene, status: Any, problem: str
-) -> None:
+async def test_a_status_that_is_nonsense_is_written_over_or_told_of(scene: Scene, status: Any, problem: str) -> None:
     await scene.client.create(JOBS, scene.namespace, raw("odd", {**of_group(), "managedBy": "nobody"}))
     await scene.edit("odd", {"status": status}, subresource="status")
     await scene.edit("odd", {"spec": {"managedBy": None}})
@@ -146,7 +141,5 @@ async def test_a_status_that_is_nonsense_is_written_over_or_told_of(
         await scene.until(lambda: answer().startswith(problem), "the complaint")
         assert scene.pods == {}
     else:
-        await scene.until(
-            lambda: isinstance(scene.job("odd").get("status"), dict) and scene.phase("odd"), "a phase"
-        )
+        await scene.until(lambda: isinstance(scene.job("odd").get("status"), dict) and scene.phase("odd"), "a phase")
         await scene.until_phase("odd", "Succeed")

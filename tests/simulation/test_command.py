@@ -40,12 +40,7 @@ windows:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name, text in (
-        ("nodes.csv", NODES),
-        ("jobs.csv", JOBS),
-        ("services.csv", SERVICES),
-        ("trace.yaml", TRACE),
-    ):
+    for name, text in (("nodes.csv", NODES), ("jobs.csv", JOBS), ("services.csv", SERVICES), ("trace.yaml", TRACE)):
         (tmp_path / name).write_text(text)
     return tmp_path
 
@@ -174,10 +169,7 @@ def test_examples_can_be_simulated(
         (["missing.csv"], "missing.csv: No such file or directory; name CSV or YAML files, or an --experiment"),
         (["jobs.csv"], "jobs.csv: there are no nodes; add a table of them: name, count, cpu, memory"),
         (["nodes.csv"], "nodes.csv: there are neither jobs nor services, so nothing would happen"),
-        (
-            ["nodes.csv", "jobs.csv", "jobs.csv"],
-            "jobs.csv:2: name: `a` is the name of another job, too (jobs.csv:2)",
-        ),
+        (["nodes.csv", "jobs.csv", "jobs.csv"], "jobs.csv:2: name: `a` is the name of another job, too (jobs.csv:2)"),
     ],
 )
 @pytest.mark.usefixtures("folder")

@@ -8,25 +8,27 @@ from statistics import fmean
 
 import pytest
 
-from pliant.autoscale.policies import ALL_POLICIES, POLICIES
-from pliant.simulation.delays import PUBLISHED, Delays
-from pliant.simulation.experiments import EXPERIMENTS, large
-from pliant.simulation.measures import Figures
-from pliant.simulation.run import Settings, settings_for, simulate
+from pliant.autoscale.policies.registry import ALL_POLICIES, POLICIES
+from pliant.simulation.delays import EDL_DELAYS, SimulatedDelays
+from pliant.simulation.experiments import EXPERIMENTS, large_cluster_trace
+from pliant.simulation.metrics import RunSummary
+from pliant.simulation.run import SimulationSettings, settings_for_policy, simulate
 
-TODAY = Delays(jitter=0.5)
+TODAY = SimulatedDelays(jitter=0.5)
 
 
 @cache
-def runs_of(experiment: str, policy: str, delays: Delays, number: int = 4) -> tuple[Figures, ...]:
+def runs_of(experiment: str, policy: str, delays: SimulatedDelays, number: int = 4) -> tuple[RunSummary, ...]:
     trace = EXPERIMENTS[experiment](Random(1), None)
-    settings = [settings_for(policy, trace, Settings(delays=delays, seed=seed)) for seed in range(number)]
-    return tuple(simulate(trace, ALL_POLICIES.get(policy), each).figures for each in settings)
+    settings = [
+        settings_for_policy(policy, trace, SimulationSettings(delays=delays, seed=seed)) for seed in range(number)
+    ]
+    return tuple(simulate(trace, ALL_POLICIES.get(policy), each).summary for each in settings)
 
 
-@pytest.mark.parametrize("delays", [TODAY, PUBLISHED], ids=["delays of today", "delays as published"])
+@pytest.mark.parametrize("delays", [TODAY, EDL_DELAYS], ids=["delays of today", "delays as published"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_newcomers_are_let_in_and_all_have_their_share(policy: str, delays: Delays) -> None:
+def test_newcomers_are_let_in_and_all_have_their_share(policy: str, delays: SimulatedDelays) -> None:
     runs = runs_of("edl-1", policy, delays)
     assert fmean(run.pending_mean for run in runs) <= 20.0
     assert [run.stuck for run in runs] == [0] * len(runs)
@@ -34,9 +36,9 @@ def test_newcomers_are_let_in_and_all_have_their_share(policy: str, delays: Dela
     assert fmean(run.used_plateau for run in runs) >= 0.895
 
 
-@pytest.mark.parametrize("delays", [TODAY, PUBLISHED], ids=["delays of today", "delays as published"])
+@pytest.mark.parametrize("delays", [TODAY, EDL_DELAYS], ids=["delays of today", "delays as published"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_training_takes_what_a_service_leaves(policy: str, delays: Delays) -> None:
+def test_training_takes_what_a_service_leaves(policy: str, delays: SimulatedDelays) -> None:
     runs = runs_of("edl-2", policy, delays)
     assert fmean(run.used_mean for run in runs) >= 0.88
     assert [run.services_waiting for run in runs] == [0] * len(runs)
@@ -45,18 +47,20 @@ def test_training_takes_what_a_service_leaves(policy: str, delays: Delays) -> No
 @pytest.mark.parametrize("policy", POLICIES)
 def test_training_gives_way_to_a_service_within_one_round(policy: str) -> None:
     # A pod that does not fit waits for a round, for those who leave, for the scheduler, and for its own start.
-    delays = Delays()
+    delays = SimulatedDelays()
     figures = _run_with("edl-2", policy, delays)
     assert figures.services_wait_max <= 5.0 + delays.place + delays.leave + delays.retry + delays.start
 
 
-def _run_with(experiment: str, policy: str, delays: Delays) -> Figures:
+def _run_with(experiment: str, policy: str, delays: SimulatedDelays) -> RunSummary:
     trace = EXPERIMENTS[experiment](Random(1), None)
-    return simulate(trace, ALL_POLICIES.get(policy), settings_for(policy, trace, Settings(delays=delays))).figures
+    return simulate(
+        trace, ALL_POLICIES.get(policy), settings_for_policy(policy, trace, SimulationSettings(delays=delays))
+    ).summary
 
 
 def test_the_published_autoscaler_does_what_was_published_of_it() -> None:
-    runs = runs_of("edl-1", "edl-published", PUBLISHED, 10)
+    runs = runs_of("edl-1", "edl-published", EDL_DELAYS, 10)
     assert fmean(run.pending_mean for run in runs) == pytest.approx(47.2, abs=8.0)
     assert {run.stuck for run in runs} == {0, 1, 2, 3}
     assert fmean(run.jain_plateau for run in runs) == pytest.approx(0.44, abs=0.07)
@@ -64,7 +68,7 @@ def test_the_published_autoscaler_does_what_was_published_of_it() -> None:
 
 
 def test_without_an_autoscaler_six_jobs_run_and_fourteen_wait_as_was_published() -> None:
-    figures = _run_with("edl-1", "none", Delays())
+    figures = _run_with("edl-1", "none", SimulatedDelays())
     assert (figures.jobs, figures.stuck) == (20, 14)
     assert figures.pending_mean == pytest.approx(308.5, abs=15.0)
 
@@ -72,16 +76,16 @@ def test_without_an_autoscaler_six_jobs_run_and_fourteen_wait_as_was_published()
 def test_the_published_cluster_has_its_nodes_cores_and_memory() -> None:
     nodes = EXPERIMENTS["edl-1"](Random(1), None).nodes
     assert sum(each.count for each in nodes) == 133
-    assert sum(each.count * each.room["cpu"] for each in nodes) == 2_348_000
-    assert sum(each.count * each.room["memory"] for each in nodes) == 13_665_210 * 10**6
+    assert sum(each.count * each.allocatable["cpu"] for each in nodes) == 2_348_000
+    assert sum(each.count * each.allocatable["memory"] for each in nodes) == 13_665_210 * 10**6
 
 
 def test_a_large_trace_follows_from_its_seed() -> None:
-    assert large(Random(5), 50) == large(Random(5), 50)
-    assert large(Random(5), 50) != large(Random(6), 50)
+    assert large_cluster_trace(Random(5), 50) == large_cluster_trace(Random(5), 50)
+    assert large_cluster_trace(Random(5), 50) != large_cluster_trace(Random(6), 50)
 
 
 def test_many_jobs_on_ten_thousand_nodes_all_end() -> None:
-    trace = large(Random(1), 40)
-    figures = simulate(trace, ALL_POLICIES["fair"], settings_for("fair", trace, Settings())).figures
+    trace = large_cluster_trace(Random(1), 40)
+    figures = simulate(trace, ALL_POLICIES["fair"], settings_for_policy("fair", trace, SimulationSettings())).summary
     assert (figures.ended, figures.stuck) == (40, 0)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pliant.autoscale.model import Cluster, Code, Plan, Verdict
-from pliant.simulation.delays import Delays
-from pliant.simulation.rounds import Rhythm
-from pliant.simulation.run import Outcome, Settings, simulate
-from pliant.simulation.speed import Speed, read_speed
-from pliant.simulation.trace import JobSpec, ServiceSpec, Trace, Window
+from pliant.autoscale.model import ClusterSnapshot, SizeDecision, SizePlan, SizeReason
+from pliant.simulation.autoscaler import AutoscalerTiming
+from pliant.simulation.delays import SimulatedDelays
+from pliant.simulation.run import SimulationResult, SimulationSettings, simulate
+from pliant.simulation.throughput import ThroughputModel, parse_throughput_model
+from pliant.simulation.trace import MeasurementWindow, SimulationTrace, TraceJob, TraceService
 from tests.simulation.traces import cores, job, nodes
 
-AT_ONCE = Delays(place=0.0, start=0.0, leave=0.0, retry=0.0)
+AT_ONCE = SimulatedDelays(place=0.0, start=0.0, leave=0.0, retry=0.0)
 
 
 class Most:
@@ -20,13 +20,15 @@ class Most:
 
     name = "most"
 
-    def plan(self, cluster: Cluster) -> Plan:
-        return {each.key: Verdict(each.most, Code.GROWS, "told so") for each in cluster.elastics}
+    def plan(self, cluster: ClusterSnapshot) -> SizePlan:
+        return {each.key: SizeDecision(each.max_size, SizeReason.SCALE_UP, "told so") for each in cluster.groups}
 
 
-def run(*jobs: JobSpec, cores: int = 4, delays: Delays = AT_ONCE, until: float = float("inf")) -> Outcome:
-    trace = Trace(nodes=(nodes(1, cores),), jobs=jobs, until=until)
-    return simulate(trace, None, Settings(delays=delays, look=1.0))
+def run(
+    *jobs: TraceJob, cores: int = 4, delays: SimulatedDelays = AT_ONCE, until: float = float("inf")
+) -> SimulationResult:
+    trace = SimulationTrace(nodes=(nodes(1, cores),), jobs=jobs, end_at=until)
+    return simulate(trace, None, SimulationSettings(delays=delays, sample_interval=1.0))
 
 
 @pytest.mark.parametrize(
@@ -38,37 +40,40 @@ def run(*jobs: JobSpec, cores: int = 4, delays: Delays = AT_ONCE, until: float =
         pytest.param([job("a", 2, work=20), job("b", 2, work=20)], 10, 1.0, id="two that fit run side by side"),
         pytest.param([job("a", 2, work=20, servers=2)], 10, 1.0, id="servers take room and do no work"),
         pytest.param(
-            [job("a", 4, work=16, speed=Speed(points=((1, 1.0), (4, 2.0))))], 8, 1.0, id="a curve says how fast"
+            [job("a", 4, work=16, speed=ThroughputModel(points=((1, 1.0), (4, 2.0))))],
+            8,
+            1.0,
+            id="a curve says how fast",
         ),
     ],
 )
-def test_work_takes_its_time(jobs: list[JobSpec], completion: float, used: float) -> None:
-    figures = run(*jobs).figures
+def test_work_takes_its_time(jobs: list[TraceJob], completion: float, used: float) -> None:
+    figures = run(*jobs).summary
     assert figures.completion_mean == pytest.approx(completion)
     assert figures.ended == len(jobs)
     assert figures.used_mean == pytest.approx(used)
 
 
 def test_delays_add_up() -> None:
-    figures = run(job("a", 4, work=40), delays=Delays(place=1.0, start=2.0, leave=5.0)).figures
+    figures = run(job("a", 4, work=40), delays=SimulatedDelays(place=1.0, start=2.0, leave=5.0)).summary
     assert figures.pending_mean == 3.0
     assert figures.completion_mean == 13.0
 
 
 def test_room_is_free_only_when_those_who_leave_are_gone() -> None:
-    delays = Delays(place=0.0, start=0.0, leave=5.0, retry=2.0)
-    figures = run(job("a", 4, work=40), job("b", 4, work=40), delays=delays).figures
+    delays = SimulatedDelays(place=0.0, start=0.0, leave=5.0, retry=2.0)
+    figures = run(job("a", 4, work=40), job("b", 4, work=40), delays=delays).summary
     assert figures.pending_max == 10.0 + 5.0 + 2.0
 
 
 def test_who_never_runs_is_stuck_and_waits_to_the_end() -> None:
-    figures = run(job("a", 4), job("b", 4, submit=10.0), until=100.0).figures
+    figures = run(job("a", 4), job("b", 4, submit=10.0), until=100.0).summary
     assert (figures.stuck, figures.pending_max, figures.ended) == (1, 90.0, 0)
 
 
 def test_a_job_stands_still_without_its_servers() -> None:
     # Four cores: three servers sit first, then one member of three.
-    figures = run(job("a", 3, work=10, servers=3), until=60.0).figures
+    figures = run(job("a", 3, work=10, servers=3), until=60.0).summary
     assert figures.ended == 0
 
 
@@ -79,60 +84,69 @@ def test_of_those_who_wait_the_important_go_first_then_the_older() -> None:
         job("vip", 4, work=40, submit=2.0, priority=5),
     ]
     series = run(*jobs).series
-    begins = {name: series.begins[name] + counts.index(4) for name, counts in series.counts.items()}
+    begins = {
+        name: series.first_sample_by_job[name] + counts.index(4) for name, counts in series.running_by_job.items()
+    }
     assert begins["first"] < begins["vip"] < begins["plain"]
 
 
 def test_a_policy_is_carried_out_and_newcomers_have_the_highest_index() -> None:
-    trace = Trace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80),))
-    outcome = simulate(trace, Most(), Settings(delays=AT_ONCE, look=1.0, rhythm=Rhythm(pace=None)))
+    trace = SimulationTrace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80),))
+    outcome = simulate(
+        trace, Most(), SimulationSettings(delays=AT_ONCE, sample_interval=1.0, timing=AutoscalerTiming(cooldowns=None))
+    )
     # One second with two members, then eight of them.
-    assert outcome.figures.completion_mean == pytest.approx(1 + 78 / 8)
-    assert outcome.figures.resizes == 1
-    assert outcome.reasons == {"Grows": 1}
+    assert outcome.summary.completion_mean == pytest.approx(1 + 78 / 8)
+    assert outcome.summary.resizes == 1
+    assert outcome.resize_counts == {"Grows": 1}
 
 
 def test_who_starts_anew_loses_time_with_each_resize() -> None:
-    trace = Trace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80, pause=5.0),))
-    outcome = simulate(trace, Most(), Settings(delays=AT_ONCE, look=1.0, rhythm=Rhythm(pace=None)))
-    assert outcome.figures.completion_mean == pytest.approx(1 + 5 + 78 / 8)
+    trace = SimulationTrace(nodes=(nodes(1, 8),), jobs=(job("a", 2, 8, work=80, pause=5.0),))
+    outcome = simulate(
+        trace, Most(), SimulationSettings(delays=AT_ONCE, sample_interval=1.0, timing=AutoscalerTiming(cooldowns=None))
+    )
+    assert outcome.summary.completion_mean == pytest.approx(1 + 5 + 78 / 8)
 
 
 def test_without_a_policy_jobs_have_their_fixed_size() -> None:
-    assert run(job("a", 1, 4, work=40)).figures.completion_mean == 10.0
-    assert run(job("a", 1, 4, work=40, fixed=2)).figures.completion_mean == 20.0
+    assert run(job("a", 1, 4, work=40)).summary.completion_mean == 10.0
+    assert run(job("a", 1, 4, work=40, fixed=2)).summary.completion_mean == 20.0
 
 
 def test_services_come_and_go_by_the_clock() -> None:
-    service = ServiceSpec(name="web", shape=cores(1), steps=((0.0, 4), (10.0, 1), (20.0, 6)))
-    trace = Trace(nodes=(nodes(1, 4),), services=(service,), until=30.0)
-    outcome = simulate(trace, None, Settings(delays=AT_ONCE, look=1.0))
-    used = dict(zip(outcome.series.times, outcome.series.used, strict=True))
+    service = TraceService(name="web", shape=cores(1), replica_steps=((0.0, 4), (10.0, 1), (20.0, 6)))
+    trace = SimulationTrace(nodes=(nodes(1, 4),), services=(service,), end_at=30.0)
+    outcome = simulate(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0))
+    used = dict(zip(outcome.series.times, outcome.series.cpu_utilization, strict=True))
     assert [used[time] for time in (1.0, 10.0, 20.0, 30.0)] == [1.0, 0.25, 1.0, 1.0]
-    assert outcome.figures.services_waiting == 2
+    assert outcome.summary.services_waiting == 2
 
 
 def test_long_jobs_cost_no_more_than_short_ones() -> None:
     outcome = run(job("a", 4, work=4e12))
-    assert outcome.figures.completion_mean == pytest.approx(1e12)
-    assert outcome.figures.used_plateau == pytest.approx(1.0)
+    assert outcome.summary.completion_mean == pytest.approx(1e12)
+    assert outcome.summary.used_plateau == pytest.approx(1.0)
     assert len(outcome.series.times) < 10
 
 
 def test_windows_that_a_run_never_came_to_are_left_out() -> None:
-    late, soon = Window(name="plateau", start=50.0, end=60.0), Window(name="soon", start=5.0, end=500.0)
-    trace = Trace(nodes=(nodes(1, 4),), jobs=(job("a", 2),), windows=(late, soon), until=20.0)
-    figures = simulate(trace, None, Settings(delays=AT_ONCE, look=1.0)).figures
+    late, soon = (
+        MeasurementWindow(name="plateau", start=50.0, end=60.0),
+        MeasurementWindow(name="soon", start=5.0, end=500.0),
+    )
+    trace = SimulationTrace(nodes=(nodes(1, 4),), jobs=(job("a", 2),), windows=(late, soon), end_at=20.0)
+    figures = simulate(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0)).summary
     assert (figures.used_windows, figures.used_plateau) == ({"soon": 0.5}, 0.5)
 
 
 def test_pods_spread_or_pack() -> None:
-    trace = Trace(
-        nodes=(nodes(2, 4),), jobs=(job("small", 2), job("big", 1, shape=cores(4), submit=1.0)), until=10.0
+    trace = SimulationTrace(
+        nodes=(nodes(2, 4),), jobs=(job("small", 2), job("big", 1, shape=cores(4), submit=1.0)), end_at=10.0
     )
-    spread = simulate(trace, None, Settings(look=1.0))
-    packed = simulate(trace, None, Settings(look=1.0, is_packed=True))
-    assert (spread.figures.stuck, packed.figures.stuck) == (1, 0)
+    spread = simulate(trace, None, SimulationSettings(sample_interval=1.0))
+    packed = simulate(trace, None, SimulationSettings(sample_interval=1.0, is_bin_packing=True))
+    assert (spread.summary.stuck, packed.summary.stuck) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -148,4 +162,4 @@ def test_pods_spread_or_pack() -> None:
     ],
 )
 def test_speeds_are_read(text: str, members: int, speed: float) -> None:
-    assert read_speed(text).at(members) == pytest.approx(speed, rel=1e-4)
+    assert parse_throughput_model(text).throughput_at(members) == pytest.approx(speed, rel=1e-4)

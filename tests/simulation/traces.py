@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pliant.autoscale.model import Shape
-from pliant.simulation.speed import LINEAR, Speed
-from pliant.simulation.trace import JobSpec, NodeClass, Staff
+from pliant.autoscale.model import PodShape
+from pliant.simulation.throughput import LINEAR_THROUGHPUT, ThroughputModel
+from pliant.simulation.trace import FixedReplicas, NodeClass, TraceJob
 
 GI = 1024**3
 
@@ -14,12 +14,12 @@ GI = 1024**3
 def nodes(count: int, cores: int = 4, gpus: int = 0) -> NodeClass:
     """Nodes with so many cores each."""
     room = {"cpu": cores * 1000, "memory": 64 * GI, "pods": 110}
-    return NodeClass(name=f"n{cores}", count=count, room=room | ({"nvidia.com/gpu": gpus} if gpus else {}))
+    return NodeClass(name=f"n{cores}", count=count, allocatable=room | ({"nvidia.com/gpu": gpus} if gpus else {}))
 
 
-def cores(number: float, gpus: int = 0) -> Shape:
+def cores(number: float, gpus: int = 0) -> PodShape:
     """A pod that takes so many cores."""
-    return Shape.of({"cpu": int(number * 1000), "memory": GI, "nvidia.com/gpu": gpus, "pods": 1})
+    return PodShape.of({"cpu": int(number * 1000), "memory": GI, "nvidia.com/gpu": gpus, "pods": 1})
 
 
 def job(
@@ -29,17 +29,27 @@ def job(
     *,
     submit: float = 0.0,
     work: float = math.inf,
-    shape: Shape | None = None,
+    shape: PodShape | None = None,
     servers: int = 0,
-    speed: Speed = LINEAR,
+    speed: ThroughputModel = LINEAR_THROUGHPUT,
     priority: int = 0,
     pause: float = 0.0,
     fixed: int | None = None,
-) -> JobSpec:
+) -> TraceJob:
     """A job whose members take one core each."""
     most = least if most is None else most
-    staff = (Staff(name="server", number=servers, shape=cores(1)),) if servers else ()
-    return JobSpec(
-        name=name, shape=shape or cores(1), least=least, most=most, start=least, fixed=fixed or most,
-        submit=submit, work=work, staff=staff, speed=speed, priority=priority, pause=pause,
-    )  # fmt: skip
+    staff = (FixedReplicas(name="server", count=servers, shape=cores(1)),) if servers else ()
+    return TraceJob(
+        name=name,
+        shape=shape or cores(1),
+        min_size=least,
+        max_size=most,
+        initial_size=least,
+        static_size=fixed or most,
+        submitted_at=submit,
+        total_work=work,
+        fixed_replicas=staff,
+        throughput=speed,
+        priority=priority,
+        resize_pause=pause,
+    )

@@ -24,8 +24,7 @@ def address(host: str) -> str:
 def report(seen: lgb.callback.CallbackEnv) -> None:
     if RANK == 0 and (seen.iteration + 1) % 20 == 0:
         print(
-            f"pliant: step={seen.iteration + 1} total={ROUNDS} loss={seen.evaluation_result_list[0][2]:.4f}",
-            flush=True,
+            f"pliant: step={seen.iteration + 1} total={ROUNDS} loss={seen.evaluation_result_list[0][2]:.4f}", flush=True
         )
 
 

@@ -1,1 +1,1 @@
-"""The node agent: a small child process that keeps pods in namespaces of its own and dies with its parent."""
+"""The node agent: a child process of the cluster that runs pods in Linux namespaces and exits with its parent."""

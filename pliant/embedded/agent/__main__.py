@@ -11,69 +11,77 @@ import sys
 from contextlib import closing, suppress
 
 from pliant.embedded.agent import syscalls
-from pliant.embedded.agent.bare import BareGround
-from pliant.embedded.agent.cells import Cells
-from pliant.embedded.agent.entry import Forbidden, enter, explain
-from pliant.embedded.agent.ground import PrivateGround
-from pliant.embedded.agent.sandbox import GATEWAY, Network
-from pliant.embedded.agent.service import Service
+from pliant.embedded.agent.isolation.cgroups import CgroupManager
+from pliant.embedded.agent.isolation.host_isolation import HostIsolation
+from pliant.embedded.agent.isolation.namespace_isolation import NamespaceIsolation
+from pliant.embedded.agent.isolation.user_namespaces import (
+    NamespacesForbidden,
+    enter_private_namespaces,
+    to_forbidden_error,
+)
+from pliant.embedded.agent.network.sandbox import GATEWAY_ADDRESS, PodBridge
+from pliant.embedded.agent.server import AgentServer
 
 
-def main(arguments: list[str]) -> None:
+def main(argv: list[str]) -> None:
     """Take the ground that is asked for, tell the parent where that is, and serve it until it is gone."""
-    descriptor, second, parent, scratch, port, network = arguments
+    descriptor, second, parent, scratch, port, network = argv
     channel, handover = socket.socket(fileno=int(descriptor)), socket.socket(fileno=int(second))
-    cells = Cells.found()
+    cells = CgroupManager.detect()
     if network == "host":
-        with closing(_bare_ground(channel, int(parent))) as ground:
-            _serve(Service(channel, handover, ground, cells))
+        with closing(_start_host_isolation(channel, int(parent))) as ground:
+            _run_server(AgentServer(channel, handover, ground, cells))
     else:
-        _serve(Service(channel, handover, _private_ground(channel, int(parent), scratch, int(port)), cells))
+        _run_server(
+            AgentServer(channel, handover, _start_namespace_isolation(channel, int(parent), scratch, int(port)), cells)
+        )
 
 
-def _bare_ground(channel: socket.socket, parent: int) -> BareGround:
+def _start_host_isolation(channel: socket.socket, parent_pid: int) -> HostIsolation:
     """Run pods as plain processes of this machine; all of them end before the agent does."""
-    ground = BareGround.taken(parent)
+    ground = HostIsolation.acquire(parent_pid)
     with suppress(ConnectionError):
-        channel.sendall(json.dumps({"ready": True, "gateway": ground.address}).encode() + b"\n")
+        channel.sendall(json.dumps({"ready": True, "gateway": ground.gateway_address}).encode() + b"\n")
     return ground
 
 
-def _private_ground(channel: socket.socket, parent: int, scratch: str, port: int) -> PrivateGround:
+def _start_namespace_isolation(
+    channel: socket.socket, parent_pid: int, scratch_dir: str, api_port: int
+) -> NamespaceIsolation:
     """Enter private namespaces and hand the bridge listener to the parent."""
     try:
-        enter(parent)
-        network = _furnish(scratch)
-    except Forbidden as problem:
+        enter_private_namespaces(parent_pid)
+        network = _create_pod_network(scratch_dir)
+    except NamespacesForbidden as problem:
         with suppress(ConnectionError):
             channel.sendall(json.dumps({"forbidden": str(problem)}).encode() + b"\n")
         sys.exit(1)
     # A parent that has gone already is heard as such by the service.
-    with network.listen(port) as listener, suppress(ConnectionError):
-        ready = json.dumps({"ready": True, "gateway": GATEWAY, "port": port}).encode() + b"\n"
+    with network.listen(api_port) as listener, suppress(ConnectionError):
+        ready = json.dumps({"ready": True, "gateway": GATEWAY_ADDRESS, "port": api_port}).encode() + b"\n"
         socket.send_fds(channel, [ready], [listener.fileno()])
-    return PrivateGround(network, f"{scratch}/root")
+    return NamespaceIsolation(network, f"{scratch_dir}/root")
 
 
-def _serve(service: Service) -> None:
+def _run_server(server: AgentServer) -> None:
     """Be done with starting, and serve."""
     # Pages that collections never touch stay shared with the first process of every container.
     gc.collect()
     gc.freeze()
     gc.disable()
-    service.run()
+    server.serve()
 
 
-def _furnish(scratch: str) -> Network:
+def _create_pod_network(scratch_dir: str) -> PodBridge:
     try:
-        syscalls.mount("tmpfs", scratch, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=700")
-        os.mkdir(f"{scratch}/root")
-        os.mkdir(f"{scratch}/memory")
+        syscalls.mount("tmpfs", scratch_dir, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=700")
+        os.mkdir(f"{scratch_dir}/root")
+        os.mkdir(f"{scratch_dir}/memory")
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        return Network.made(f"{scratch}/memory")
+        return PodBridge.create(f"{scratch_dir}/memory")
     except OSError as problem:
-        raise explain(problem) from problem
+        raise to_forbidden_error(problem) from problem
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What pods find on their network: names, services and a way out, all served by the parent."""
+"""The pod network: DNS, service proxy, egress and the network modes."""

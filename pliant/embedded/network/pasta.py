@@ -11,80 +11,86 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from pliant.embedded.agent.wayout import LINK
-from pliant.embedded.node.link import NodeAgent
+from pliant.embedded.agent.network.pasta_launcher import PASTA_INTERFACE
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 
 PROGRAM = "pasta"
-THIS_MACHINE = "169.254.1.2"
+HOST_LOOPBACK_ADDRESS = "169.254.1.2"
 """Where pods reach the loopback of this machine, if they may."""
-_OURS = "169.254.1.1"
+_INTERFACE_ADDRESS = "169.254.1.1"
 _DEVICE = Path("/dev/net/tun")
-_PACKAGE = Path(__file__).parents[3]
-_START = (
-    f"import sys; sys.path.insert(0, {str(_PACKAGE)!r}); "
-    "from pliant.embedded.agent.wayout import main; main(sys.argv[1:])"
+_PROJECT_ROOT = Path(__file__).parents[3]
+_LAUNCHER_CODE = (
+    f"import sys; sys.path.insert(0, {str(_PROJECT_ROOT)!r}); "
+    "from pliant.embedded.agent.network.pasta_launcher import main; main(sys.argv[1:])"
 )
-_PATIENCE = 10.0
+_STARTUP_TIMEOUT = 10.0
 """Seconds for the program to be ready, or gone after being told to."""
-_NOTHING = ("-t", "none", "-u", "none", "-T", "none", "-U", "none")
+_NO_PORT_FORWARDING = ("-t", "none", "-u", "none", "-T", "none", "-U", "none")
 """Ports of this machine that lead to pods, and the other way round."""
-_READY, _LOG = "ready", "log"
-_NOISE = "Failed to send"
+_READY_FIFO, _LOG_FILE = "ready", "log"
+_SYSLOG_NOISE = "Failed to send"
 """Begins lines about a system log that is not there."""
 
 
-class Unusable(Exception):
+class PastaUnavailable(Exception):
     """There is no way out by plain sockets; the words say why."""
 
 
-class Pasta:
+class PastaProcess:
     """A running program between the pods' network and this machine's."""
 
-    def __init__(self, process: subprocess.Popen[bytes], said: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log_file: Path) -> None:
         self._process = process
-        self._said = said
+        self._log_file = log_file
 
     @classmethod
     @asynccontextmanager
-    async def started(cls, agent: NodeAgent, folder: Path, *, host_loopback: bool) -> AsyncIterator[Pasta]:
+    async def start(
+        cls, agent: NodeAgent, state_dir: Path, *, allow_host_loopback: bool
+    ) -> AsyncIterator[PastaProcess]:
         """The program when it is ready, or else Unusable; gone when the context ends, or this process does."""
-        program = _found(agent)
-        process = _launched(agent, folder, _arguments(program, folder / _READY, host_loopback=host_loopback))
-        running = cls(process, folder / _LOG)
+        program = _find_program(agent)
+        process = _launch(
+            agent,
+            state_dir,
+            _build_arguments(program, state_dir / _READY_FIFO, allow_host_loopback=allow_host_loopback),
+        )
+        running = cls(process, state_dir / _LOG_FILE)
         try:
-            await running._until_ready(folder / _READY)
+            await running._wait_ready(state_dir / _READY_FIFO)
             yield running
         finally:
             process.kill()
             process.wait()
 
-    async def wait_ended(self) -> str:
+    async def wait_exited(self) -> str:
         """Return when the program has ended without having been asked to: with its last words."""
         handle = os.pidfd_open(self._process.pid)
         try:
-            await _first_readable(handle)
+            await _wait_first_readable(handle)
         finally:
             os.close(handle)
-        return self._last_words() or "it said nothing"
+        return self._last_log_line() or "it said nothing"
 
-    async def _until_ready(self, ready: Path) -> None:
+    async def _wait_ready(self, ready_fifo: Path) -> None:
         """Wait until the program writes its number into the pipe that it takes for a file."""
-        pipe, handle = os.open(ready, os.O_RDONLY | os.O_NONBLOCK), os.pidfd_open(self._process.pid)
+        pipe, handle = os.open(ready_fifo, os.O_RDONLY | os.O_NONBLOCK), os.pidfd_open(self._process.pid)
         try:
-            async with asyncio.timeout(_PATIENCE):
-                heard = await _first_readable(pipe, handle)
+            async with asyncio.timeout(_STARTUP_TIMEOUT):
+                heard = await _wait_first_readable(pipe, handle)
             if heard != pipe:
-                raise Unusable(self._last_words() or "it ended before it was ready")
+                raise PastaUnavailable(self._last_log_line() or "it ended before it was ready")
         except TimeoutError:
-            raise Unusable(f"it was not ready within {_PATIENCE:.0f} s") from None
+            raise PastaUnavailable(f"it was not ready within {_STARTUP_TIMEOUT:.0f} s") from None
         finally:
             os.close(pipe)
             os.close(handle)
 
-    def _last_words(self) -> str:
+    def _last_log_line(self) -> str:
         with suppress(OSError):
-            lines = self._said.read_text(errors="replace").splitlines()
-            words = [line.strip() for line in lines if line.strip() and not line.startswith(_NOISE)]
+            lines = self._log_file.read_text(errors="replace").splitlines()
+            words = [line.strip() for line in lines if line.strip() and not line.startswith(_SYSLOG_NOISE)]
             return words[-1] if words else ""
         return ""
 
@@ -94,30 +100,30 @@ def is_installed() -> bool:
     return shutil.which(PROGRAM) is not None
 
 
-def _found(agent: NodeAgent) -> str:
+def _find_program(agent: NodeAgent) -> str:
     """The program, if it has a chance to work here."""
     program = shutil.which(PROGRAM)
     if program is None:
-        raise Unusable("it is not installed")
+        raise PastaUnavailable("it is not installed")
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
-        raise Unusable(f"{_DEVICE} may not be used by you; allow it with: sudo chmod 666 {_DEVICE}")
-    if _network_of(agent.process) == _network_of(os.getpid()):
-        raise Unusable("pods share the network of this machine")
+        raise PastaUnavailable(f"{_DEVICE} may not be used by you; allow it with: sudo chmod 666 {_DEVICE}")
+    if _network_namespace_inode(agent.pid) == _network_namespace_inode(os.getpid()):
+        raise PastaUnavailable("pods share the network of this machine")
     return program
 
 
-def _network_of(process: int) -> int:
-    return Path(f"/proc/{process}/ns/net").stat().st_ino
+def _network_namespace_inode(pid: int) -> int:
+    return Path(f"/proc/{pid}/ns/net").stat().st_ino
 
 
-def _launched(agent: NodeAgent, folder: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
+def _launch(agent: NodeAgent, state_dir: Path, arguments: list[str]) -> subprocess.Popen[bytes]:
     """Start the program from the thread that calls; when that thread ends, so does the program."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _READY).unlink(missing_ok=True)
-    os.mkfifo(folder / _READY, 0o600)
-    with (folder / _LOG).open("wb") as said:
+    state_dir.mkdir(parents=True, exist_ok=True)
+    (state_dir / _READY_FIFO).unlink(missing_ok=True)
+    os.mkfifo(state_dir / _READY_FIFO, 0o600)
+    with (state_dir / _LOG_FILE).open("wb") as said:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _START, str(agent.process), str(folder / "network"), *arguments],
+            [sys.executable, "-I", "-S", "-c", _LAUNCHER_CODE, str(agent.pid), str(state_dir / "network"), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,
@@ -125,13 +131,25 @@ def _launched(agent: NodeAgent, folder: Path, arguments: list[str]) -> subproces
         )
 
 
-def _arguments(program: str, ready: Path, *, host_loopback: bool) -> list[str]:
-    place = ["-I", LINK, "-a", _OURS, "-n", "30", "-g", THIS_MACHINE]
-    loopback = [] if host_loopback else ["--no-map-gw"]
-    return [program, "-f", "-q", "-4", "--config-net", "--no-dhcp", *place, *loopback, *_NOTHING, "-P", str(ready)]
+def _build_arguments(program: str, ready_fifo: Path, *, allow_host_loopback: bool) -> list[str]:
+    place = ["-I", PASTA_INTERFACE, "-a", _INTERFACE_ADDRESS, "-n", "30", "-g", HOST_LOOPBACK_ADDRESS]
+    loopback = [] if allow_host_loopback else ["--no-map-gw"]
+    return [
+        program,
+        "-f",
+        "-q",
+        "-4",
+        "--config-net",
+        "--no-dhcp",
+        *place,
+        *loopback,
+        *_NO_PORT_FORWARDING,
+        "-P",
+        str(ready_fifo),
+    ]
 
 
-async def _first_readable(*descriptors: int) -> int:
+async def _wait_first_readable(*fds: int) -> int:
     """The first of some descriptors that has something to tell."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[int] = loop.create_future()
@@ -140,10 +158,10 @@ async def _first_readable(*descriptors: int) -> int:
         if not told.done():
             told.set_result(descriptor)
 
-    for each in descriptors:
+    for each in fds:
         loop.add_reader(each, tell, each)
     try:
         return await told
     finally:
-        for each in descriptors:
+        for each in fds:
             loop.remove_reader(each)

@@ -14,29 +14,29 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.schema.checks import Check, compile_check
-from pliant.embedded.schema.metadata import SUBDOMAIN, NameRule, as_resource, metadata_problems
-from pliant.embedded.schema.problems import Problem, Reason, dotted, invalid
-from pliant.embedded.schema.shape import Defaulter, Pruner, compile_defaulter, compile_pruner, copied
+from pliant.embedded.schema.defaults_and_pruning import Defaulter, Pruner, compile_defaulter, compile_pruner, deep_copy
+from pliant.embedded.schema.field_errors import FieldError, FieldErrorType, format_path, invalid_error
+from pliant.embedded.schema.metadata import DNS_SUBDOMAIN, NameRule, validate_metadata, with_object_metadata
 from pliant.embedded.schema.structural import require_structural
+from pliant.embedded.schema.validators import Validator, compile_validator
 
-__all__ = ["Problem", "Reason", "Schema", "copied", "invalid"]
+__all__ = ["FieldError", "FieldErrorType", "Schema", "deep_copy", "invalid_error"]
 
 
 class Schema:
     """The schema of one kind; the walkers are built when the first object arrives."""
 
-    def __init__(self, openapi: Mapping[str, Any], names: NameRule = SUBDOMAIN) -> None:
+    def __init__(self, openapi: Mapping[str, Any], name_rule: NameRule = DNS_SUBDOMAIN) -> None:
         self.openapi = openapi
-        self._names = names
+        self._name_rule = name_rule
 
     @classmethod
     def compile(
-        cls, openapi: Mapping[str, Any], *, where: str = "openAPIV3Schema", names: NameRule = SUBDOMAIN
+        cls, openapi: Mapping[str, Any], *, field_path: str = "openAPIV3Schema", name_rule: NameRule = DNS_SUBDOMAIN
     ) -> Schema:
         """A checked schema; InvalidSpec names the place, below `where`, that is not structural."""
-        require_structural(openapi, where)
-        return cls(openapi, names)
+        require_structural(openapi, field_path)
+        return cls(openapi, name_rule)
 
     def default(self, obj: dict[str, Any]) -> None:
         """Fill in what the schema says of missing fields, in place."""
@@ -46,30 +46,30 @@ class Schema:
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """Cut unknown fields away, in place, and say which; nulls of fields that cannot be null go silently."""
         cut = self._pruner(obj) if self._pruner is not None else None
-        return [dotted(steps) for steps in cut] if cut else []
+        return [format_path(steps) for steps in cut] if cut else []
 
-    def validate(self, obj: dict[str, Any]) -> list[Problem]:
+    def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         """Every problem of an object; an empty list for a sound one."""
-        faults = self._check(obj) if self._check is not None else None
+        faults = self._validator(obj) if self._validator is not None else None
         if faults:
-            return [fault.problem() for fault in faults]
-        return metadata_problems(obj.get("metadata") or {}, self._names)
+            return [fault.build() for fault in faults]
+        return validate_metadata(obj.get("metadata") or {}, self._name_rule)
 
     @cached_property
-    def _resource(self) -> dict[str, Any]:
-        return as_resource(self.openapi)
+    def _full_openapi(self) -> dict[str, Any]:
+        return with_object_metadata(self.openapi)
 
     @cached_property
     def _defaulter(self) -> Defaulter | None:
-        return compile_defaulter(self._resource)
+        return compile_defaulter(self._full_openapi)
 
     @cached_property
     def _pruner(self) -> Pruner | None:
-        return compile_pruner(self._resource)
+        return compile_pruner(self._full_openapi)
 
     @cached_property
-    def _check(self) -> Check | None:
-        return compile_check(self._resource)
+    def _validator(self) -> Validator | None:
+        return compile_validator(self._full_openapi)
 
     @cached_property
     def digest(self) -> str:

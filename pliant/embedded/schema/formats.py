@@ -26,10 +26,10 @@ _UUID: Final = re.compile(r"[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}
 _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)")
 
 
-def _survives(parse: Callable[[str], object]) -> Callable[[str], bool]:
+def _parses_with(parser: Callable[[str], object]) -> Callable[[str], bool]:
     def question(text: str) -> bool:
         try:
-            parse(text)
+            parser(text)
         except ValueError:
             return False
         return True
@@ -63,33 +63,30 @@ def _is_uri(text: str) -> bool:
     return bool(parts.scheme) or text.startswith("/")
 
 
-def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+def _matches_pattern(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
 STRING_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "byte": _is_base64,
-    "cidr": _survives(lambda text: ipaddress.ip_network(text, strict=False)),
-    "date": _survives(date.fromisoformat),
+    "cidr": _parses_with(lambda text: ipaddress.ip_network(text, strict=False)),
+    "date": _parses_with(date.fromisoformat),
     "date-time": _is_date_time,
     "datetime": _is_date_time,
-    "duration": _matches(_DURATION),
-    "email": _matches(_EMAIL),
-    "hostname": _matches(_HOSTNAME),
-    "ipv4": _survives(ipaddress.IPv4Address),
-    "ipv6": _survives(ipaddress.IPv6Address),
-    "mac": _matches(_MAC),
+    "duration": _matches_pattern(_DURATION),
+    "email": _matches_pattern(_EMAIL),
+    "hostname": _matches_pattern(_HOSTNAME),
+    "ipv4": _parses_with(ipaddress.IPv4Address),
+    "ipv6": _parses_with(ipaddress.IPv6Address),
+    "mac": _matches_pattern(_MAC),
     "uri": _is_uri,
-    "uuid": _matches(_UUID),
+    "uuid": _matches_pattern(_UUID),
 }
 """Formats that are checked; any other is a note to the reader, as in Kubernetes."""
 
-INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {
-    "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-}
+INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
-_CLASSES: Final = {
+_POSIX_CLASSES: Final = {
     "[:alpha:]": "A-Za-z",
     "[:digit:]": "0-9",
     "[:alnum:]": "A-Za-z0-9",
@@ -102,10 +99,10 @@ _CLASSES: Final = {
 
 
 @lru_cache(maxsize=1024)
-def compiled_pattern(pattern: str, where: str = "pattern") -> re.Pattern[str]:
+def compile_go_pattern(pattern: str, field_path: str = "pattern") -> re.Pattern[str]:
     """A Go regular expression in Python's terms; InvalidSpec names `where` when it is none."""
     text = pattern
-    for name, members in _CLASSES.items():
+    for name, members in _POSIX_CLASSES.items():
         text = text.replace(name, members)
     # In Go `$` is the very end; in Python it also matches before a last newline.
     if text.endswith("$") and not text.endswith(r"\$"):
@@ -113,4 +110,4 @@ def compiled_pattern(pattern: str, where: str = "pattern") -> re.Pattern[str]:
     try:
         return re.compile(text.replace(r"\z", r"\Z"), re.ASCII)
     except re.error as error:
-        raise InvalidSpec(where, f"must be a valid regular expression, but isn't: {error}") from error
+        raise InvalidSpec(field_path, f"must be a valid regular expression, but isn't: {error}") from error

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pliant.embedded.schema.checks import compile_check
-from pliant.embedded.schema.formats import compiled_pattern
+from pliant.embedded.schema.formats import compile_go_pattern
+from pliant.embedded.schema.validators import compile_validator
 from pliant.errors import InvalidSpec
 
-_TYPES: Final = frozenset({"object", "array", "string", "integer", "number", "boolean"})
-_JUNCTORS: Final = ("allOf", "anyOf", "oneOf")
-_FORBIDDEN: Final = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems")
-_OUTSIDE_ONLY: Final = (
+_JSON_TYPES: Final = frozenset({"object", "array", "string", "integer", "number", "boolean"})
+_COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
+_UNSUPPORTED_KEYWORDS: Final = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems")
+_FORBIDDEN_IN_COMBINATORS: Final = (
     "type",
     "default",
     "nullable",
@@ -25,122 +25,122 @@ _OUTSIDE_ONLY: Final = (
 )
 """What a schema inside allOf, anyOf, oneOf or not may not say: it only narrows what stands outside."""
 
-_PLACE: Final = "must be a schema, that is, an object"
+_NOT_A_SCHEMA_MESSAGE: Final = "must be a schema, that is, an object"
 
 
-def require_structural(schema: Any, where: str) -> None:
+def require_structural(schema: Any, field_path: str) -> None:
     """Raise InvalidSpec naming the place where a schema stops being structural."""
     if not isinstance(schema, Mapping):
-        raise InvalidSpec(where, _PLACE)
+        raise InvalidSpec(field_path, _NOT_A_SCHEMA_MESSAGE)
     if schema.get("type") != "object":
         raise InvalidSpec(
-            f"{where}.type", f'Invalid value: "{schema.get("type", "")}": must be object at the root'
+            f"{field_path}.type", f'Invalid value: "{schema.get("type", "")}": must be object at the root'
         )
-    _inspect(schema, where)
+    _require_structural_node(schema, field_path)
 
 
-def _inspect(schema: Any, where: str) -> None:
+def _require_structural_node(schema: Any, field_path: str) -> None:
     if not isinstance(schema, Mapping):
-        raise InvalidSpec(where, _PLACE)
-    _require_type(schema, where)
-    _require_sound_keywords(schema, where)
-    _require_sound_default(schema, where)
+        raise InvalidSpec(field_path, _NOT_A_SCHEMA_MESSAGE)
+    _require_type(schema, field_path)
+    _require_valid_keywords(schema, field_path)
+    _require_valid_default(schema, field_path)
     for name, child in schema.get("properties", {}).items():
-        _inspect(child, f"{where}.properties[{name}]")
+        _require_structural_node(child, f"{field_path}.properties[{name}]")
     extra = schema.get("additionalProperties")
     if isinstance(extra, Mapping) and extra:
-        _inspect(extra, f"{where}.additionalProperties")
+        _require_structural_node(extra, f"{field_path}.additionalProperties")
     if "items" in schema:
-        _inspect(schema["items"], f"{where}.items")
-    for junctor, part in _parts(schema, where):
-        _inspect_junctor(part, junctor, is_int_or_string=bool(schema.get("x-kubernetes-int-or-string")))
+        _require_structural_node(schema["items"], f"{field_path}.items")
+    for junctor, part in _combinator_parts(schema, field_path):
+        _require_structural_part(part, junctor, is_int_or_string=bool(schema.get("x-kubernetes-int-or-string")))
 
 
-def _require_type(schema: Mapping[str, Any], where: str) -> None:
+def _require_type(schema: Mapping[str, Any], field_path: str) -> None:
     kind = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
         if kind:
-            raise InvalidSpec(f"{where}.type", "must be empty if x-kubernetes-int-or-string is true")
+            raise InvalidSpec(f"{field_path}.type", "must be empty if x-kubernetes-int-or-string is true")
         return
     if kind is None:
         if not schema.get("x-kubernetes-preserve-unknown-fields"):
-            raise InvalidSpec(f"{where}.type", "Required value: must not be empty for specified object fields")
-    elif kind not in _TYPES:
-        names = ", ".join(f'"{name}"' for name in sorted(_TYPES))
-        raise InvalidSpec(f"{where}.type", f'Unsupported value: "{kind}": supported values: {names}')
+            raise InvalidSpec(f"{field_path}.type", "Required value: must not be empty for specified object fields")
+    elif kind not in _JSON_TYPES:
+        names = ", ".join(f'"{name}"' for name in sorted(_JSON_TYPES))
+        raise InvalidSpec(f"{field_path}.type", f'Unsupported value: "{kind}": supported values: {names}')
     if kind == "array" and "items" not in schema:
-        raise InvalidSpec(f"{where}.items", "Required value: must be specified")
+        raise InvalidSpec(f"{field_path}.items", "Required value: must be specified")
     if schema.get("x-kubernetes-embedded-resource") and kind != "object":
-        raise InvalidSpec(f"{where}.type", "must be object if x-kubernetes-embedded-resource is true")
+        raise InvalidSpec(f"{field_path}.type", "must be object if x-kubernetes-embedded-resource is true")
 
 
-def _require_sound_keywords(schema: Mapping[str, Any], where: str) -> None:
-    for word in _FORBIDDEN:
+def _require_valid_keywords(schema: Mapping[str, Any], field_path: str) -> None:
+    for word in _UNSUPPORTED_KEYWORDS:
         if word in schema:
-            raise InvalidSpec(f"{where}.{word}", "Forbidden: not supported in a structural schema")
+            raise InvalidSpec(f"{field_path}.{word}", "Forbidden: not supported in a structural schema")
     if schema.get("uniqueItems"):
-        raise InvalidSpec(f"{where}.uniqueItems", "Forbidden: uniqueItems cannot be set to true")
+        raise InvalidSpec(f"{field_path}.uniqueItems", "Forbidden: uniqueItems cannot be set to true")
     if schema.get("properties") and schema.get("additionalProperties"):
         raise InvalidSpec(
-            f"{where}.additionalProperties", "Forbidden: properties and additionalProperties exclude one another"
+            f"{field_path}.additionalProperties", "Forbidden: properties and additionalProperties exclude one another"
         )
     if not isinstance(schema.get("properties", {}), Mapping):
-        raise InvalidSpec(f"{where}.properties", "must be an object of schemas")
+        raise InvalidSpec(f"{field_path}.properties", "must be an object of schemas")
     if "pattern" in schema:
-        compiled_pattern(schema["pattern"], f"{where}.pattern")
+        compile_go_pattern(schema["pattern"], f"{field_path}.pattern")
     style = schema.get("x-kubernetes-list-type")
     if style == "map":
-        _require_map_keys(schema, where)
+        _require_map_keys(schema, field_path)
     elif style not in (None, "atomic", "set"):
         raise InvalidSpec(
-            f"{where}.x-kubernetes-list-type",
+            f"{field_path}.x-kubernetes-list-type",
             f'Unsupported value: "{style}": supported values: "atomic", "map", "set"',
         )
 
 
-def _require_sound_default(schema: Mapping[str, Any], where: str) -> None:
+def _require_valid_default(schema: Mapping[str, Any], field_path: str) -> None:
     if "default" not in schema:
         return
-    check = compile_check(schema)
+    check = compile_validator(schema)
     for fault in (check(schema["default"]) if check is not None else None) or ():
-        raise InvalidSpec(f"{where}.default", fault.problem().message)
+        raise InvalidSpec(f"{field_path}.default", fault.build().message)
 
 
-def _require_map_keys(schema: Mapping[str, Any], where: str) -> None:
+def _require_map_keys(schema: Mapping[str, Any], field_path: str) -> None:
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys:
         raise InvalidSpec(
-            f"{where}.x-kubernetes-list-map-keys", "Required value: must not be empty if list-type is map"
+            f"{field_path}.x-kubernetes-list-map-keys", "Required value: must not be empty if list-type is map"
         )
     items = schema.get("items", {})
     if items.get("type") != "object":
-        raise InvalidSpec(f"{where}.items.type", "must be object if x-kubernetes-list-type is map")
+        raise InvalidSpec(f"{field_path}.items.type", "must be object if x-kubernetes-list-type is map")
     for key in keys:
         if key not in items.get("properties", {}):
-            raise InvalidSpec(f"{where}.x-kubernetes-list-map-keys", f'"{key}" must be a property of the items')
+            raise InvalidSpec(f"{field_path}.x-kubernetes-list-map-keys", f'"{key}" must be a property of the items')
 
 
-def _parts(schema: Mapping[str, Any], where: str) -> list[tuple[str, Any]]:
+def _combinator_parts(schema: Mapping[str, Any], field_path: str) -> list[tuple[str, Any]]:
     parts = [
-        (f"{where}.{junctor}[{index}]", part)
-        for junctor in _JUNCTORS
+        (f"{field_path}.{junctor}[{index}]", part)
+        for junctor in _COMBINATORS
         for index, part in enumerate(schema.get(junctor, ()))
     ]
     if "not" in schema:
-        parts.append((f"{where}.not", schema["not"]))
+        parts.append((f"{field_path}.not", schema["not"]))
     return parts
 
 
-def _inspect_junctor(schema: Any, where: str, *, is_int_or_string: bool) -> None:
+def _require_structural_part(schema: Any, field_path: str, *, is_int_or_string: bool) -> None:
     if not isinstance(schema, Mapping):
-        raise InvalidSpec(where, _PLACE)
-    for word in _OUTSIDE_ONLY:
+        raise InvalidSpec(field_path, _NOT_A_SCHEMA_MESSAGE)
+    for word in _FORBIDDEN_IN_COMBINATORS:
         if word in schema and not (word == "type" and is_int_or_string):
-            raise InvalidSpec(f"{where}.{word}", "Forbidden: must be empty to be structural")
-    _require_sound_keywords(schema, where)
+            raise InvalidSpec(f"{field_path}.{word}", "Forbidden: must be empty to be structural")
+    _require_valid_keywords(schema, field_path)
     for name, child in schema.get("properties", {}).items():
-        _inspect_junctor(child, f"{where}.properties[{name}]", is_int_or_string=False)
+        _require_structural_part(child, f"{field_path}.properties[{name}]", is_int_or_string=False)
     if "items" in schema:
-        _inspect_junctor(schema["items"], f"{where}.items", is_int_or_string=False)
-    for place, part in _parts(schema, where):
-        _inspect_junctor(part, place, is_int_or_string=is_int_or_string)
+        _require_structural_part(schema["items"], f"{field_path}.items", is_int_or_string=False)
+    for place, part in _combinator_parts(schema, field_path):
+        _require_structural_part(part, place, is_int_or_string=is_int_or_string)

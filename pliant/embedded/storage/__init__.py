@@ -1,1 +1,1 @@
-"""How objects are kept: bytes, versions, a bounded history and a journal on disk."""
+"""The object store: versioned objects in memory, a bounded change history for watches, and SQLite on disk."""

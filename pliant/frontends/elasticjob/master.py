@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.elasticjob.templates import (
-    GANGS,
-    POD_IP,
-    POD_NAME,
-    check_template,
-    main_first,
+from pliant.frontends.elasticjob.pod_templates import (
+    GANG_KEY_PREFIXES,
+    POD_IP_VARIABLE,
+    POD_NAME_VARIABLE,
+    check_pod_template,
+    put_main_container_first,
     with_annotations,
-    with_main,
+    with_main_container,
 )
-from pliant.frontends.elasticjob.types import MASTER, ElasticJobSpec, ReplicaSpec
-from pliant.frontends.metadata import Metadata
-from pliant.frontends.reading import quoted
-from pliant.frontends.templates import fingerprint
-from pliant.model.job import EndPolicy, Group, Port, RestartPolicy, RestartRule, RestartScope
+from pliant.frontends.elasticjob.types import MASTER, ElasticJobSpec, ElasticReplicaSpec
+from pliant.frontends.spec.decoding import quote_json
+from pliant.frontends.spec.metadata import JobMetadata
+from pliant.frontends.spec.pod_templates import hash_template
+from pliant.model.job import EndPolicy, Port, ReplicaGroup, RestartPolicy, RestartRule, RestartScope
 
-PORT = 50001
-RESTARTS = 3
+MASTER_PORT = 50001
+DEFAULT_MASTER_RESTARTS = 3
 """How often a master is replaced that failed, where nobody says; one that was taken away does not count."""
-DLROVER = ("python", "-m", "dlrover.python.master.main", "--platform", "pyk8s")
+DLROVER_MASTER_COMMAND = ("python", "-m", "dlrover.python.master.main", "--platform", "pyk8s")
 """What starts a master of DLRover in its own image."""
-ARGUMENTS = (
+MASTER_ARGUMENT_ANNOTATIONS = (
     "pending_timeout",
     "pending_fail_strategy",
     "service_type",
@@ -39,128 +39,134 @@ ARGUMENTS = (
     "dashboard_port",
 )
 """Annotations of a job that become arguments of its master."""
-OWN_ARGUMENTS = "pliant.master/"
+MASTER_ARGUMENT_PREFIX = "pliant.master/"
 """How annotations begin whose names may be any argument."""
-NOT_ASKED = ("namespace", "job_name", "port", "help")
+RESERVED_ARGUMENTS = ("namespace", "job_name", "port", "help")
 """Arguments but these."""
-_NEGATIVE = re.compile(r"-[0-9.]+")
-_NOT_FOR_PODS = "kubectl.kubernetes.io/"
-_OURS = {"requests": {"cpu": "100m", "memory": "256Mi"}}
-_AMOUNTS = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
-_THEIRS = {"requests": _AMOUNTS, "limits": _AMOUNTS}
+_NEGATIVE_NUMBER_PATTERN = re.compile(r"-[0-9.]+")
+_KUBECTL_ANNOTATION_PREFIX = "kubectl.kubernetes.io/"
+_BUILTIN_MASTER_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}}
+_DLROVER_MASTER_AMOUNTS = {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
+_DLROVER_MASTER_RESOURCES = {"requests": _DLROVER_MASTER_AMOUNTS, "limits": _DLROVER_MASTER_AMOUNTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Master:
+class ElasticJobMaster:
     """The group of one that runs the job, and whether it is our program."""
 
-    group: Group
-    is_ours: bool
+    group: ReplicaGroup
+    is_builtin: bool
 
 
-def master_of(metadata: Metadata, spec: ElasticJobSpec) -> Master:
+def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaster:
     """The master of a job; raises InvalidSpec for a template that is none."""
-    replica = spec.replica_specs.get(MASTER, ReplicaSpec())
+    replica = spec.replica_specs.get(MASTER, ElasticReplicaSpec())
     path = f"spec.replicaSpecs.{MASTER}.template"
     template = replica.template or {"spec": {"containers": [{"name": "main"}]}}
-    check_template(template, path)
-    first, *others = main_first(template["spec"]["containers"])
-    is_ours = _is_ours(first)
-    pod = {**template["spec"], "containers": [_started(first, metadata), *others]}
-    variables = [POD_IP, *([POD_NAME] if is_ours else []), *_brain(spec)]
-    template = with_main({**template, "spec": pod}, variables)
-    template = _marked(template, metadata)
-    return Master(
-        is_ours=is_ours,
-        group=Group(
+    check_pod_template(template, path)
+    first, *others = put_main_container_first(template["spec"]["containers"])
+    is_ours = _is_builtin_master(first)
+    pod = {**template["spec"], "containers": [_with_start_command(first, metadata), *others]}
+    variables = [POD_IP_VARIABLE, *([POD_NAME_VARIABLE] if is_ours else []), *_brain_variables(spec)]
+    template = with_main_container({**template, "spec": pod}, variables)
+    template = _with_job_annotations(template, metadata)
+    return ElasticJobMaster(
+        is_builtin=is_ours,
+        group=ReplicaGroup(
             name=MASTER,
             size=1,
-            is_control=True,
+            is_master=True,
             template=template,
-            fingerprint=fingerprint(template),
-            ports=(Port("master", PORT, first.get("name", "")),),
-            counted=frozenset({first.get("name", "")}),
+            template_hash=hash_template(template),
+            ports=(Port("master", MASTER_PORT, first.get("name", "")),),
+            main_containers=frozenset({first.get("name", "")}),
             complete_policy=EndPolicy.ALL,
             fail_policy=EndPolicy.ANY,
-            restart=_rule(replica),
+            restart_rule=_restart_rule(replica),
             labels={"app.kubernetes.io/name": "elasticjob"},
         ),
     )
 
 
-def arguments(metadata: Metadata) -> list[str]:
+def master_arguments(metadata: JobMetadata) -> list[str]:
     """What every master is told, and what annotations add; each value is a word of its own."""
-    told = ["--namespace", metadata.namespace, "--job_name", metadata.name, "--port", str(PORT)]
-    return [*told, *(word for name, value in _asked(metadata) for word in (f"--{name}", value))]
+    told = ["--namespace", metadata.namespace, "--job_name", metadata.name, "--port", str(MASTER_PORT)]
+    return [*told, *(word for name, value in _annotation_arguments(metadata) for word in (f"--{name}", value))]
 
 
-def _asked(metadata: Metadata) -> Iterator[tuple[str, str]]:
-    for name in ARGUMENTS:
+def _annotation_arguments(metadata: JobMetadata) -> Iterator[tuple[str, str]]:
+    for name in MASTER_ARGUMENT_ANNOTATIONS:
         if name in metadata.annotations:
-            yield name, _word(name, metadata)
+            yield name, _argument_value(name, metadata)
     for key in sorted(metadata.annotations):
-        name = key.removeprefix(OWN_ARGUMENTS)
-        if name in NOT_ASKED and name != key:
+        name = key.removeprefix(MASTER_ARGUMENT_PREFIX)
+        if name in RESERVED_ARGUMENTS and name != key:
             problem = "must be left out: which job a master has, and where it listens, is not a job's to say"
             raise InvalidSpec(f"metadata.annotations.{key}", problem)
-        if name not in (key, "") and name not in ARGUMENTS:
-            yield name, _word(key, metadata)
+        if name not in (key, "") and name not in MASTER_ARGUMENT_ANNOTATIONS:
+            yield name, _argument_value(key, metadata)
 
 
-def _word(key: str, metadata: Metadata) -> str:
+def _argument_value(key: str, metadata: JobMetadata) -> str:
     """The value of an annotation; raises InvalidSpec for one that a master would take for another argument."""
     value = metadata.annotations[key]
-    if value.startswith("-") and not _NEGATIVE.fullmatch(value):
-        problem = f"must not begin with a dash: a master would take {quoted(value)} for an argument"
+    if value.startswith("-") and not _NEGATIVE_NUMBER_PATTERN.fullmatch(value):
+        problem = f"must not begin with a dash: a master would take {quote_json(value)} for an argument"
         raise InvalidSpec(f"metadata.annotations.{key}", problem)
     return value
 
 
-def _is_ours(container: Mapping[str, Any]) -> bool:
-    words = [*_words(container.get("command")), *_words(container.get("args"))]
+def _is_builtin_master(container: Mapping[str, Any]) -> bool:
+    words = [*_string_items(container.get("command")), *_string_items(container.get("args"))]
     if any("pliant.master" in word for word in words):
         return True
     return not container.get("image") and not container.get("command")
 
 
-def _started(container: Mapping[str, Any], metadata: Metadata) -> dict[str, Any]:
+def _with_start_command(container: Mapping[str, Any], metadata: JobMetadata) -> dict[str, Any]:
     """A container with what starts its program: where there is an image, its own entry point or DLRover's."""
     if container.get("command"):
         return dict(container)
     if not container.get("image"):
         # The engine knows where our own program is, and by which command it starts.
-        args = [*arguments(metadata), *_words(container.get("args"))]
-        return {"resources": _OURS, **container, "args": args}
+        args = [*master_arguments(metadata), *_string_items(container.get("args"))]
+        return {"resources": _BUILTIN_MASTER_RESOURCES, **container, "args": args}
     if container.get("args"):
         return dict(container)
-    return {"resources": _THEIRS, **container, "command": [*DLROVER, *arguments(metadata)]}
+    return {
+        "resources": _DLROVER_MASTER_RESOURCES,
+        **container,
+        "command": [*DLROVER_MASTER_COMMAND, *master_arguments(metadata)],
+    }
 
 
-def _brain(spec: ElasticJobSpec) -> Iterator[dict[str, Any]]:
+def _brain_variables(spec: ElasticJobSpec) -> Iterator[dict[str, Any]]:
     if spec.optimize_mode == "cluster" and spec.brain_service:
         yield {"name": "DLROVER_BRAIN_SERVICE_ADDR", "value": spec.brain_service}
 
 
-def _marked(template: dict[str, Any], metadata: Metadata) -> dict[str, Any]:
+def _with_job_annotations(template: dict[str, Any], metadata: JobMetadata) -> dict[str, Any]:
     """With the annotations of the job, which win over the template's own; its labels go to all pods anyway."""
     own = (template.get("metadata") or {}).get("annotations") or {}
     from_job = {
-        key: each for key, each in metadata.annotations.items() if not key.startswith((_NOT_FOR_PODS, *GANGS))
+        key: each
+        for key, each in metadata.annotations.items()
+        if not key.startswith((_KUBECTL_ANNOTATION_PREFIX, *GANG_KEY_PREFIXES))
     }
     return with_annotations(template, {**own, **from_job}) if from_job else template
 
 
-def _rule(replica: ReplicaSpec) -> RestartRule:
+def _restart_rule(replica: ElasticReplicaSpec) -> RestartRule:
     """Where its author says how often it may be replaced, every loss counts; 1 is its word for a failed job."""
     is_said = replica.restart_count is not None
     return RestartRule(
         policy=RestartPolicy.ON_FAILURE,
         scope=RestartScope.POD,
-        limit=replica.restart_count if is_said else RESTARTS,
+        limit=replica.restart_count if is_said else DEFAULT_MASTER_RESTARTS,
         counts_disruptions=is_said,
-        final_codes=frozenset({1}),
+        permanent_exit_codes=frozenset({1}),
     )
 
 
-def _words(value: Any) -> list[str]:
+def _string_items(value: Any) -> list[str]:
     return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

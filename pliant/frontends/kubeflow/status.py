@@ -10,151 +10,155 @@ import msgspec
 from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.kubeflow.types import JobCondition, ReplicaStatus
-from pliant.frontends.kubeflow.types import JobStatus as Words
-from pliant.frontends.memory import blob_of, plain
-from pliant.frontends.scaling import scaling_in
-from pliant.model.actions import JobStatus
+from pliant.frontends.kubeflow.types import KubeflowJobCondition, KubeflowReplicaStatus
+from pliant.frontends.kubeflow.types import KubeflowJobStatus as Words
+from pliant.frontends.scaling import scaling_status
+from pliant.frontends.status.engine_state import dump_state, to_json_data
+from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
-from pliant.model.labels import member_group
-from pliant.model.state import EngineState, GroupCounts, Moment, Phase
+from pliant.model.labels import normalize_group_name
+from pliant.model.state import EngineState, JobPhase, ReplicaCounts, TimelineEntry
 
 CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
 SUCCEEDED, FAILED, INVALID = "Succeeded", "Failed", "Invalid"
 
-_TYPE_OF_PHASE = {
-    Phase.PENDING: CREATED,
-    Phase.CREATING: CREATED,
-    Phase.RUNNING: RUNNING,
-    Phase.RESTARTING: RESTARTING,
-    Phase.SUSPENDED: SUSPENDED,
-    Phase.SUCCEED: SUCCEEDED,
+_CONDITION_BY_PHASE = {
+    JobPhase.PENDING: CREATED,
+    JobPhase.CREATING: CREATED,
+    JobPhase.RUNNING: RUNNING,
+    JobPhase.RESTARTING: RESTARTING,
+    JobPhase.SUSPENDED: SUSPENDED,
+    JobPhase.SUCCEED: SUCCEEDED,
 }
-_REASONS = {Phase.TIMEOUT: "DeadlineExceeded", Phase.PREEMPTED: "Preempted", Phase.NODE_FAIL: "NodeFail"}
-_EXCLUSIVE = (RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED)
+_END_REASONS = {JobPhase.TIMEOUT: "DeadlineExceeded", JobPhase.PREEMPTED: "Preempted", JobPhase.NODE_FAIL: "NodeFail"}
+_EXCLUSIVE_CONDITIONS = (RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED)
 """Of these at most one is True."""
 
 
-def rendered_status(status: JobStatus, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
     """The whole status: the same arguments always give the same answer."""
     state = status.state
     # An end that is decided never changes: people need not wait until the last pod is cleared away.
-    phase = state.verdict.phase if state.verdict else state.phase
-    at = _seconds(state.written_at or state.started_at)
-    kind = _TYPE_OF_PHASE.get(phase, FAILED)
-    reason = _REASONS.get(phase, f"{job.owner.kind}{kind}")
-    ended = state.verdict.at if state.verdict else state.ended_at
-    conditions = conditions_in(previous)
+    phase = state.outcome.phase if state.outcome else state.phase
+    at = _truncate_to_seconds(state.status_written_at or state.started_at)
+    kind = _CONDITION_BY_PHASE.get(phase, FAILED)
+    reason = _END_REASONS.get(phase, f"{job.owner.kind}{kind}")
+    ended = state.outcome.at if state.outcome else state.ended_at
+    conditions = read_conditions(previous)
     if not conditions:
-        born = JobCondition(type=CREATED, status="True", reason=f"{job.owner.kind}{CREATED}", message="accepted")
+        born = KubeflowJobCondition(
+            type=CREATED, status="True", reason=f"{job.owner.kind}{CREATED}", message="accepted"
+        )
         conditions = (replace(born, last_update_time=at, last_transition_time=at),)
     words = Words(
-        conditions=told_of(
-            conditions, JobCondition(type=kind, status="True", reason=reason, message=state.message), at
+        conditions=with_current_condition(
+            conditions, KubeflowJobCondition(type=kind, status="True", reason=reason, message=state.message), at
         ),
-        replica_statuses={name: _replica_status(job, name, each) for name, each in status.counts.items()},
-        start_time=_seconds(state.waiting_from or state.started_at),
-        completion_time=_seconds(ended) if ended else None,
+        replica_statuses={name: _replica_status(job, name, each) for name, each in status.replica_counts.items()},
+        start_time=_truncate_to_seconds(state.resumed_at or state.started_at),
+        completion_time=_truncate_to_seconds(ended) if ended else None,
         last_reconcile_time=at,
-        scaling=scaling_in(job, state),
-        pliant=blob_of(state),
+        scaling=scaling_status(job, state),
+        pliant=dump_state(state),
     )
-    return cast("dict[str, Any]", plain(words))
+    return cast("dict[str, Any]", to_json_data(words))
 
 
-def told_of(history: tuple[JobCondition, ...], present: JobCondition, at: datetime) -> tuple[JobCondition, ...]:
+def with_current_condition(
+    conditions: tuple[KubeflowJobCondition, ...], current: KubeflowJobCondition, at: datetime
+) -> tuple[KubeflowJobCondition, ...]:
     """The conditions with the present one True and last, where people and programs look for it.
 
     Others that exclude it become False, of running and restarting only one is kept, and complaints go.
     """
-    gone = {INVALID, present.type, _INSTEAD_OF.get(present.type, "")}
-    before = next((entry for entry in history if entry.type == present.type), None)
-    others = [_excluded(entry, present, at) for entry in history if entry.type not in gone]
+    gone = {INVALID, current.type, _REPLACED_CONDITIONS.get(current.type, "")}
+    before = next((entry for entry in conditions if entry.type == current.type), None)
+    others = [_mark_false(entry, current, at) for entry in conditions if entry.type not in gone]
     if before is None:
-        return (*others, replace(present, last_update_time=at, last_transition_time=at))
-    return (*others, _updated(before, present, at))
+        return (*others, replace(current, last_update_time=at, last_transition_time=at))
+    return (*others, _update_condition(before, current, at))
 
 
-_INSTEAD_OF = {RUNNING: RESTARTING, RESTARTING: RUNNING}
+_REPLACED_CONDITIONS = {RUNNING: RESTARTING, RESTARTING: RUNNING}
 
 
-def _excluded(entry: JobCondition, present: JobCondition, at: datetime) -> JobCondition:
-    if entry.type not in _EXCLUSIVE or entry.status != "True":
-        return entry
-    over = replace(entry, status="False", last_update_time=at, last_transition_time=at)
-    if entry.type != SUSPENDED or present.type == SUSPENDED:
+def _mark_false(condition: KubeflowJobCondition, current: KubeflowJobCondition, at: datetime) -> KubeflowJobCondition:
+    if condition.type not in _EXCLUSIVE_CONDITIONS or condition.status != "True":
+        return condition
+    over = replace(condition, status="False", last_update_time=at, last_transition_time=at)
+    if condition.type != SUSPENDED or current.type == SUSPENDED:
         return over
-    return replace(over, reason=entry.reason.replace(SUSPENDED, "Resumed"), message="resumed")
+    return replace(over, reason=condition.reason.replace(SUSPENDED, "Resumed"), message="resumed")
 
 
-def _updated(entry: JobCondition, present: JobCondition, at: datetime) -> JobCondition:
+def _update_condition(
+    previous: KubeflowJobCondition, current: KubeflowJobCondition, at: datetime
+) -> KubeflowJobCondition:
     same = ("type", "status", "reason", "message")
-    if all(getattr(entry, name) == getattr(present, name) for name in same):
-        return entry
-    since = entry.last_transition_time if entry.status == present.status else at
-    return replace(present, last_update_time=at, last_transition_time=since)
+    if all(getattr(previous, name) == getattr(current, name) for name in same):
+        return previous
+    since = previous.last_transition_time if previous.status == current.status else at
+    return replace(current, last_update_time=at, last_transition_time=since)
 
 
-def rejected_status(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The previous status, memory included, with the problem beside it; told once, it stays as it is."""
-    history = conditions_in(previous)
-    at = _seconds(now)
-    complaint = JobCondition(type=INVALID, status="True", reason="InvalidSpec", message=str(problem))
+    history = read_conditions(previous)
+    at = _truncate_to_seconds(now)
+    complaint = KubeflowJobCondition(type=INVALID, status="True", reason="InvalidSpec", message=str(problem))
     if any((entry.type, entry.message) == (INVALID, complaint.message) for entry in history):
         return dict(previous)
     others = tuple(entry for entry in history if entry.type != INVALID)
     dated = replace(complaint, last_update_time=at, last_transition_time=at)
-    return {**previous, "conditions": plain((*others, dated)), "lastReconcileTime": plain(at)}
+    return {**previous, "conditions": to_json_data((*others, dated)), "lastReconcileTime": to_json_data(at)}
 
 
 def is_rejected_status(status: Mapping[str, Any]) -> bool:
     """Whether the status still complains about the spec."""
-    return any(entry.type == INVALID for entry in conditions_in(status))
+    return any(entry.type == INVALID for entry in read_conditions(status))
 
 
-def inherited(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
+def state_from_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
     """A memory made from the words alone, for jobs of another operator: what ended stays so, what runs goes on."""
     try:
-        words = msgspec.convert(
-            {key: status[key] for key in ("startTime", "completionTime") if status.get(key)}, Words
-        )
+        words = msgspec.convert({key: status[key] for key in ("startTime", "completionTime") if status.get(key)}, Words)
     except msgspec.ValidationError:
         return None
-    for entry in conditions_in(status):
+    for entry in read_conditions(status):
         if entry.type in (SUCCEEDED, FAILED) and entry.status == "True":
-            phase = Phase.SUCCEED if entry.type == SUCCEEDED else Phase.FAILED
+            phase = JobPhase.SUCCEED if entry.type == SUCCEEDED else JobPhase.FAILED
             start = words.start_time or created_at
             end = words.completion_time or entry.last_transition_time or start
             return EngineState(phase=phase, message=entry.message, started_at=start, ended_at=end)
     if words.start_time is None:
         return None
-    begun = Moment(at=words.start_time, what=str(Phase.PENDING), why="begun under another operator")
-    return EngineState(phase=Phase.PENDING, started_at=words.start_time, timeline=(begun,))
+    begun = TimelineEntry(at=words.start_time, reason=str(JobPhase.PENDING), message="begun under another operator")
+    return EngineState(phase=JobPhase.PENDING, started_at=words.start_time, timeline=(begun,))
 
 
-def conditions_in(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:
+def read_conditions(status: Mapping[str, Any]) -> tuple[KubeflowJobCondition, ...]:
     """The conditions of a raw status; what is not a condition is left out."""
     entries = status.get("conditions")
-    return tuple(filter(None, map(_condition, entries))) if isinstance(entries, list) else ()
+    return tuple(filter(None, map(_decode_condition, entries))) if isinstance(entries, list) else ()
 
 
-def _condition(entry: Any) -> JobCondition | None:
+def _decode_condition(entry: Any) -> KubeflowJobCondition | None:
     try:
-        return msgspec.convert(entry, JobCondition)
+        return msgspec.convert(entry, KubeflowJobCondition)
     except msgspec.ValidationError:
         return None
 
 
-def _replica_status(job: Job, group: str, counts: GroupCounts) -> ReplicaStatus:
-    return ReplicaStatus(
+def _replica_status(job: Job, group_name: str, counts: ReplicaCounts) -> KubeflowReplicaStatus:
+    return KubeflowReplicaStatus(
         active=counts.pending + counts.scheduled + counts.active + counts.restarting,
         succeeded=counts.succeeded,
         failed=counts.failed,
         selector=f"training.kubeflow.org/job-name={job.key.name},"
-        f"training.kubeflow.org/replica-type={member_group(group)}",
+        f"training.kubeflow.org/replica-type={normalize_group_name(group_name)}",
     )
 
 
-def _seconds(moment: datetime) -> datetime:
+def _truncate_to_seconds(timestamp: datetime) -> datetime:
     """Times in a status are whole seconds."""
-    return moment.replace(microsecond=0)
+    return timestamp.replace(microsecond=0)

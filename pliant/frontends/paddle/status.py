@@ -9,66 +9,71 @@ from typing import Any, cast, overload
 import msgspec
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.memory import BLOB, blob_of, plain
-from pliant.frontends.paddle.types import PaddleJobStatus, RoleStatus
-from pliant.frontends.results import failure_words
-from pliant.frontends.scaling import scaling_in
-from pliant.model.actions import JobStatus
+from pliant.frontends.paddle.types import PaddleJobStatus, PaddleRoleStatus
+from pliant.frontends.scaling import scaling_status
+from pliant.frontends.status.engine_state import STATE_FIELD, dump_state, to_json_data
+from pliant.frontends.status.results import failure_status
+from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
-from pliant.model.state import EngineState, GroupCounts, Phase
+from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
 CREATING, RUNNING, SCALING, SUSPENDED = "creating", "running", "scaling", "suspended"
 SUCCEEDED, FAILED, STARTING = "succeeded", "failed", "starting"
-_WORDS = {
-    Phase.PENDING: CREATING,
-    Phase.CREATING: CREATING,
-    Phase.RUNNING: RUNNING,
-    Phase.RESTARTING: RUNNING,
-    Phase.SUSPENDED: SUSPENDED,
-    Phase.SUCCEED: SUCCEEDED,
+_PHASE_NAMES = {
+    JobPhase.PENDING: CREATING,
+    JobPhase.CREATING: CREATING,
+    JobPhase.RUNNING: RUNNING,
+    JobPhase.RESTARTING: RUNNING,
+    JobPhase.SUSPENDED: SUSPENDED,
+    JobPhase.SUCCEED: SUCCEEDED,
 }
-_ENDS = {"succeeded": Phase.SUCCEED, "succeed": Phase.SUCCEED, "failed": Phase.FAILED, "timeout": Phase.TIMEOUT}
+_FINAL_PHASES = {
+    "succeeded": JobPhase.SUCCEED,
+    "succeed": JobPhase.SUCCEED,
+    "failed": JobPhase.FAILED,
+    "timeout": JobPhase.TIMEOUT,
+}
 """Ends in the words of every operator that this kind has had, in lower case."""
-_RESIZED, _PASSAGES = "Resized", ("Resized", str(Phase.RUNNING), str(Phase.RESTARTING))
+_RESIZED_EVENT, _TRANSITION_EVENTS = "Resized", ("Resized", str(JobPhase.RUNNING), str(JobPhase.RESTARTING))
 
 
-def rendered_status(status: JobStatus, job: Job) -> dict[str, Any]:
+def render_status(status: JobStatusUpdate, job: Job) -> dict[str, Any]:
     """The whole status: the same arguments always give the same answer."""
-    state, counts = status.state, status.counts
+    state, counts = status.state, status.replica_counts
     # An end that is decided never changes: people need not wait until the last pod is cleared away.
-    phase = state.verdict.phase if state.verdict else state.phase
-    ended = state.verdict.at if state.verdict else state.ended_at
-    trainers = counts.get(job.elastic, GroupCounts())
+    phase = state.outcome.phase if state.outcome else state.phase
+    ended = state.outcome.at if state.outcome else state.ended_at
+    trainers = counts.get(job.scalable_group, ReplicaCounts())
     words = PaddleJobStatus(
-        phase=SCALING if _is_scaling(status) else _WORDS.get(phase, FAILED),
+        phase=SCALING if _is_scaling(status) else _PHASE_NAMES.get(phase, FAILED),
         reason="; ".join(filter(None, [state.message, *job.warnings])),
         ready=f"{sum(each.active for each in counts.values())}/{sum(each.size for each in counts.values())}",
         replicas=trainers.pending + trainers.scheduled + trainers.active + trainers.restarting,
         selector=f"paddle-job={job.key.name}",
-        restarts=state.restarts,
+        restarts=state.restart_count,
         replica_statuses=tuple(_role_status(name, each) for name, each in counts.items()),
-        scaling=scaling_in(job, state),
-        first_cause=failure_words(state.first_cause) if state.first_cause else None,
-        start_time=_seconds(state.started_at),
-        running_time=_seconds(state.running_at),
-        completion_time=_seconds(ended),
-        last_reconcile_time=_seconds(state.written_at or state.started_at),
-        pliant=blob_of(state),
+        scaling=scaling_status(job, state),
+        first_cause=failure_status(state.root_cause) if state.root_cause else None,
+        start_time=_truncate_to_seconds(state.started_at),
+        running_time=_truncate_to_seconds(state.first_running_at),
+        completion_time=_truncate_to_seconds(ended),
+        last_reconcile_time=_truncate_to_seconds(state.status_written_at or state.started_at),
+        pliant=dump_state(state),
     )
-    return cast("dict[str, Any]", plain(words))
+    return cast("dict[str, Any]", to_json_data(words))
 
 
-def rejected_status(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """The previous status, memory included, with the problem in it; told once, it stays as it is."""
     if previous.get("invalid") == str(problem):
         return dict(previous)
     # Of a job that never began this is all there is to tell; one under way is where it was.
-    phase = previous.get("phase") if previous.get(BLOB) else FAILED
+    phase = previous.get("phase") if previous.get(STATE_FIELD) else FAILED
     told = {
         "phase": phase,
         "reason": str(problem),
         "invalid": str(problem),
-        "lastReconcileTime": plain(_seconds(now)),
+        "lastReconcileTime": to_json_data(_truncate_to_seconds(now)),
     }
     return {**previous, **{name: value for name, value in told.items() if value is not None}}
 
@@ -78,36 +83,36 @@ def is_rejected_status(status: Mapping[str, Any]) -> bool:
     return bool(status.get("invalid"))
 
 
-def inherited(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
+def state_from_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
     """A memory made from the words alone, for jobs of another operator: what ended stays so."""
     if is_rejected_status(status):
         return None  # words of ours: it never began
     word = status.get("phase") or status.get("state")
-    phase = _ENDS.get(word.lower()) if isinstance(word, str) else None
+    phase = _FINAL_PHASES.get(word.lower()) if isinstance(word, str) else None
     if phase is None:
         return None
     reason = status.get("reason") or status.get("message")
     return EngineState(
         phase=phase,
         message=reason if isinstance(reason, str) else "",
-        started_at=_time(status.get("startTime")) or created_at,
-        ended_at=_time(status.get("completionTime")) or created_at,
+        started_at=_parse_time(status.get("startTime")) or created_at,
+        ended_at=_parse_time(status.get("completionTime")) or created_at,
     )
 
 
-def _is_scaling(status: JobStatus) -> bool:
+def _is_scaling(status: JobStatusUpdate) -> bool:
     """Whether the job is on its way to another size: it was resized last, and not everybody is up since."""
     state = status.state
-    if state.verdict or state.phase not in (Phase.RUNNING, Phase.RESTARTING):
+    if state.outcome or state.phase not in (JobPhase.RUNNING, JobPhase.RESTARTING):
         return False
-    latest = next((moment.what for moment in reversed(state.timeline) if moment.what in _PASSAGES), "")
-    return latest == _RESIZED and any(
-        each.size != state.group(name).size or each.active + each.succeeded + each.failed < each.size
-        for name, each in status.counts.items()
+    latest = next((moment.reason for moment in reversed(state.timeline) if moment.reason in _TRANSITION_EVENTS), "")
+    return latest == _RESIZED_EVENT and any(
+        each.size != state.group(name).applied_size or each.active + each.succeeded + each.failed < each.size
+        for name, each in status.replica_counts.items()
     )
 
 
-def _role_status(name: str, counts: GroupCounts) -> RoleStatus:
+def _role_status(role_name: str, counts: ReplicaCounts) -> PaddleRoleStatus:
     tally = {
         STARTING: counts.pending + counts.scheduled + counts.restarting,
         RUNNING: counts.active,
@@ -117,10 +122,10 @@ def _role_status(name: str, counts: GroupCounts) -> RoleStatus:
     states = {state: number for state, number in tally.items() if number}
     # What asks for attention first, then what goes on, then what is over.
     state = next((each for each in (FAILED, STARTING, RUNNING, SUCCEEDED) if each in states), "")
-    return RoleStatus(training_resource_type=name.upper(), state=state, resource_states=states)
+    return PaddleRoleStatus(training_resource_type=role_name.upper(), state=state, resource_states=states)
 
 
-def _time(value: Any) -> datetime | None:
+def _parse_time(value: Any) -> datetime | None:
     try:
         found = msgspec.convert(value, datetime | None)
     except msgspec.ValidationError:
@@ -129,9 +134,9 @@ def _time(value: Any) -> datetime | None:
 
 
 @overload
-def _seconds(moment: datetime) -> datetime: ...
+def _truncate_to_seconds(timestamp: datetime) -> datetime: ...
 @overload
-def _seconds(moment: None) -> None: ...
-def _seconds(moment: datetime | None) -> datetime | None:
+def _truncate_to_seconds(timestamp: None) -> None: ...
+def _truncate_to_seconds(timestamp: datetime | None) -> datetime | None:
     """Times in a status are whole seconds."""
-    return None if moment is None else moment.replace(microsecond=0)
+    return None if timestamp is None else timestamp.replace(microsecond=0)

@@ -7,22 +7,22 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from pliant.frontends.conditions import Condition
-from pliant.frontends.crd import TEMPLATE, told
-from pliant.frontends.results import MemberFailure, Progress
-from pliant.frontends.scaling import GroupScaling
-from pliant.model.state import Time
+from pliant.frontends.crd import POD_TEMPLATE, field_doc
+from pliant.frontends.scaling import GroupScalingStatus
+from pliant.frontends.status.conditions import PhaseCondition
+from pliant.frontends.status.results import ProgressStatus, ReplicaFailureStatus
+from pliant.model.state import Timestamp
 
-MOST_MEMBERS = 10_000
+MAX_REPLICAS = 10_000
 PS, WORKER, HETER = "ps", "worker", "heter"
 ROLES = (PS, WORKER, HETER)
 
 Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
-Size = Annotated[int, Meta(ge=0, le=MOST_MEMBERS, extra_json_schema={"format": "int32"})]
-Gloo = Annotated[int, Meta(ge=0, le=2)]
+GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS, extra_json_schema={"format": "int32"})]
+GlooMode = Annotated[int, Meta(ge=0, le=2)]
 
 
-class CleanPods(StrEnum):
+class BatchPaddleCleanPolicy(StrEnum):
     """At which end pods and services go."""
 
     ALWAYS = "Always"
@@ -39,78 +39,80 @@ class Intranet(StrEnum):
     HOST = "Host"
 
 
-class SchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
+class BatchPaddleSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
     """How the members are to be placed."""
 
-    min_available: Annotated[Count | None, told("How many must start together; not read.")] = None
-    queue: Annotated[str, told("The queue; handed on to the pods for a scheduler that has queues.")] = ""
-    priority_class: Annotated[str, told("The PriorityClass of the pods.")] = ""
-    min_resources: Annotated[dict[str, Any], told("What they take up at least; not read.", nullable=True)] = {}
+    min_available: Annotated[Count | None, field_doc("How many must start together; not read.")] = None
+    queue: Annotated[str, field_doc("The queue; handed on to the pods for a scheduler that has queues.")] = ""
+    priority_class: Annotated[str, field_doc("The PriorityClass of the pods.")] = ""
+    min_resources: Annotated[dict[str, Any], field_doc("What they take up at least; not read.", nullable=True)] = {}
 
 
-class RoleSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+class BatchPaddleRoleSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     """The members of one role."""
 
-    replicas: Annotated[Size | None, told("How many there are. Default: 1.")] = None
+    replicas: Annotated[GroupSize | None, field_doc("How many there are. Default: 1.")] = None
     requests: Annotated[
-        Size | None,
-        told("The fewest workers there may be. With `limits`, the autoscaler may choose between them."),
+        GroupSize | None,
+        field_doc("The fewest workers there may be. With `limits`, the autoscaler may choose between them."),
     ] = None
-    limits: Annotated[Size | None, told("The most workers there may be; more than 0 makes the job elastic.")] = (
-        None
-    )
-    template: Annotated[dict[str, Any], TEMPLATE, told("Their pods.")]
+    limits: Annotated[
+        GroupSize | None, field_doc("The most workers there may be; more than 0 makes the job elastic.")
+    ] = None
+    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("Their pods.")]
 
 
-class HeterSpec(RoleSpec, frozen=True, kw_only=True, rename="camel"):
+class HeterWorkerSpec(BatchPaddleRoleSpec, frozen=True, kw_only=True, rename="camel"):
     """The heterogeneous workers."""
 
     # Three whole templates would not fit into what kubectl remembers of a definition.
-    template: Annotated[dict[str, Any], told("Their pods; checked by the operator, not by the API server.")]
+    template: Annotated[dict[str, Any], field_doc("Their pods; checked by the operator, not by the API server.")]
 
 
-class PaddleJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
+class BatchPaddleJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
     """What is to be trained, and how."""
 
     clean_pod_policy: Annotated[
-        CleanPods | None,
-        told("""At which end all pods and services are deleted: Always, Never, OnFailure, or OnCompletion (the
+        BatchPaddleCleanPolicy | None,
+        field_doc("""At which end all pods and services are deleted: Always, Never, OnFailure, or OnCompletion (the
         default). Those that still run go at any end."""),
     ] = None
     intranet: Annotated[
         Intranet | None,
-        told("""By which network members reach each other: their own (PodIP, the default, and Service) or the
+        field_doc("""By which network members reach each other: their own (PodIP, the default, and Service) or the
         nodes' (Host)."""),
     ] = None
     with_gloo: Annotated[
-        Gloo | None, told("Whether gloo is used beside servers: 0 no, 1 by workers, 2 by servers, too.")
+        GlooMode | None, field_doc("Whether gloo is used beside servers: 0 no, 1 by workers, 2 by servers, too.")
     ] = None
     elastic: Annotated[
-        Count | None, told("Any number, 0 as well, lets the number of members be changed while they train.")
+        Count | None, field_doc("Any number, 0 as well, lets the number of members be changed while they train.")
     ] = None
-    scheduling_policy: Annotated[SchedulingPolicy | None, told("How the members are to be placed.")] = None
+    scheduling_policy: Annotated[BatchPaddleSchedulingPolicy | None, field_doc("How the members are to be placed.")] = (
+        None
+    )
     suspend: Annotated[
         bool,
-        told("Whether the job rests: its pods are deleted, its place is kept. Only then templates may change."),
+        field_doc("Whether the job rests: its pods are deleted, its place is kept. Only then templates may change."),
     ] = False
-    managed_by: Annotated[str, told("Who looks after the job; others than us are left to do so.")] = ""
+    managed_by: Annotated[str, field_doc("Who looks after the job; others than us are left to do so.")] = ""
     sample_set_ref: Annotated[
-        dict[str, Any] | None, told("Not served: mount the volume in the templates instead.")
+        dict[str, Any] | None, field_doc("Not served: mount the volume in the templates instead.")
     ] = None
-    ps: Annotated[RoleSpec | None, told("The parameter servers.")] = None
-    worker: Annotated[RoleSpec | None, told("The workers; the job ends when they have.")] = None
-    heter: Annotated[HeterSpec | None, told("The heterogeneous workers.")] = None
+    ps: Annotated[BatchPaddleRoleSpec | None, field_doc("The parameter servers.")] = None
+    worker: Annotated[BatchPaddleRoleSpec | None, field_doc("The workers; the job ends when they have.")] = None
+    heter: Annotated[HeterWorkerSpec | None, field_doc("The heterogeneous workers.")] = None
 
     @property
-    def roles(self) -> dict[str, RoleSpec]:
+    def roles(self) -> dict[str, BatchPaddleRoleSpec]:
         """What is written of each role."""
-        every: dict[str, RoleSpec | None] = {PS: self.ps, WORKER: self.worker, HETER: self.heter}
+        every: dict[str, BatchPaddleRoleSpec | None] = {PS: self.ps, WORKER: self.worker, HETER: self.heter}
         return {name: role for name, role in every.items() if role is not None}
 
 
-Spec = Annotated[
-    PaddleJobSpec,
-    told(
+BatchPaddleJobSpecSchema = Annotated[
+    BatchPaddleJobSpec,
+    field_doc(
         "What is to be trained, and how.",
         rules={
             "worker.requests must be at most worker.limits": "!has(self.worker) || !has(self.worker.requests)"
@@ -125,52 +127,55 @@ Spec = Annotated[
 class PodReference(Struct, frozen=True, kw_only=True, rename="camel"):
     """Where to find a pod."""
 
-    api_version: Annotated[str, told("v1")] = "v1"
-    kind: Annotated[str, told("Pod")] = "Pod"
-    namespace: Annotated[str, told("Its namespace.")] = ""
-    name: Annotated[str, told("Its name.")]
-    uid: Annotated[str, told("Which incarnation of it.")] = ""
+    api_version: Annotated[str, field_doc("v1")] = "v1"
+    kind: Annotated[str, field_doc("Pod")] = "Pod"
+    namespace: Annotated[str, field_doc("Its namespace.")] = ""
+    name: Annotated[str, field_doc("Its name.")]
+    uid: Annotated[str, field_doc("Which incarnation of it.")] = ""
 
 
-class RoleStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class BatchPaddleRoleStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How the members of one role are."""
 
-    pending: Annotated[int, told("Not placed on a node yet.")] = 0
-    starting: Annotated[int, told("Placed, not running yet; or on their way out or back in a restart.")] = 0
-    running: Annotated[int, told("Running.")] = 0
-    failed: Annotated[int, told("Ended badly.")] = 0
-    succeeded: Annotated[int, told("Ended well.")] = 0
-    unknown: Annotated[int, told("Not used.")] = 0
-    refs: Annotated[tuple[PodReference, ...], told("Their pods; of very many, the first.", nullable=True)] = ()
-    replicas: Annotated[int, told("Members that are there or on their way.")] = 0
-    selector: Annotated[str, told("Labels of their pods.")] = ""
+    pending: Annotated[int, field_doc("Not placed on a node yet.")] = 0
+    starting: Annotated[int, field_doc("Placed, not running yet; or on their way out or back in a restart.")] = 0
+    running: Annotated[int, field_doc("Running.")] = 0
+    failed: Annotated[int, field_doc("Ended badly.")] = 0
+    succeeded: Annotated[int, field_doc("Ended well.")] = 0
+    unknown: Annotated[int, field_doc("Not used.")] = 0
+    refs: Annotated[tuple[PodReference, ...], field_doc("Their pods; of very many, the first.", nullable=True)] = ()
+    replicas: Annotated[int, field_doc("Members that are there or on their way.")] = 0
+    selector: Annotated[str, field_doc("Labels of their pods.")] = ""
 
 
-class PaddleJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class BatchPaddleJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """How the job is."""
 
     phase: Annotated[
-        str, told("Pending, Starting, Running, Restarting, Suspended, or one of the ends: Completed, Failed.")
+        str, field_doc("Pending, Starting, Running, Restarting, Suspended, or one of the ends: Completed, Failed.")
     ] = ""
-    mode: Annotated[str, told("PS with servers; else Collective, or Single for one worker alone.")] = ""
-    ps: Annotated[RoleStatus | None, told("How the servers are.")] = None
-    worker: Annotated[RoleStatus | None, told("How the workers are.")] = None
-    heter: Annotated[RoleStatus | None, told("How the heterogeneous workers are.")] = None
-    start_time: Annotated[Time | None, told("When all members first ran.")] = None
-    completion_time: Annotated[Time | None, told("When its end was decided.")] = None
-    reason: Annotated[str, told("One word for the phase, for machines.")] = ""
-    message: Annotated[str, told("Why the job is where it is, for people.")] = ""
-    restarts: Annotated[int | None, told("Restarts of all roles together.")] = None
+    mode: Annotated[str, field_doc("PS with servers; else Collective, or Single for one worker alone.")] = ""
+    ps: Annotated[BatchPaddleRoleStatus | None, field_doc("How the servers are.")] = None
+    worker: Annotated[BatchPaddleRoleStatus | None, field_doc("How the workers are.")] = None
+    heter: Annotated[BatchPaddleRoleStatus | None, field_doc("How the heterogeneous workers are.")] = None
+    start_time: Annotated[Timestamp | None, field_doc("When all members first ran.")] = None
+    completion_time: Annotated[Timestamp | None, field_doc("When its end was decided.")] = None
+    reason: Annotated[str, field_doc("One word for the phase, for machines.")] = ""
+    message: Annotated[str, field_doc("Why the job is where it is, for people.")] = ""
+    restarts: Annotated[int | None, field_doc("Restarts of all roles together.")] = None
     conditions: Annotated[
-        tuple[Condition, ...],
-        told("Every phase passed, in order of the latest passage; the last is True.", nullable=True),
+        tuple[PhaseCondition, ...],
+        field_doc("Every phase passed, in order of the latest passage; the last is True.", nullable=True),
     ] = ()
     first_cause: Annotated[
-        MemberFailure | None, told("The earliest failure behind the end or, until then, the latest restart.")
+        ReplicaFailureStatus | None,
+        field_doc("The earliest failure behind the end or, until then, the latest restart."),
     ] = None
-    progress: Annotated[Progress | None, told("How far the training has come, as its members report.")] = None
+    progress: Annotated[ProgressStatus | None, field_doc("How far the training has come, as its members report.")] = (
+        None
+    )
     scaling: Annotated[
-        tuple[GroupScaling, ...], told("Sizes that may change, and why they are what they are.")
+        tuple[GroupScalingStatus, ...], field_doc("Sizes that may change, and why they are what they are.")
     ] = ()
-    last_reconcile_time: Annotated[Time | None, told("When this status was last written.")] = None
-    pliant: Annotated[dict[str, Any], told("What the operator must not forget; not for reading.")] = {}
+    last_reconcile_time: Annotated[Timestamp | None, field_doc("When this status was last written.")] = None
+    pliant: Annotated[dict[str, Any], field_doc("What the operator must not forget; not for reading.")] = {}

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pliant.frontends.scaleplan.plan import ScalePlan, owner_job, parse_plan, plan_status
+from pliant.frontends.scaleplan.plan import ScalePlanFrontend, owner_job_name, parse_plan, render_plan_status
 
-__all__ = ["ScalePlan", "owner_job", "parse_plan", "plan_status"]
+__all__ = ["ScalePlanFrontend", "owner_job_name", "parse_plan", "render_plan_status"]

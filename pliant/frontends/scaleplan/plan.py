@@ -11,14 +11,14 @@ from typing import Any, cast
 import msgspec
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.base import PlanKind
-from pliant.frontends.crd import Column, CustomKind, custom_resource_definition
-from pliant.frontends.memory import plain, status_in
-from pliant.frontends.quantities import amount_text
-from pliant.frontends.reading import quoted, read
-from pliant.frontends.scaleplan.types import MOST_MEMBERS, PodMeta, ReplicaResource, ScalePlanSpec, ScalePlanStatus
+from pliant.frontends.crd import CustomKind, PrinterColumn, build_crd
+from pliant.frontends.frontend import PlanFrontend
+from pliant.frontends.scaleplan.types import MAX_REPLICAS, ScalePlanGroup, ScalePlanPod, ScalePlanSpec, ScalePlanStatus
+from pliant.frontends.spec.decoding import decode, quote_json
+from pliant.frontends.spec.quantities import normalize_quantity
+from pliant.frontends.status.engine_state import raw_status, to_json_data
 from pliant.model.job import JobKey
-from pliant.model.plans import GroupRequest, Plan, PlanPhase, PlanStatus, PodRequest
+from pliant.model.scale_plans import GroupRequest, PlanPhase, PlanStatus, PodRequest, ScalePlan
 
 KIND = CustomKind(
     group="elastic.iml.github.io",
@@ -26,36 +26,38 @@ KIND = CustomKind(
     kind="ScalePlan",
     plural="scaleplans",
     description="Which members an ElasticJob is to have, written by its master or by hand.",
-    spec=ScalePlanSpec,
-    status=ScalePlanStatus,
-    columns=(
-        Column(name="Phase", type="string", path=".status.phase"),
-        Column(name="Job", type="string", path=".spec.ownerJob"),
-        Column(name="Reason", type="string", path=".spec.reason"),
-        Column(name="Age", type="date", path=".metadata.creationTimestamp"),
-        Column(name="Message", type="string", path=".status.message", priority=1),
+    spec_type=ScalePlanSpec,
+    status_type=ScalePlanStatus,
+    printer_columns=(
+        PrinterColumn(name="Phase", type="string", json_path=".status.phase"),
+        PrinterColumn(name="Job", type="string", json_path=".spec.ownerJob"),
+        PrinterColumn(name="Reason", type="string", json_path=".spec.reason"),
+        PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
+        PrinterColumn(name="Message", type="string", json_path=".status.message", priority=1),
     ),
 )
 
-SCALE_TYPE = "scale-type"
+SCALE_TYPE_LABEL = "scale-type"
 OWNER_LABELS = ("elasticjob.dlrover/name", "elasticjob-name")
-MASTER = "dlrover-master"
+MASTER_TYPE = "dlrover-master"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NOTHING = re.compile(r"\+?[0.]*0[0.]*[A-Za-z]*")
-_JOB = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
-_HOST = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_PORT = re.compile(r"[0-9]{1,5}")
-_RESOURCE = re.compile(r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
-LONGEST_REASON = 1000
+_ZERO_QUANTITY_PATTERN = re.compile(r"\+?[0.]*0[0.]*[A-Za-z]*")
+_JOB_NAME_PATTERN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+_HOST_PATTERN = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_PORT_PATTERN = re.compile(r"[0-9]{1,5}")
+_RESOURCE_NAME_PATTERN = re.compile(
+    r"([a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+)
+MAX_REASON_CHARS = 1000
 """Characters: it is repeated wherever the plan is told of."""
-MOST_HOSTS = 64 * 1024
+MAX_PS_HOSTS_BYTES = 64 * 1024
 """Bytes of all parameter servers together: every member is told of them."""
-_POD = re.compile(
+_POD_NAME_PATTERN = re.compile(
     r"(?P<job>.+?)(?P<ours>-edljob)?-(?P<type>dlrover-master|worker|ps|chief|evaluator|master)-(?P<id>[0-9]{1,9})"
 )
 
 
-class ScalePlan(PlanKind):
+class ScalePlanFrontend(PlanFrontend):
     """The kind of objects that ask an ElasticJob for other members."""
 
     group = KIND.group
@@ -63,112 +65,112 @@ class ScalePlan(PlanKind):
     kind = KIND.kind
     plural = KIND.plural
     owner_field = "spec.ownerJob"
-    farewell = MappingProxyType({"elasticjob.dlrover/relaunch-count": "5"})
+    no_relaunch_labels = MappingProxyType({"elasticjob.dlrover/relaunch-count": "5"})
     """As many as any master allows."""
-    bait = SCALE_TYPE
+    claim_label = SCALE_TYPE_LABEL
 
     def crd(self) -> dict[str, Any]:
         """The CustomResourceDefinition that teaches a cluster this kind."""
-        return custom_resource_definition(KIND)
+        return build_crd(KIND)
 
-    def parse(self, raw: Mapping[str, Any]) -> Plan:
+    def parse(self, raw: Mapping[str, Any]) -> ScalePlan:
         """The plan in a raw object; one that cannot be read says why."""
         return parse_plan(raw)
 
-    def status(self, status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
+    def render_status(self, status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
         """The whole new raw status."""
-        return plan_status(status, previous)
+        return render_plan_status(status, previous)
 
-    def owner(self, raw: Mapping[str, Any]) -> str:
+    def owner_job_name(self, raw: Mapping[str, Any]) -> str:
         """The name of the job that it is for; empty if it names none."""
-        return owner_job(raw)
+        return owner_job_name(raw)
 
 
-def parse_plan(raw: Mapping[str, Any]) -> Plan:
+def parse_plan(raw: Mapping[str, Any]) -> ScalePlan:
     """The plan in a raw object; one that cannot be read has a `problem` that names the field."""
-    metadata = _mapping(raw.get("metadata"))
-    told = _told(status_in(raw))
+    metadata = _mapping_or_empty(raw.get("metadata"))
+    told = _decode_status(raw_status(raw))
     known: dict[str, Any] = {
         "key": JobKey(str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")),
         "uid": str(metadata.get("uid") or ""),
-        "is_manual": _mapping(metadata.get("labels")).get(SCALE_TYPE) != "auto",
-        "is_taken": any(True for _ in _owners(metadata)),
-        "created_at": _time(metadata.get("creationTimestamp")),
+        "is_manual": _mapping_or_empty(metadata.get("labels")).get(SCALE_TYPE_LABEL) != "auto",
+        "is_claimed": any(True for _ in _elasticjob_owners(metadata)),
+        "created_at": _parse_time(metadata.get("creationTimestamp")),
         "phase": PlanPhase(told.phase) if told.phase in list(PlanPhase) else None,
-        "said": told.message,
+        "status_message": told.message,
         "finished_at": told.finish_time,
     }
     try:
-        spec = read(ScalePlanSpec, raw.get("spec"), "spec")
-        return Plan(**known, **_asked(spec))
+        spec = decode(ScalePlanSpec, raw.get("spec"), "spec")
+        return ScalePlan(**known, **_plan_requests(spec))
     except InvalidSpec as problem:
-        return Plan(**known, problem=_shortened(str(problem)))
+        return ScalePlan(**known, parse_error=_truncate_reason(str(problem)))
 
 
-def plan_status(status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
+def render_plan_status(status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
     """The whole new raw status: when it was first looked at stays."""
-    told, at = _told(previous), status.at.replace(microsecond=0)
+    told, at = _decode_status(previous), status.at.replace(microsecond=0)
     words = ScalePlanStatus(
         phase=str(status.phase),
         message=status.message,
         create_time=told.create_time or at,
         finish_time=(told.finish_time or at) if status.phase.is_final else None,
     )
-    return cast("dict[str, Any]", plain(words))
+    return cast("dict[str, Any]", to_json_data(words))
 
 
-def owner_job(raw: Mapping[str, Any]) -> str:
+def owner_job_name(raw: Mapping[str, Any]) -> str:
     """The name of the job that a raw plan is for, by whatever it says; empty if that is no name."""
-    metadata = _mapping(raw.get("metadata"))
-    labels = _mapping(metadata.get("labels"))
+    metadata = _mapping_or_empty(raw.get("metadata"))
+    labels = _mapping_or_empty(metadata.get("labels"))
     named = [
-        _mapping(raw.get("spec")).get("ownerJob"),
+        _mapping_or_empty(raw.get("spec")).get("ownerJob"),
         *(labels.get(label) for label in OWNER_LABELS),
-        *(owner.get("name") for owner in _owners(metadata)),
+        *(owner.get("name") for owner in _elasticjob_owners(metadata)),
     ]
     said = next((name for name in named if isinstance(name, str) and name), "")
-    return said if _JOB.fullmatch(said) else ""
+    return said if _JOB_NAME_PATTERN.fullmatch(said) else ""
 
 
-def _asked(spec: ScalePlanSpec) -> dict[str, Any]:
+def _plan_requests(spec: ScalePlanSpec) -> dict[str, Any]:
     groups = {
-        name: _group(each, f"spec.replicaResourceSpecs.{name}")
+        name: _group_request(each, f"spec.replicaResourceSpecs.{name}")
         for name, each in spec.replica_resource_specs.items()
-        if name != MASTER  # masters list themselves; nobody scales a master
+        if name != MASTER_TYPE  # masters list themselves; nobody scales a master
     }
-    if sum(len(host.encode()) for host in spec.ps_hosts) > MOST_HOSTS:
-        raise InvalidSpec("spec.psHosts", f"must have {MOST_HOSTS:,} bytes or less, all together")
+    if sum(len(host.encode()) for host in spec.ps_hosts) > MAX_PS_HOSTS_BYTES:
+        raise InvalidSpec("spec.psHosts", f"must have {MAX_PS_HOSTS_BYTES:,} bytes or less, all together")
     return {
-        "groups": groups,
-        "create": _pods(spec.create_pods, "spec.createPods"),
-        "remove": _pods(spec.remove_pods, "spec.removePods"),
-        "migrate": _pods(spec.migrate_pods, "spec.migratePods"),
-        "hosts": tuple(spec.ps_hosts),
-        "reason": _shortened(" ".join(spec.reason.split())),
+        "group_requests": groups,
+        "create_pods": _pod_requests(spec.create_pods, "spec.createPods"),
+        "remove_pods": _pod_requests(spec.remove_pods, "spec.removePods"),
+        "migrate_pods": _pod_requests(spec.migrate_pods, "spec.migratePods"),
+        "ps_hosts": tuple(spec.ps_hosts),
+        "reason": _truncate_reason(" ".join(spec.reason.split())),
     }
 
 
-def _group(asked: ReplicaResource, path: str) -> GroupRequest:
-    return GroupRequest(size=asked.replicas, resource=_amounts(asked.resource, path))
+def _group_request(replica_resource: ScalePlanGroup, path: str) -> GroupRequest:
+    return GroupRequest(size=replica_resource.replicas, resources=_parse_resources(replica_resource.resource, path))
 
 
-def _pods(pods: list[PodMeta], path: str) -> tuple[PodRequest, ...]:
-    if len(pods) > MOST_MEMBERS:
-        raise InvalidSpec(path, f"must have {MOST_MEMBERS:,} pods or fewer, got {len(pods):,}")
-    found = (_pod(pod, f"{path}[{index}]") for index, pod in enumerate(pods))
-    return tuple(pod for pod in found if pod.group != MASTER)
+def _pod_requests(pods: list[ScalePlanPod], path: str) -> tuple[PodRequest, ...]:
+    if len(pods) > MAX_REPLICAS:
+        raise InvalidSpec(path, f"must have {MAX_REPLICAS:,} pods or fewer, got {len(pods):,}")
+    found = (_pod_request(pod, f"{path}[{index}]") for index, pod in enumerate(pods))
+    return tuple(pod for pod in found if pod.group != MASTER_TYPE)
 
 
-def _pod(pod: PodMeta, path: str) -> PodRequest:
-    named = _POD.fullmatch(pod.name)
+def _pod_request(pod: ScalePlanPod, path: str) -> PodRequest:
+    named = _POD_NAME_PATTERN.fullmatch(pod.name)
     group = pod.type or (named["type"] if named else "")
-    if not group and pod.name.endswith(f"-{MASTER}"):
-        return PodRequest(group=MASTER)
+    if not group and pod.name.endswith(f"-{MASTER_TYPE}"):
+        return PodRequest(group=MASTER_TYPE)
     if not group:
         raise InvalidSpec(f"{path}.type", "is required: worker, ps, chief or evaluator")
     # People also write <job>-<type>-<id>, which is no pod's name but says whom they mean.
     by_name = int(named["id"]) if named and not named["ours"] else None
-    service, port = _address(pod.service or "", path)
+    service, port = _parse_service_address(pod.service or "", path)
     return PodRequest(
         group=group,
         name=pod.name,
@@ -176,46 +178,46 @@ def _pod(pod: PodMeta, path: str) -> PodRequest:
         rank=pod.rank_index,
         service=service,
         port=port,
-        resource=_amounts(pod.resource, path),
+        resources=_parse_resources(pod.resource, path),
     )
 
 
-def _address(text: str, path: str) -> tuple[str, int | None]:
+def _parse_service_address(address: str, path: str) -> tuple[str, int | None]:
     """The name of a service and its port, out of host:port; either may be missing."""
-    host, _, port = text.partition(":")
-    name, number = host.partition(".")[0], int(port) if _PORT.fullmatch(port) else 0
-    if (name and not _HOST.fullmatch(name)) or (port and not 0 < number < 2**16):
-        raise InvalidSpec(f"{path}.service", f"must be host:port, got {quoted(text)}")
+    host, _, port = address.partition(":")
+    name, number = host.partition(".")[0], int(port) if _PORT_PATTERN.fullmatch(port) else 0
+    if (name and not _HOST_PATTERN.fullmatch(name)) or (port and not 0 < number < 2**16):
+        raise InvalidSpec(f"{path}.service", f"must be host:port, got {quote_json(address)}")
     return name, number or None
 
 
-def _amounts(resource: Mapping[str, Any], path: str) -> dict[str, str]:
+def _parse_resources(resources: Mapping[str, Any], path: str) -> dict[str, str]:
     """What is asked for, as text; nothing of something is the same as not asking for it."""
     amounts: dict[str, str] = {}
-    for name, amount in resource.items():
-        if not _RESOURCE.fullmatch(name):
-            raise InvalidSpec(f"{path}.resource", f"{quoted(name)} is no name such as cpu or nvidia.com/gpu")
-        text = amount_text(amount)
+    for name, amount in resources.items():
+        if not _RESOURCE_NAME_PATTERN.fullmatch(name):
+            raise InvalidSpec(f"{path}.resource", f"{quote_json(name)} is no name such as cpu or nvidia.com/gpu")
+        text = normalize_quantity(amount)
         if text is None:
-            problem = f"must be a quantity such as 500m or 4Gi, got {quoted(amount)}"
+            problem = f"must be a quantity such as 500m or 4Gi, got {quote_json(amount)}"
             raise InvalidSpec(f"{path}.resource.{name}", problem)
-        if text and not _NOTHING.fullmatch(text):
+        if text and not _ZERO_QUANTITY_PATTERN.fullmatch(text):
             amounts[name] = text
     return amounts
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 1]}…"
+def _truncate_reason(text: str) -> str:
+    return text if len(text) <= MAX_REASON_CHARS else f"{text[: MAX_REASON_CHARS - 1]}…"
 
 
-def _owners(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _elasticjob_owners(metadata: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The jobs that own it; masters write their kind in lower case."""
     references = metadata.get("ownerReferences")
-    found = [_mapping(each) for each in references] if isinstance(references, list) else []
+    found = [_mapping_or_empty(each) for each in references] if isinstance(references, list) else []
     return [each for each in found if str(each.get("kind", "")).lower() == "elasticjob"]
 
 
-def _told(status: Mapping[str, Any]) -> ScalePlanStatus:
+def _decode_status(status: Mapping[str, Any]) -> ScalePlanStatus:
     given = {key: value for key, value in status.items() if value is not None}
     try:
         return msgspec.convert(given, ScalePlanStatus)
@@ -223,12 +225,12 @@ def _told(status: Mapping[str, Any]) -> ScalePlanStatus:
         return ScalePlanStatus()  # not words of ours
 
 
-def _time(value: Any) -> datetime:
+def _parse_time(value: Any) -> datetime:
     try:
         return msgspec.convert(value, datetime)
     except msgspec.ValidationError:
         return _EPOCH
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

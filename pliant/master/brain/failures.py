@@ -6,191 +6,215 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from pliant.master.brain import limits, words
-from pliant.master.brain.case import CHIEF, SERVED, WORKER, Case
-from pliant.master.brain.memory import Memory, Place
-from pliant.master.model import Node, NodeKey, NodeStatus, Resources
+from pliant.master.brain import formatting, limits
+from pliant.master.brain.context import CHIEF, PARAMETER_SERVER_STRATEGY, WORKER, DecisionContext
+from pliant.master.brain.state import BrainState, MemberSlot
+from pliant.master.model import JobMember, MemberKey, MemberStatus, PodResources
 
-OOM_STEP = 8 * words.GIB
-QUICK = timedelta(seconds=60)
+MAX_OOM_INCREASE_BYTES = 8 * formatting.GIB
+EARLY_EXIT_THRESHOLD = timedelta(seconds=60)
 """Who lived shorter than this and was lost fell quickly."""
-LONGEST_WAIT = 300.0
+MAX_RELAUNCH_BACKOFF_SECONDS = 300.0
 
 
-class Cause(StrEnum):
+class MemberExitCause(StrEnum):
     """Why a member ended, as far as the next one at its place is concerned."""
 
-    MEMORY = "ran out of memory"
+    OUT_OF_MEMORY = "ran out of memory"
     KILLED = "was killed"
     LOST = "was lost"
-    FATAL = "failed"
+    PROGRAM_FAILED = "failed"
     HARDWARE = "met broken hardware"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ReplacementDecision:
     """What becomes of a place."""
 
-    is_filled: bool
+    should_replace: bool
     reason: str
-    resources: Resources
-    is_charged: bool = False
-    wait: float = 0.0
+    resources: PodResources
+    counts_as_restart: bool = False
+    backoff_seconds: float = 0.0
     """Seconds after its end until the next one may start."""
 
 
-def cause_of(node: Node) -> Cause:
+def classify_exit(member: JobMember) -> MemberExitCause:
     """Why a member that did not succeed has ended."""
-    if node.reason == "OOMKilled" or node.exit_code == 247:
-        return Cause.MEMORY
-    if node.status is NodeStatus.LOST or node.exit_code is None:
-        return Cause.LOST
-    if node.exit_code in (137, 143):
-        return Cause.KILLED
-    return Cause.HARDWARE if node.exit_code in (201, 202, 14) else Cause.FATAL
+    if member.reason == "OOMKilled" or member.exit_code == 247:
+        return MemberExitCause.OUT_OF_MEMORY
+    if member.status is MemberStatus.LOST or member.exit_code is None:
+        return MemberExitCause.LOST
+    if member.exit_code in (137, 143):
+        return MemberExitCause.KILLED
+    return MemberExitCause.HARDWARE if member.exit_code in (201, 202, 14) else MemberExitCause.PROGRAM_FAILED
 
 
-def fallen(case: Case) -> dict[Place, Node | None]:
+def find_empty_slots(context: DecisionContext) -> dict[MemberSlot, JobMember | None]:
     """Every place without anybody at work or on the way to it; None for whoever is not to be seen any more."""
-    found: dict[Place, Node | None] = {}
-    for place in case.places:
-        if str(place) in case.memory.done:
+    found: dict[MemberSlot, JobMember | None] = {}
+    for place in context.required_slots:
+        if str(place) in context.state.succeeded_slots:
             continue
-        node = case.occupants.get(place)
-        newest = NodeKey(place.type, case.memory.members[str(place)])
+        node = context.member_by_slot.get(place)
+        newest = MemberKey(place.type, context.state.newest_ids[str(place)])
         if node is None or node.key.id < newest.id:
-            if _is_missing(case, newest):
+            if _is_member_missing(context, newest):
                 found[place] = None
-        elif node.status in (NodeStatus.FAILED, NodeStatus.LOST):
+        elif node.status in (MemberStatus.FAILED, MemberStatus.LOST):
             found[place] = node
     return found
 
 
-def judged(case: Case) -> Memory:
+def abandon_unrecoverable_slots(context: DecisionContext) -> BrainState:
     """The memory with every place given up that is beyond recovery."""
-    dropped = dict(case.memory.dropped)
-    for place, (_, verdict) in verdicts(case).items():
-        if not verdict.is_filled:
+    dropped = dict(context.state.abandoned_slots)
+    for place, (_, verdict) in decide_replacements(context).items():
+        if not verdict.should_replace:
             dropped[str(place)] = verdict.reason
-    if len(dropped) == len(case.memory.dropped):
-        return case.memory
-    left = sum(place.type == WORKER and str(place) not in dropped for place in case.places)
+    if len(dropped) == len(context.state.abandoned_slots):
+        return context.state
+    left = sum(place.type == WORKER and str(place) not in dropped for place in context.required_slots)
     # Newcomers would meet with the same: the others go on alone for a while.
-    until = case.now + timedelta(seconds=case.tempo.hold_off)
-    return replace(case.memory, dropped=dropped, cap=max(left, 1), cap_until=until)
+    until = context.now + timedelta(seconds=context.timing.hold_off)
+    return replace(context.state, abandoned_slots=dropped, worker_cap=max(left, 1), worker_cap_until=until)
 
 
-def verdicts(case: Case) -> dict[Place, tuple[Node | None, Verdict]]:
+def decide_replacements(context: DecisionContext) -> dict[MemberSlot, tuple[JobMember | None, ReplacementDecision]]:
     """Who fell at each place, and what becomes of it; all together stay within the limits of the job."""
-    found = fallen(case)
-    room = limits.left(case).memory or 0
-    share = room // max(len(found), 1) // limits.GRAIN * limits.GRAIN
-    held = {place: _held(case, place, node, share) for place, node in found.items()}
+    found = find_empty_slots(context)
+    room = limits.remaining_resources(context).memory or 0
+    share = room // max(len(found), 1) // limits.MEMORY_GRANULARITY * limits.MEMORY_GRANULARITY
+    held = {place: _reserved_memory(context, place, node, share) for place, node in found.items()}
     spare = max(room - sum(held.values()), 0)
-    answers: dict[Place, tuple[Node | None, Verdict]] = {}
+    answers: dict[MemberSlot, tuple[JobMember | None, ReplacementDecision]] = {}
     for place, node in found.items():
-        verdict = _verdict_on(case, place, node, held[place] + spare)
-        if verdict.is_filled:
+        verdict = _decide_replacement(context, place, node, held[place] + spare)
+        if verdict.should_replace:
             spare -= max((verdict.resources.memory or 0) - held[place], 0)
         answers[place] = (node, verdict)
     return answers
 
 
-def _held(case: Case, place: Place, node: Node | None, share: int) -> int:
+def _reserved_memory(context: DecisionContext, slot: MemberSlot, member: JobMember | None, memory_share: int) -> int:
     """What the last one at a place had; of one that cannot be seen any more not more than its share is sure."""
-    if node is not None and node.resources.memory:
-        return node.resources.memory
-    return min(case.shape(place.type).memory or 0, share)
+    if member is not None and member.resources.memory:
+        return member.resources.memory
+    return min(context.resources_for(slot.type).memory or 0, memory_share)
 
 
-def _verdict_on(case: Case, place: Place, node: Node | None, most: int) -> Verdict:
+def _decide_replacement(
+    context: DecisionContext, slot: MemberSlot, member: JobMember | None, max_memory: int
+) -> ReplacementDecision:
     """Whether a place is filled again, and how; with so much memory at most."""
-    shape = _shape(case, place, node, most)
-    if node is None:
-        return Verdict(is_filled=True, reason="was lost", resources=shape, wait=_pause(case, place))
-    match cause_of(node):
-        case Cause.MEMORY:
-            return _out_of_memory(case, place, node, most)
-        case Cause.LOST | Cause.KILLED as cause:
-            wait = _pause(case, place) if fell_quickly(node) else 0.0
-            return Verdict(is_filled=True, reason=_told(node, cause), resources=shape, wait=wait)
-        case Cause.FATAL as cause if node.exit_code in (1, 134) and _is_final(case, place):
-            return Verdict(is_filled=False, reason=f"{node.key} {_told(node, cause)}", resources=shape)
+    shape = _replacement_resources(context, slot, member, max_memory)
+    if member is None:
+        return ReplacementDecision(
+            should_replace=True, reason="was lost", resources=shape, backoff_seconds=_relaunch_backoff(context, slot)
+        )
+    match classify_exit(member):
+        case MemberExitCause.OUT_OF_MEMORY:
+            return _decide_after_oom(context, slot, member, max_memory)
+        case MemberExitCause.LOST | MemberExitCause.KILLED as cause:
+            wait = _relaunch_backoff(context, slot) if has_exited_early(member) else 0.0
+            return ReplacementDecision(
+                should_replace=True, reason=_describe_exit(member, cause), resources=shape, backoff_seconds=wait
+            )
+        case MemberExitCause.PROGRAM_FAILED as cause if member.exit_code in (1, 134) and _is_failure_final(
+            context, slot
+        ):
+            return ReplacementDecision(
+                should_replace=False, reason=f"{member.key} {_describe_exit(member, cause)}", resources=shape
+            )
         case cause:
-            return _charged(case, place, node, _told(node, cause), shape)
+            return _decide_by_restart_limit(context, slot, member, _describe_exit(member, cause), shape)
 
 
-def _out_of_memory(case: Case, place: Place, node: Node, most: int) -> Verdict:
-    shape = _shape(case, place, node, most)
-    had = node.resources.memory or shape.memory
-    if had is None or not case.may_tune(place.type):
-        return _charged(case, place, node, "ran out of memory", shape)
-    more = min(max(2 * had, shape.memory or 0), had + OOM_STEP, limits.MOST_MEMORY, most)
-    more = had + (more - had) // limits.GRAIN * limits.GRAIN
+def _decide_after_oom(
+    context: DecisionContext, slot: MemberSlot, member: JobMember, max_memory: int
+) -> ReplacementDecision:
+    shape = _replacement_resources(context, slot, member, max_memory)
+    had = member.resources.memory or shape.memory
+    if had is None or not context.may_tune(slot.type):
+        return _decide_by_restart_limit(context, slot, member, "ran out of memory", shape)
+    more = min(max(2 * had, shape.memory or 0), had + MAX_OOM_INCREASE_BYTES, limits.MAX_POD_MEMORY, max_memory)
+    more = had + (more - had) // limits.MEMORY_GRANULARITY * limits.MEMORY_GRANULARITY
     if more <= had:
-        return Verdict(
-            is_filled=False,
-            reason=f"{node.key} ran out of memory with {words.size(had)}, and more may not be given",
+        return ReplacementDecision(
+            should_replace=False,
+            reason=f"{member.key} ran out of memory with {formatting.format_memory(had)}, and more may not be given",
             resources=shape,
         )
-    told = f"ran out of memory: from {words.size(had)} to {words.size(more)}"
-    return Verdict(is_filled=True, reason=told, resources=replace(shape, memory=more))
+    told = f"ran out of memory: from {formatting.format_memory(had)} to {formatting.format_memory(more)}"
+    return ReplacementDecision(should_replace=True, reason=told, resources=replace(shape, memory=more))
 
 
-def _charged(case: Case, place: Place, node: Node, told: str, shape: Resources) -> Verdict:
-    limit, spent = case.role(place.type).restart_limit, case.memory.charges.get(str(place), 0)
+def _decide_by_restart_limit(
+    context: DecisionContext, slot: MemberSlot, member: JobMember, description: str, resources: PodResources
+) -> ReplacementDecision:
+    limit, spent = context.role_spec(slot.type).restart_limit, context.state.restart_counts.get(str(slot), 0)
     if spent >= limit:
-        tried = f", after {words.count(spent, 'restart')}" if spent else ""
-        return Verdict(is_filled=False, reason=f"{node.key} {told}{tried}", resources=shape)
-    return Verdict(
-        is_filled=True, reason=f"{told} (restart {spent + 1} of {limit})", resources=shape, is_charged=True
+        tried = f", after {formatting.format_count(spent, 'restart')}" if spent else ""
+        return ReplacementDecision(
+            should_replace=False, reason=f"{member.key} {description}{tried}", resources=resources
+        )
+    return ReplacementDecision(
+        should_replace=True,
+        reason=f"{description} (restart {spent + 1} of {limit})",
+        resources=resources,
+        counts_as_restart=True,
     )
 
 
-def _is_final(case: Case, place: Place) -> bool:
+def _is_failure_final(context: DecisionContext, slot: MemberSlot) -> bool:
     """Whether the program's own word of failure stands: where parameter servers hold what was learned."""
-    served = case.job.strategy == SERVED and place.type in (WORKER, CHIEF)
-    return served and not case.role(place.type).restarts_always
+    served = context.job.strategy == PARAMETER_SERVER_STRATEGY and slot.type in (WORKER, CHIEF)
+    return served and not context.role_spec(slot.type).restarts_always
 
 
-def _is_missing(case: Case, key: NodeKey) -> bool:
+def _is_member_missing(context: DecisionContext, key: MemberKey) -> bool:
     """Whether a member is gone that was seen, or has not come though there was time enough."""
-    impressions = case.memory.impressions
-    if key in impressions.seen:
+    impressions = context.state.observations
+    if key in impressions.observed:
         return True
-    woke = impressions.woke_at or case.now
-    since = max(woke, impressions.asked.get(key, woke))
-    return case.lasted(since, case.tempo.appear)
+    woke = impressions.started_at or context.now
+    since = max(woke, impressions.requested_at.get(key, woke))
+    return context.has_elapsed(since, context.timing.appear)
 
 
-def _pause(case: Case, place: Place) -> float:
+def _relaunch_backoff(context: DecisionContext, slot: MemberSlot) -> float:
     """Seconds between two who fall quickly at one place: longer each time."""
-    falls = case.memory.falls.get(str(place), 0)
-    return min(2.0 ** min(falls, 10), LONGEST_WAIT) if falls else 0.0
+    falls = context.state.early_exit_counts.get(str(slot), 0)
+    return min(2.0 ** min(falls, 10), MAX_RELAUNCH_BACKOFF_SECONDS) if falls else 0.0
 
 
-def asked_at(case: Case, place: Place) -> datetime | None:
+def newest_requested_at(context: DecisionContext, slot: MemberSlot) -> datetime | None:
     """When the newest at a place was asked for; None if that was another master's doing."""
-    newest = NodeKey(place.type, case.memory.members[str(place)])
-    return case.memory.impressions.asked.get(newest)
+    newest = MemberKey(slot.type, context.state.newest_ids[str(slot)])
+    return context.state.observations.requested_at.get(newest)
 
 
-def fell_quickly(node: Node) -> bool:
+def has_exited_early(member: JobMember) -> bool:
     """Whether a member ended soon after it began."""
-    return node.ended_at is not None and node.ended_at - (node.started_at or node.created_at) < QUICK
+    return (
+        member.ended_at is not None
+        and member.ended_at - (member.started_at or member.created_at) < EARLY_EXIT_THRESHOLD
+    )
 
 
-def _shape(case: Case, place: Place, node: Node | None, most: int) -> Resources:
+def _replacement_resources(
+    context: DecisionContext, slot: MemberSlot, member: JobMember | None, max_memory: int
+) -> PodResources:
     """What the next one at a place asks for: as its type does now, and not less than the last one here did."""
-    shape = case.shape(place.type)
+    shape = context.resources_for(slot.type)
     if shape.memory is None:
         return shape
-    if node is None or node.resources.memory is None:
-        return replace(shape, memory=min(shape.memory, max(most, limits.LEAST.memory or 0)))
-    return replace(shape, memory=max(min(shape.memory, most), node.resources.memory))
+    if member is None or member.resources.memory is None:
+        return replace(shape, memory=min(shape.memory, max(max_memory, limits.MIN_POD_RESOURCES.memory or 0)))
+    return replace(shape, memory=max(min(shape.memory, max_memory), member.resources.memory))
 
 
-def _told(node: Node, cause: Cause) -> str:
-    code = "" if node.exit_code is None else f" with exit code {node.exit_code}"
-    because = f" ({node.reason})" if node.reason and node.reason != "Error" else ""
+def _describe_exit(member: JobMember, cause: MemberExitCause) -> str:
+    code = "" if member.exit_code is None else f" with exit code {member.exit_code}"
+    because = f" ({member.reason})" if member.reason and member.reason != "Error" else ""
     return f"{cause.value}{code}{because}"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.master.brain.growing import wanted
-from pliant.master.brain.tempo import Tempo
-from pliant.master.model import Resources, RoleSpec, Stage
+from pliant.master.brain.rules.worker_scaling import next_worker_count
+from pliant.master.brain.timing import BrainTiming
+from pliant.master.model import MasterRoleSpec, PodResources, SizingStage
 from tests.depth import sample
 from tests.master.brain.world import World, job
 
@@ -51,30 +51,34 @@ def test_the_number_of_workers_comes_within_one_of_the_best(speed: Speed, seed: 
 
 def test_growth_is_tried_by_doubling() -> None:
     world = World().run(500)
-    assert [step.replicas["worker"].replicas for step in world.steps][:5] == [1, 2, 4, 8, 16]
-    assert [step.stage for step in world.steps[:3]] == [Stage.CREATE, Stage.WORKER_INITIAL, Stage.RUNNING]
+    assert [step.sizing_by_type["worker"].replicas for step in world.steps][:5] == [1, 2, 4, 8, 16]
+    assert [step.stage for step in world.steps[:3]] == [
+        SizingStage.CREATE,
+        SizingStage.WORKER_INITIAL,
+        SizingStage.RUNNING,
+    ]
 
 
 def test_newcomers_get_what_was_seen_and_a_margin() -> None:
     world = World().run(200)
-    shape = world.steps[1].replicas["worker"].resources
+    shape = world.steps[1].sizing_by_type["worker"].resources
     assert (shape.cpu, shape.memory) == (0.5, 320 * 1024**2)
 
 
 def test_a_number_that_the_author_gave_is_kept() -> None:
-    world = World(facts=job(RoleSpec(type="worker", replicas=3))).run(400)
+    world = World(facts=job(MasterRoleSpec(type="worker", replicas=3))).run(400)
     assert len(world.live()) == 3
     assert len(world.steps) == 1
 
 
 def test_with_a_most_his_number_is_where_it_begins() -> None:
-    world = World(facts=job(RoleSpec(type="worker", replicas=2, most=5))).run(700)
-    assert world.steps[0].replicas["worker"].replicas == 2
+    world = World(facts=job(MasterRoleSpec(type="worker", replicas=2, max_size=5))).run(700)
+    assert world.steps[0].sizing_by_type["worker"].replicas == 2
     assert len(world.live()) == 5
 
 
 def test_the_limits_of_the_job_are_kept() -> None:
-    limits = Resources(cpu=3.0, memory=100 * 1024**3)
+    limits = PodResources(cpu=3.0, memory=100 * 1024**3)
     world = World(facts=job(limits=limits)).run(700)
     assert sum(node.resources.cpu or 0 for node in world.live()) <= 3.0
     assert len(world.live()) == 5  # one with a whole core, and four with half of one
@@ -82,27 +86,25 @@ def test_the_limits_of_the_job_are_kept() -> None:
 
 def test_nobody_is_added_who_would_find_no_work() -> None:
     world = World(work_left=1).run(300)
-    sizes = [step.replicas["worker"].replicas for step in world.steps]
+    sizes = [step.sizing_by_type["worker"].replicas for step in world.steps]
     assert sizes == list(range(1, len(sizes) + 1))
     world.work_left = 0
     assert len(world.run(300).steps) == len(sizes)
 
 
 def test_workers_that_no_machine_takes_are_given_up_and_not_tried_again_soon() -> None:
-    world = World(room=3, tempo=Tempo(settle=10)).run(600)
+    world = World(room=3, tempo=BrainTiming(settle=10)).run(600)
     assert len(world.live()) == 3
-    assert "no machine took" in next(step.reason for step in world.steps if step.remove)
+    assert "no machine took" in next(step.reason for step in world.steps if step.remove_members)
     before = len(world.steps)
     world.run(900)
     assert len(world.steps) == before
 
 
-@given(
-    st.dictionaries(st.integers(1, 64), st.floats(0.001, 1e6), min_size=1), st.integers(1, 64), st.integers(1, 64)
-)
+@given(st.dictionaries(st.integers(1, 64), st.floats(0.001, 1e6), min_size=1), st.integers(1, 64), st.integers(1, 64))
 def test_the_next_size_is_within_bounds_and_at_most_twice_what_was_measured(
     speeds: dict[int, float], size: int, most: int
 ) -> None:
-    best = wanted(speeds, size, most, 0.2)
+    best = next_worker_count(speeds, size, most, 0.2)
     assert 1 <= best <= max(most, 1)
     assert best <= 2 * max(speeds)

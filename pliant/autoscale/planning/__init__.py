@@ -1,0 +1,1 @@
+"""Computes the size of every elastic group: admission of pending pods, preemption, and fair sharing."""

@@ -1,0 +1,1 @@
+"""The autoscaling policies users can choose, and the published EDL autoscaler they are compared with."""

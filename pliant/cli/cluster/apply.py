@@ -1,0 +1,99 @@
+"""Brings the objects of the files into the cluster; what the server refuses is told field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pliant.cli.input.manifest_checks import frontend_of, to_invalid_input
+from pliant.cli.input.manifests import Manifest
+from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.errors import AlreadyExists, ApiError
+from pliant.frontends.frontend import Frontend, required_crds
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import CRDS, NAMESPACES, Resource
+from pliant.plugins.registry import registered_kinds
+
+
+def catalog_for_manifests(manifests: list[Manifest]) -> KindRegistry:
+    """What will be served once the files are applied: built-in kinds, our own, and those the files define."""
+    catalog = KindRegistry.with_builtin_kinds()
+    for manifest in manifests:
+        if manifest.kind == CRDS.kind and manifest.api_version == CRDS.api_version:
+            catalog.register_crd(manifest.raw)
+    _add_crds(catalog, frontends_in(manifests))
+    if any(catalog.find_kind(manifest.api_version, manifest.kind) is None for manifest in manifests):
+        _add_crds(catalog, registered_kinds().values())  # one of them may be meant
+    return catalog
+
+
+def _add_crds(catalog: KindRegistry, frontends: Iterable[Frontend]) -> None:
+    for frontend in frontends:
+        for crd in required_crds(frontend):
+            catalog.register_crd(crd)
+
+
+def frontends_in(manifests: list[Manifest]) -> list[Frontend]:
+    """The kinds of the jobs in some files: to know all of them takes time."""
+    return list(dict.fromkeys(filter(None, map(frontend_of, manifests))))
+
+
+async def install_crds(client: KubeClient, frontends: Iterable[Frontend] | None = None) -> None:
+    """Teach the cluster some kinds of jobs, or every one; definitions that are there are brought up to date."""
+    chosen = registered_kinds().values() if frontends is None else frontends
+    for crd in (each for frontend in chosen for each in required_crds(frontend)):
+        try:
+            await client.create(CRDS, None, crd)
+        except AlreadyExists:
+            name = crd["metadata"]["name"]
+            present = await client.get(CRDS, None, name)
+            await client.replace(CRDS, None, name, {**present, "spec": crd["spec"]})
+
+
+class ManifestApplier:
+    """Creates the objects of one run."""
+
+    def __init__(self, client: KubeClient, catalog: KindRegistry, namespace: str) -> None:
+        self._client = client
+        self._catalog = catalog
+        self._namespace = namespace
+
+    async def apply(self, manifests: list[Manifest]) -> list[dict[str, Any]]:
+        """Create everything, jobs last, so that nothing they need is missing; the jobs as the server has them."""
+        ordered = sorted(manifests, key=_apply_order)
+        for namespace in dict.fromkeys(self._undefined_namespaces(ordered)):
+            await self._ensure_namespace(namespace)
+        created = [(manifest, await self._create(manifest)) for manifest in ordered]
+        return [obj for manifest, obj in created if frontend_of(manifest)]
+
+    async def _create(self, manifest: Manifest) -> dict[str, Any]:
+        kind = self._catalog.find_kind(manifest.api_version, manifest.kind)
+        assert kind is not None, "kinds are checked before anything is applied"
+        resource = Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)
+        namespace = (manifest.namespace or self._namespace) if kind.namespaced else None
+        try:
+            return await self._client.create(resource, namespace, manifest.raw, strict=True)
+        except ApiError as error:
+            raise to_invalid_input(manifest, error, kind.schema.openapi if kind.schema else {}) from error
+
+    def _undefined_namespaces(self, manifests: list[Manifest]) -> Iterator[str]:
+        """Namespaces that objects live in and no file defines."""
+        defined = {manifest.name for manifest in manifests if manifest.kind == NAMESPACES.kind}
+        for manifest in manifests:
+            kind = self._catalog.find_kind(manifest.api_version, manifest.kind)
+            namespace = manifest.namespace or self._namespace
+            if kind is not None and kind.namespaced and namespace not in defined:
+                yield namespace
+
+    async def _ensure_namespace(self, name: str) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        try:
+            await self._client.create(NAMESPACES, None, body)
+        except AlreadyExists:
+            return
+
+
+def _apply_order(manifest: Manifest) -> int:
+    if manifest.kind in (NAMESPACES.kind, CRDS.kind):
+        return 0
+    return 2 if frontend_of(manifest) else 1

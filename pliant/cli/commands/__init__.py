@@ -1,0 +1,1 @@
+"""The subcommands of `pliant`, one module each."""

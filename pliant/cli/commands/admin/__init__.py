@@ -1,0 +1,1 @@
+"""Subcommands for cluster administrators, and about the command line itself."""

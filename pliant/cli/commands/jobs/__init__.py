@@ -1,0 +1,1 @@
+"""Subcommands about jobs, on any cluster."""

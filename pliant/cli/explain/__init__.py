@@ -1,0 +1,1 @@
+"""Explain failures, waiting jobs, sizes and missing requirements, and suggest fixes."""

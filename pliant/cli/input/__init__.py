@@ -1,0 +1,1 @@
+"""Options, manifests and other input files: parse and check them."""

@@ -1,0 +1,1 @@
+"""Terminal output: tables, colours, logs, progress, pages and data formats."""

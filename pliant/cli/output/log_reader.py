@@ -1,0 +1,150 @@
+"""Reads the logs of a job's members: what is there, or whatever comes until the job ends."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, TextIO
+
+from pliant.cli.cluster.job_context import list_job_pods, pod_group, pod_index, pod_selector, replica_name
+from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
+from pliant.cli.cluster.reachability import monitor_reachability
+from pliant.cli.output.log_lines import LineSplitter, LogPrefixes
+from pliant.cli.output.log_streams import LogStreams, LogWindow
+from pliant.cli.output.style import TerminalStyle
+from pliant.errors import ApiError
+from pliant.kube.cache.informer import Informer
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import Pod
+from pliant.kube.resources import PODS
+from pliant.model.labels import normalize_group_name
+
+DRAIN_IDLE_TIMEOUT = timedelta(seconds=2)
+"""How long the streams of a job that has ended may be silent."""
+
+
+class LogReader:
+    """Writes the lines of the members that were asked for."""
+
+    def __init__(self, client: KubeClient, job_object: JobObject, args: Namespace, out: TextIO) -> None:
+        self._client = client
+        self._job_object = job_object
+        self._args = args
+        self._out = out
+        self._prefixes = LogPrefixes(TerminalStyle.for_stream(out))
+        self._window = LogWindow(args.tail, int(args.since.total_seconds()) or 1 if args.since else None)
+        self._has_job_ended = asyncio.Event()
+
+    async def read_existing(self) -> bool:
+        """Everything that is there, member by member; False if nothing is."""
+        has_spoken = False
+        pods = [pod for pod in await list_job_pods(self._client, self._job_object) if self._is_selected(pod)]
+        self._prefixes.reserve(self._log_prefix(pod) for pod in pods)
+        for pod in pods:
+            for container in self._selected_containers(pod):
+                has_spoken |= await self._read_container(pod, container)
+        self._out.flush()
+        return has_spoken
+
+    async def follow(self, tasks: asyncio.TaskGroup) -> None:
+        """Everything that comes until the job has ended or is gone, and its last lines are read."""
+        streams = LogStreams(self._client, tasks, self._write_line)
+        present = await list_job_pods(self._client, self._job_object)
+        self._prefixes.reserve(map(self._log_prefix, present))
+        known = {pod.metadata.uid for pod in present}
+
+        def notice(pod: Pod) -> None:
+            # Only what was there before is cut short: of newcomers every line is wanted.
+            if self._is_selected(pod) and self._is_owned_by_job(pod):
+                streams.follow_pod(pod, self._window if pod.metadata.uid in known else None)
+
+        informers = [
+            tasks.create_task(informer.run())
+            for informer in (self._pod_informer(notice, streams.mark_pod_deleted), self._job_informer())
+        ]
+        informers.append(tasks.create_task(monitor_reachability(self._client)))
+        await self._has_job_ended.wait()
+        with suppress(ApiError):
+            # The end of the job may be known before that of its pods: there are two watches.
+            for pod in await list_job_pods(self._client, self._job_object):
+                notice(pod)
+        await streams.drain(DRAIN_IDLE_TIMEOUT)
+        for task in informers:
+            task.cancel()
+        self._out.flush()
+
+    def _pod_informer(self, on_pod: Callable[[Pod], None], on_deleted: Callable[[Pod], None]) -> Informer[Pod]:
+        def changed(old: Pod | None, new: Pod | None) -> None:
+            if new is not None:
+                on_pod(new)
+            elif old is not None:
+                on_deleted(old)
+
+        where, selector = self._job_object.key.namespace, pod_selector(self._job_object)
+        return Informer(self._client, PODS, Pod, namespace=where, labels=selector, on_change=changed)
+
+    def _job_informer(self) -> Informer[dict[str, Any]]:
+        def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+            state = parse_job_object(self._job_object.frontend, new).state if new is not None else None
+            if new is None or (state is not None and state.phase.is_final):
+                self._has_job_ended.set()
+
+        key = self._job_object.key
+        return Informer(
+            self._client,
+            self._job_object.resource,
+            dict,
+            namespace=key.namespace,
+            fields=f"metadata.name={key.name}",
+            on_change=changed,
+        )
+
+    async def _read_container(self, pod: Pod, container: str) -> bool:
+        splitter, has_spoken, meta = LineSplitter(), False, pod.metadata
+        try:
+            async for chunk in self._client.stream_logs(
+                meta.namespace,
+                meta.name,
+                container=container,
+                tail_lines=self._window.tail_lines,
+                since_seconds=self._window.since_seconds,
+                previous=self._args.previous,
+            ):
+                for line in splitter.feed(chunk):
+                    has_spoken = True
+                    self._write_line(pod, container, line)
+        except ApiError:
+            return has_spoken  # it has not started, there was no run before, or its node is gone
+        for line in splitter.close():
+            has_spoken = True
+            self._write_line(pod, container, line)
+        return has_spoken
+
+    def _write_line(self, pod: Pod, container: str, line: str) -> None:
+        if self._args.container and container != self._args.container:
+            return
+        many = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
+        name = f"{self._log_prefix(pod)}/{container}" if many else self._log_prefix(pod)
+        self._out.write(f"{self._prefixes.prefix_line(name, line) if self._args.prefix else line}\n")
+        if self._args.follow:
+            self._out.flush()
+
+    def _selected_containers(self, pod: Pod) -> Iterator[str]:
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            if self._args.container in (None, container.name):
+                yield container.name
+
+    def _is_selected(self, pod: Pod) -> bool:
+        job, args = self._job_object.job, self._args
+        if args.group and pod_group(job, pod) != normalize_group_name(args.group):
+            return False
+        return args.rank is None or pod_index(job, pod) == str(args.rank)
+
+    def _log_prefix(self, pod: Pod) -> str:
+        return replica_name(self._job_object.job, pod)
+
+    def _is_owned_by_job(self, pod: Pod) -> bool:
+        return any(owner.uid == self._job_object.uid for owner in pod.metadata.owner_references)

@@ -1,0 +1,134 @@
+"""Reads what a program reports about its progress: `pliant: step=120 loss=0.31`, JSON, or a bar's `45%|`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from itertools import islice
+
+PROGRESS_PREFIX = "pliant: "
+MAX_FIELDS = 8
+BAR_FULL, BAR_EMPTY = "█", "░"
+MAX_LINE_LENGTH = 4096
+"""Characters of a line without the mark that is looked at."""
+MAX_NAME_LENGTH = 32
+_FIELD_PATTERN = re.compile(
+    r"(?<![^\s,;(\[])([A-Za-z_][\w.]{0,31})=([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|-inf)(?=[\s,;)\]]|$)"
+)
+
+_PERCENT_PATTERN = re.compile(r"\s*(?P<percent>\d{1,3}(?:\.\d+)?)\s?%")
+_TQDM_PATTERN = re.compile(
+    r"(?<![\d.])(?P<percent>\d{1,3})%\|[^|]*\|\s*(?:(?P<step>\d{1,15})/(?P<total>\d{1,15})(?=\s))?"
+)
+"""How tqdm draws one: ` 45%|████▌     | 45/100 [00:01<00:01, 40.0it/s]`."""
+_FIELD_ALIASES = {"global_step": "step", "iteration": "step", "total_steps": "total", "max_steps": "total"}
+_STEP_FIELDS = ("step", "total", "percent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupProgress:
+    """How far a group has come."""
+
+    step: int | None = None
+    total: int | None = None
+    metrics: tuple[tuple[str, float], ...] = ()
+    """Everything else that was reported, in the order written: `loss`, `accuracy`, …"""
+    percent: float | None = None
+    """The part that is done, as far as a program says so itself."""
+
+    @property
+    def fraction_done(self) -> float | None:
+        """The part that is done, from 0 to 1; None if nobody said what is the whole."""
+        if self.step is not None and self.total and self.total > 0:
+            return min(max(self.step / self.total, 0.0), 1.0)
+        return None if self.percent is None else min(max(self.percent / 100, 0.0), 1.0)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.step is not None:
+            parts.append(f"step {self.step}" + (f"/{self.total}" if self.total else ""))
+        elif self.percent is not None:
+            parts.append(f"{self.percent:g} %")
+        parts += [f"{name} {value:.4g}" for name, value in self.metrics]
+        return "  ".join(parts)
+
+
+def parse_progress(line: str, previous: GroupProgress | None = None) -> GroupProgress | None:
+    """What a line reports, added to what was known; None if it reports nothing."""
+    fields = _parse_fields(line)
+    if not fields:
+        return None
+    known = previous or GroupProgress()
+    named = {_FIELD_ALIASES.get(name, name): value for name, value in fields.items()}
+    figures = {**dict(known.metrics), **{n: v for n, v in named.items() if n not in _STEP_FIELDS}}
+    return GroupProgress(
+        step=_to_int(named.get("step"), known.step),
+        total=_to_int(named.get("total"), known.total),
+        percent=named.get("percent", known.percent),
+        metrics=tuple(figures.items())[:MAX_FIELDS],
+    )
+
+
+def _parse_fields(line: str) -> dict[str, float]:
+    """The numbers in a line by name: those after the mark, or those of a line that nobody would mistake."""
+    start = line.find(PROGRESS_PREFIX)
+    if start >= 0:
+        said = line[start + len(PROGRESS_PREFIX) :]
+        return _parse_pairs(said) or _parse_percent(_PERCENT_PATTERN.match(said))
+    if len(line) > MAX_LINE_LENGTH:
+        return {}
+    if line.startswith("{") and line.rstrip().endswith("}"):
+        return _require_step_field(_parse_json_fields(line))
+    if "step=" in line:
+        return _require_step_field(_parse_pairs(line))
+    return _parse_percent(_TQDM_PATTERN.search(line)) if "%|" in line else {}
+
+
+def _require_step_field(fields: dict[str, float]) -> dict[str, float]:
+    """The fields of a line without a mark, if there is a step among them: others are not meant for us."""
+    return fields if any(_FIELD_ALIASES.get(name, name) == "step" for name in fields) else {}
+
+
+def _parse_pairs(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in _FIELD_PATTERN.findall(text)[:MAX_FIELDS]}
+
+
+def _parse_json_fields(line: str) -> dict[str, float]:
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return {}
+    numbers = (
+        (name, float(value))
+        for name, value in (told.items() if isinstance(told, dict) else ())
+        if isinstance(value, int | float) and not isinstance(value, bool) and len(name) <= MAX_NAME_LENGTH
+    )
+    return dict(islice(numbers, MAX_FIELDS))
+
+
+def _parse_percent(match: re.Match[str] | None) -> dict[str, float]:
+    """What a bar says: the part that is done and, if it counts them, the steps."""
+    if match is None:
+        return {}
+    counted = {"step": match["step"], "total": match["total"]} if match.re is _TQDM_PATTERN and match["total"] else {}
+    return {"percent": float(match["percent"]), **{name: float(text) for name, text in counted.items()}}
+
+
+def parse_number(text: str) -> float | None:
+    """The number that a text is; None if it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def render_bar(fraction: float, width: int = 20) -> str:
+    """A bar of so many characters: `███████░░░`."""
+    full = round(fraction * width)
+    return BAR_FULL * full + BAR_EMPTY * (width - full)
+
+
+def _to_int(number: float | None, fallback: int | None) -> int | None:
+    return int(number) if number is not None and math.isfinite(number) else fallback

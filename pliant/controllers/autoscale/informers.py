@@ -1,0 +1,98 @@
+"""Everything of a cluster that plans are made from, watched only once there is somebody to plan for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pliant.controllers.autoscale.node_usage import ClusterChange, ClusterNodeUsage, owning_job_uid
+from pliant.controllers.autoscale.object_views import ClusterPod, ResourceQuota
+from pliant.controllers.autoscale.pod_shapes import PodShapeCache, scheduling_properties
+from pliant.controllers.autoscale.scalable_jobs import ScalableJobs
+from pliant.controllers.autoscale.snapshot import SnapshotBuilder
+from pliant.errors import ApiError, Forbidden, NotFound
+from pliant.kube.cache.informer import Informer
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import Node
+from pliant.kube.resources import NODES, PODS, RESOURCE_QUOTAS, Resource
+
+RETRY_DELAY = 1.0
+"""Seconds until a server that did not answer is asked again."""
+
+log = logging.getLogger(__name__)
+
+
+class AutoscaleInformers:
+    """All nodes, everybody's pods, and quotas; what changes is told as news."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        nodes: Informer[Node],
+        scalable_jobs: ScalableJobs,
+        on_cluster_change: Callable[[ClusterChange], None],
+    ) -> None:
+        self.pods: Informer[ClusterPod] = Informer(client, PODS, ClusterPod, on_change=self._on_pod_changed)
+        self.quotas: Informer[ResourceQuota] = Informer(
+            client, RESOURCE_QUOTAS, ResourceQuota, on_change=self._on_quota_changed
+        )
+        self._client = client
+        self._nodes = nodes
+        self._on_cluster_change = on_cluster_change
+        shapes = PodShapeCache(nodes.store)
+        self.usage = ClusterNodeUsage(shapes)
+        self.snapshots = SnapshotBuilder(nodes.store, self.quotas.store, self.usage, shapes, scalable_jobs)
+        self._can_list_quotas = True
+
+    @property
+    def own_informers(self) -> Mapping[str, Informer[Any]]:
+        """What is followed beside nodes, by name."""
+        quotas = {RESOURCE_QUOTAS.plural: self.quotas} if self._can_list_quotas else {}
+        return {"pods of everybody": self.pods, **quotas}
+
+    async def disabled_reason(self) -> str:
+        """Why no plan can be made, as far as rights are concerned; empty if one can be."""
+        for resource, problem in ((NODES, "nodes"), (PODS, "the pods of all namespaces")):
+            if not await self._can_list(resource):
+                return f"the operator may not see {problem}"
+        self._can_list_quotas = await self._can_list(RESOURCE_QUOTAS)
+        if not self._can_list_quotas:
+            log.info("quotas are not seen, so sizes are planned without them")
+        return ""
+
+    async def start(self, tasks: asyncio.TaskGroup) -> None:
+        """Return once everything is known, and keep it so."""
+        for informer in self.own_informers.values():
+            tasks.create_task(informer.run())
+            await informer.wait_synced()
+        await self._nodes.wait_synced()
+
+    def on_node_changed(self, old: Node | None, new: Node | None) -> None:
+        """Take in what became of a node."""
+        if old is None or new is None or scheduling_properties(old) != scheduling_properties(new):
+            self.snapshots.mark_nodes_changed()
+            self._on_cluster_change(ClusterChange.CAPACITY)
+
+    async def _can_list(self, resource: Resource) -> bool:
+        while True:
+            try:
+                await self._client.get_raw(f"{resource.path(None)}?limit=1")
+            except (Forbidden, NotFound):
+                return False
+            except ApiError as problem:
+                log.info("not seen at once", extra={"resource": resource.plural, "because": str(problem)})
+                await asyncio.sleep(RETRY_DELAY)
+                continue
+            return True
+
+    def _on_pod_changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
+        news = self.usage.apply_pod_change(old, new)
+        if news is not ClusterChange.NONE:
+            self.snapshots.mark_jobs_changed(filter(None, {owning_job_uid(old), owning_job_uid(new)}))
+            self._on_cluster_change(news)
+
+    def _on_quota_changed(self, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._on_cluster_change(ClusterChange.CAPACITY)

@@ -1,0 +1,166 @@
+"""Who takes up how much of which node, kept from one change to the next; never counted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import NamedTuple
+
+from pliant.controllers.autoscale.object_views import ClusterPod
+from pliant.controllers.autoscale.pod_shapes import PodRequests, PodShapeCache
+
+TERMINATION_GRACE = timedelta(seconds=30)
+"""How long a pod may stay after it should be gone before nobody counts on its room any more."""
+
+_NO_PODS: Mapping[tuple[str, int], ClusterPod] = {}
+
+
+class ClusterChange(Enum):
+    """What a change means for plans."""
+
+    NONE = 0
+    CAPACITY = 1
+    """There is more room, or less."""
+    DEMAND = 2
+    """Somebody waits for room, or a member has come up: the next one may follow."""
+
+
+class PodPlacement(NamedTuple):
+    """A node, and what a pod takes up of it."""
+
+    node: str
+    requests: PodRequests
+
+
+class ClusterNodeUsage:
+    """What is known of all pods of a cluster, as far as room is concerned."""
+
+    def __init__(self, shapes: PodShapeCache) -> None:
+        self.pending: dict[str, ClusterPod] = {}
+        """Pods without a node, by uid."""
+        self.terminating: dict[str, ClusterPod] = {}
+        """Pods that are about to give up their room."""
+        self.placements: dict[str, PodPlacement] = {}
+        """Where each pod sits that takes up room, by uid."""
+        self.used_by_node: dict[str, dict[str, int]] = {}
+        """What is taken of each node."""
+        self.requested_by_namespace: dict[str, dict[str, int]] = {}
+        """What all pods of each namespace ask for that have not ended, whether or not they sit anywhere."""
+        self._shapes = shapes
+        self._pods_by_job: dict[str, dict[tuple[str, int], ClusterPod]] = {}
+        self._requests_by_pod: dict[str, tuple[str, PodRequests]] = {}
+
+    def pods_of_job(self, job_uid: str) -> Mapping[tuple[str, int], ClusterPod]:
+        """The pods of a job, by the label of their group and their index."""
+        return self._pods_by_job.get(job_uid, _NO_PODS)
+
+    def apply_pod_change(self, old: ClusterPod | None, new: ClusterPod | None) -> ClusterChange:
+        """Take in what became of a pod."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            news = self._remove_pod(old)
+            return news if new is None else max(news, self._upsert_pod(None, new), key=lambda each: each.value)
+        return ClusterChange.NONE if new is None else self._upsert_pod(old, new)
+
+    def soon_freed_pods(self, now: datetime) -> Iterable[ClusterPod]:
+        """Pods whose room is as good as free: they have been told to go, and are not late."""
+        for pod in self.terminating.values():
+            due = pod.metadata.deletion_timestamp
+            if due is not None and now < due + TERMINATION_GRACE:
+                yield pod
+
+    def _upsert_pod(self, old: ClusterPod | None, new: ClusterPod) -> ClusterChange:
+        uid, spec = new.metadata.uid, new.spec
+        needs = self._shapes.requests_of(spec)
+        seat = PodPlacement(spec.node_name, needs) if spec.node_name and not new.is_finished else None
+        before = self.placements.get(uid)
+        if seat != before:
+            self._move_placement(uid, before, seat)
+        self._set_requests(uid, new.metadata.namespace, None if new.is_finished else needs)
+        was_waiting = uid in self.pending
+        _add_or_discard(self.pending, new, new.is_pending)
+        _add_or_discard(self.terminating, new, new.is_terminating and seat is not None)
+        self._index_replica(new)
+        if new.is_pending and (not was_waiting or old is None or _pending_state(old) != _pending_state(new)):
+            return ClusterChange.DEMAND
+        if old is not None and old.status.phase != new.status.phase and _replica_key(new) is not None:
+            return ClusterChange.DEMAND
+        is_other = (
+            old is None or (seat, was_waiting) != (before, new.is_pending) or old.is_terminating != new.is_terminating
+        )
+        return ClusterChange.CAPACITY if is_other else ClusterChange.NONE
+
+    def _remove_pod(self, pod: ClusterPod) -> ClusterChange:
+        uid = pod.metadata.uid
+        before = self.placements.get(uid)
+        was_waiting = self.pending.pop(uid, None) is not None
+        self.terminating.pop(uid, None)
+        self._move_placement(uid, before, None)
+        self._set_requests(uid, pod.metadata.namespace, None)
+        if (place := _replica_key(pod)) is not None:
+            owner, key = place
+            members = self._pods_by_job.get(owner, {})
+            if key in members and members[key].metadata.uid == uid:
+                del members[key]
+            if not members:
+                self._pods_by_job.pop(owner, None)
+        return ClusterChange.CAPACITY if before is not None or was_waiting else ClusterChange.NONE
+
+    def _move_placement(self, pod_uid: str, before: PodPlacement | None, after: PodPlacement | None) -> None:
+        if before is not None:
+            _add_requests(self.used_by_node, before.node, before.requests, -1)
+            del self.placements[pod_uid]
+        if after is not None:
+            _add_requests(self.used_by_node, after.node, after.requests, 1)
+            self.placements[pod_uid] = after
+
+    def _set_requests(self, pod_uid: str, namespace: str, requests: PodRequests | None) -> None:
+        before = self._requests_by_pod.get(pod_uid)
+        if before is not None and before[1] is not requests:
+            _add_requests(self.requested_by_namespace, before[0], before[1], -1)
+            del self._requests_by_pod[pod_uid]
+        if requests is not None and (before is None or before[1] is not requests):
+            _add_requests(self.requested_by_namespace, namespace, requests, 1)
+            self._requests_by_pod[pod_uid] = namespace, requests
+
+    def _index_replica(self, pod: ClusterPod) -> None:
+        if (place := _replica_key(pod)) is not None:
+            owner, key = place
+            self._pods_by_job.setdefault(owner, {})[key] = pod
+
+
+def owning_job_uid(pod: ClusterPod | None) -> str:
+    """The uid of the job that a pod is a member of; empty if it is of none."""
+    place = _replica_key(pod) if pod is not None else None
+    return place[0] if place else ""
+
+
+def _replica_key(pod: ClusterPod) -> tuple[str, tuple[str, int]] | None:
+    """The job, the group and the index of a pod that is a member."""
+    label, owner = pod.metadata.labels, pod.owner
+    if owner is None or not label.group or not label.index.isdecimal():
+        return None
+    return owner.uid, (label.group, int(label.index))
+
+
+def _pending_state(pod: ClusterPod) -> tuple[bool, bool]:
+    return pod.is_pending, pod.is_unschedulable_anyway
+
+
+def _add_or_discard(pods: dict[str, ClusterPod], pod: ClusterPod, belongs: bool) -> None:
+    if belongs:
+        pods[pod.metadata.uid] = pod
+    else:
+        pods.pop(pod.metadata.uid, None)
+
+
+def _add_requests(totals: dict[str, dict[str, int]], key: str, requests: PodRequests, sign: int) -> None:
+    total = totals.setdefault(key, {})
+    for name, number in requests:
+        left = total.get(name, 0) + sign * number
+        if left:
+            total[name] = left
+        else:
+            total.pop(name, None)
+    if not total:
+        del totals[key]

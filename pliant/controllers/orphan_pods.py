@@ -1,0 +1,99 @@
+"""Pods that outlived their job: the garbage collector's work, except where it cannot do it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from pliant.controllers.node_faults import NodeFaultDetector
+from pliant.errors import Conflict, NotFound
+from pliant.kube.cache.store import ObjectStore
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import ObjectMeta, Pod
+from pliant.kube.resources import PODS, Resource
+from pliant.model.job import JobKey
+from pliant.model.operator_config import OperatorConfig
+from pliant.runtime.clock import Clock
+
+JOB_NAME_INDEX = "job name"
+"""The index of pods by kind and name of their owner."""
+GARBAGE_COLLECTION_GRACE = timedelta(minutes=1)
+"""What the garbage collector is given before we do its work."""
+
+
+def owner_index_keys(pod: Pod) -> Iterable[str]:
+    """Under which names a pod is found in the index."""
+    refs = pod.metadata.owner_references
+    return (_owner_index_key(ref.kind, pod.metadata.namespace, ref.name) for ref in refs if ref.controller)
+
+
+def external_owner_index_keys(pod: Pod) -> Iterable[str]:
+    """The same for a pod that a master made: whoever does so need not say that the job controls it."""
+    refs = pod.metadata.owner_references
+    return (_owner_index_key(ref.kind, pod.metadata.namespace, ref.name) for ref in refs)
+
+
+class OrphanPodCleaner:
+    """Clears away the pods of jobs of one kind that are gone, or that gave way to another of the same name."""
+
+    def __init__(self, client: KubeClient, clock: Clock, resource: Resource, pods: ObjectStore[Pod]) -> None:
+        self._client = client
+        self._clock = clock
+        self._resource = resource
+        self._pods = pods
+        self._noticed_at: dict[JobKey, datetime] = {}
+        """Since when jobs have had orphans."""
+
+    async def delete_orphans(
+        self, key: JobKey, live_uid: str, node_faults: NodeFaultDetector, config: OperatorConfig
+    ) -> timedelta | None:
+        """Delete the pods of that name that belong to no living job; says when to look again if some must wait."""
+        named = self._pods.by_index(JOB_NAME_INDEX, _owner_index_key(self._resource.kind, *key))
+        orphans = [pod for pod in named if self._owner_uid(pod) != live_uid]
+        if not orphans:
+            self._noticed_at.pop(key, None)
+            return None
+        waits = [
+            wait for pod in orphans if (wait := await self._delete_if_due(key, pod, node_faults, config)) is not None
+        ]
+        return min(waits, default=None)
+
+    async def _delete_if_due(
+        self, key: JobKey, pod: Pod, node_faults: NodeFaultDetector, config: OperatorConfig
+    ) -> timedelta | None:
+        meta, now = pod.metadata, self._clock.now()
+        fault = node_faults.fault_for_pod(pod)
+        if fault is not None and fault.is_dead and meta.deletion_timestamp is not None:
+            # Nobody is left on its node to confirm that it has ended.
+            left = fault.since + config.node_grace_period - now
+            if left <= timedelta(0):
+                await self._delete_pod(meta, grace_seconds=0)
+            return max(left, timedelta(0)) or None
+        if meta.deletion_timestamp is not None:
+            return None
+        left = self._noticed_at.setdefault(key, now) + GARBAGE_COLLECTION_GRACE - now
+        if left > timedelta(0):
+            return left
+        # The cache may be behind: only the server knows that the job is gone.
+        if not await self._owner_exists(key, pod):
+            await self._delete_pod(meta)
+        return None
+
+    async def _owner_exists(self, key: JobKey, pod: Pod) -> bool:
+        with suppress(NotFound):
+            found = await self._client.get(self._resource, key.namespace, key.name)
+            return bool(found["metadata"]["uid"] == self._owner_uid(pod))
+        return False
+
+    def _owner_uid(self, pod: Pod) -> str:
+        refs = pod.metadata.owner_references
+        return next((ref.uid for ref in refs if ref.kind == self._resource.kind), "")
+
+    async def _delete_pod(self, meta: ObjectMeta, grace_seconds: int | None = None) -> None:
+        with suppress(NotFound, Conflict):
+            await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=grace_seconds)
+
+
+def _owner_index_key(kind: str, namespace: str, name: str) -> str:
+    return f"{kind} {namespace}/{name}"

@@ -1,0 +1,1 @@
+"""Permissions, roles and bindings of the operator, of users, and of job masters."""

@@ -1,0 +1,1 @@
+"""One container: its shim process, exec sessions, log files and resource usage."""

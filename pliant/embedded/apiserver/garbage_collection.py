@@ -1,0 +1,274 @@
+"""Objects go when what they belong to is gone: owners, namespaces, definitions. Driven by changes alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pliant.embedded.apiserver.admission.admission import CRDS
+from pliant.embedded.apiserver.handlers.object_lifecycle import (
+    FOREGROUND_FINALIZER,
+    NAMESPACES,
+    ORPHAN_FINALIZER,
+    DeleteOptions,
+    delete_record,
+    store_or_remove,
+)
+from pliant.embedded.registry.crd_validation import CRD_CLEANUP_FINALIZER
+from pliant.embedded.storage.store import Store, Transaction
+from pliant.embedded.storage.stored_objects import Object, ObjectChange, ObjectKey, StoredObject
+from pliant.errors import ServerError
+from pliant.runtime.clock import Clock
+
+BATCH_SIZE = 256
+"""Objects looked at in one write: enough to share a commit, few enough not to hold up others."""
+
+GC_RETRY_SECONDS = 1.0
+
+_BACKGROUND_DELETE = DeleteOptions(propagation_policy="Background")
+_DEFAULT_DELETE = DeleteOptions()
+
+
+class GarbageCollector:
+    """Looks again at an object whenever something it depends on, or that depends on it, has changed.
+
+    Each look is a decision on the newest state, so looking too often is harmless; what a restart forgets, the
+    first look at everything finds again.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._index = store.committed
+        self._clock = clock
+        self._queue: dict[ObjectKey, None] = {}
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        self._store.add_listener(self._on_commit)
+        self._enqueue_all()
+        while True:
+            await self._wake.wait()
+            while self._queue:
+                batch = list(self._queue)[:BATCH_SIZE]
+                for key in batch:
+                    del self._queue[key]
+                await self._process_batch(batch)
+            self._wake.clear()
+
+    async def _process_batch(self, batch: Sequence[ObjectKey]) -> None:
+        try:
+            await self._store.write(lambda transaction: self._collect_batch(transaction, batch))
+        except ServerError:
+            # Nothing could be kept, a full disk perhaps: it is no reason to forget what has to go.
+            self._enqueue(*batch)
+            await asyncio.sleep(GC_RETRY_SECONDS)
+
+    def _enqueue(self, *keys: ObjectKey) -> None:
+        self._queue.update(dict.fromkeys(keys))
+        if self._queue:
+            self._wake.set()
+
+    def _enqueue_all(self) -> None:
+        for uid in self._index.owner_uids():
+            self._enqueue(*self._index.dependents(uid))
+        for resource in self._index.resources():
+            self._enqueue(*(record.key for record in self._index.list_objects(resource) if record.is_terminating))
+
+    def _on_commit(self, events: Sequence[ObjectChange]) -> None:
+        for event in events:
+            record = event.after
+            if event.is_deleted:
+                self._enqueue(*self._index.dependents(record.uid))
+                self._enqueue_terminating_parents(record)
+            elif record.is_terminating or any(self._is_owner_missing(record, uid) for uid in record.owner_uids):
+                self._enqueue(record.key)
+
+    def _is_owner_missing(self, dependent: StoredObject, owner_uid: str) -> bool:
+        key = self._index.find_key_by_uid(owner_uid)
+        return key is None or key.namespace not in ("", dependent.key.namespace)
+
+    def _enqueue_terminating_parents(self, removed: StoredObject) -> None:
+        """What waited for an object to go: its owners, its namespace, its definition."""
+        owners = (self._index.find_key_by_uid(uid) for uid in removed.owner_uids)
+        group, _, plural = removed.key.resource.partition("/")
+        homes = [ObjectKey(NAMESPACES, "", removed.key.namespace), ObjectKey(CRDS, "", f"{plural}.{group}")]
+        for key in (*(owner for owner in owners if owner is not None), *homes):
+            found = self._index.get(key)
+            if found is not None and found.is_terminating:
+                self._enqueue(key)
+
+    def _collect_batch(self, transaction: Transaction, batch: Sequence[ObjectKey]) -> None:
+        for key in batch:
+            record = transaction.get(key)
+            if record is None:
+                continue
+            if record.is_terminating:
+                self._process_terminating(transaction, record)
+                record = transaction.get(key)
+            if record is not None and record.owner_uids:
+                self._check_owners(transaction, record)
+
+    def _check_owners(self, transaction: Transaction, record: StoredObject) -> None:
+        obj = record.decode()
+        references = obj["metadata"].get("ownerReferences") or []
+        owners = {reference["uid"]: self._find_owner(record, reference) for reference in references}
+        waiting = {uid for uid, owner in owners.items() if owner is not None and _waits_for_dependents(owner)}
+        solid = {uid for uid, owner in owners.items() if owner is not None} - waiting
+        if len(solid) == len(owners):
+            return
+        if solid:
+            _set_or_remove_list(obj["metadata"], "ownerReferences", [one for one in references if one["uid"] in solid])
+            store_or_remove(transaction, record.key.resource, obj)
+        elif not record.is_terminating:
+            self._delete_dependent(transaction, record, obj, has_waiting_owner=bool(waiting))
+
+    def _delete_dependent(
+        self, transaction: Transaction, record: StoredObject, obj: Object, *, has_waiting_owner: bool
+    ) -> None:
+        """Delete a dependent: the way its finalizers ask for, or depth first when its owner waits for it."""
+        finalizers = obj["metadata"].get("finalizers") or ()
+        options = _BACKGROUND_DELETE
+        if ORPHAN_FINALIZER in finalizers or FOREGROUND_FINALIZER in finalizers:
+            options = _DEFAULT_DELETE
+        elif has_waiting_owner and self._index.dependents(record.uid):
+            options = DeleteOptions(propagation_policy="Foreground")
+        delete_record(transaction, record, options, self._clock.now())
+
+    def _find_owner(self, dependent: StoredObject, reference: dict[str, Any]) -> StoredObject | None:
+        """The owner a reference means, if it lives where the dependent may be owned from."""
+        key = self._index.find_key_by_uid(reference["uid"])
+        if key is None or self._is_owner_missing(dependent, reference["uid"]) or key.name != reference.get("name"):
+            return None
+        return self._index.get(key)
+
+    def _process_terminating(self, transaction: Transaction, record: StoredObject) -> None:
+        obj = record.decode()
+        finalizers = obj["metadata"].get("finalizers") or []
+        if ORPHAN_FINALIZER in finalizers:
+            self._orphan_dependents(transaction, record)
+            self._remove_finalizer(transaction, record, ORPHAN_FINALIZER)
+        elif FOREGROUND_FINALIZER in finalizers:
+            self._process_foreground_deletion(transaction, record)
+        elif record.key.resource == NAMESPACES and (obj.get("spec") or {}).get("finalizers"):
+            self._delete_namespace_content(transaction, record, obj)
+        elif record.key.resource == CRDS and CRD_CLEANUP_FINALIZER in finalizers:
+            self._delete_custom_resources(transaction, record, obj)
+
+    def _orphan_dependents(self, transaction: Transaction, owner: StoredObject) -> None:
+        for key in self._index.dependents(owner.uid):
+            dependent = transaction.get(key)
+            if dependent is not None and owner.uid in dependent.owner_uids:
+                obj = dependent.decode()
+                references = [one for one in obj["metadata"]["ownerReferences"] if one["uid"] != owner.uid]
+                _set_or_remove_list(obj["metadata"], "ownerReferences", references)
+                store_or_remove(transaction, key.resource, obj)
+
+    def _process_foreground_deletion(self, transaction: Transaction, owner: StoredObject) -> None:
+        dependents = [transaction.get(key) for key in self._index.dependents(owner.uid)]
+        living = [dependent for dependent in dependents if dependent is not None]
+        if not any(_blocks_owner_deletion(dependent, owner.uid) for dependent in living):
+            self._remove_finalizer(transaction, owner, FOREGROUND_FINALIZER)
+        self._enqueue(*(dependent.key for dependent in living if not dependent.is_terminating))
+
+    def _delete_namespace_content(self, transaction: Transaction, record: StoredObject, namespace: Object) -> None:
+        name = record.key.name
+        content = [inner for resource in self._index.resources() for inner in self._index.list_objects(resource, name)]
+        if content:
+            self._delete_content_batch(transaction, record, content)
+            return
+        namespace["spec"]["finalizers"] = []
+        store_or_remove(transaction, NAMESPACES, namespace)
+
+    def _delete_custom_resources(self, transaction: Transaction, record: StoredObject, crd: Object) -> None:
+        content = self._index.list_objects(f"{crd['spec']['group']}/{crd['spec']['names']['plural']}")
+        if content:
+            self._delete_content_batch(transaction, record, content)
+            return
+        self._remove_finalizer(transaction, record, CRD_CLEANUP_FINALIZER)
+
+    def _delete_content_batch(
+        self, transaction: Transaction, parent: StoredObject, content: Sequence[StoredObject]
+    ) -> None:
+        left = [seen.key for seen in content if not seen.is_terminating]
+        for key in left[:BATCH_SIZE]:
+            current = transaction.get(key)
+            if current is not None and not current.is_terminating:
+                delete_record(transaction, current, _BACKGROUND_DELETE, self._clock.now())
+        if len(left) > BATCH_SIZE:
+            self._enqueue(parent.key)
+
+    def _remove_finalizer(self, transaction: Transaction, record: StoredObject, finalizer: str) -> None:
+        current = transaction.get(record.key)
+        if current is not None:
+            obj = current.decode()
+            left = [one for one in obj["metadata"].get("finalizers") or () if one != finalizer]
+            _set_or_remove_list(obj["metadata"], "finalizers", left)
+            store_or_remove(transaction, record.key.resource, obj)
+
+
+def _waits_for_dependents(owner: StoredObject) -> bool:
+    return owner.is_terminating and FOREGROUND_FINALIZER in (owner.decode()["metadata"].get("finalizers") or ())
+
+
+def _blocks_owner_deletion(dependent: StoredObject, owner_uid: str) -> bool:
+    references = dependent.decode()["metadata"].get("ownerReferences") or ()
+    return any(one["uid"] == owner_uid and one.get("blockOwnerDeletion") for one in references)
+
+
+def _set_or_remove_list(metadata: dict[str, Any], field: str, items: list[Any]) -> None:
+    metadata[field] = items
+    if not items:
+        del metadata[field]
+
+
+EVENTS = "/events"
+EVENT_TTL_SECONDS = 3600.0
+
+
+class EventExpiry:
+    """Keeps the events by age and sleeps until the oldest has to go; without events it does nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._expires_at: dict[ObjectKey, float] = {}
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        """Forget old events until cancelled."""
+        loop = asyncio.get_running_loop()
+        self._store.add_listener(self._on_commit)
+        self._schedule_expiry(record.key for record in self._store.committed.list_objects(EVENTS))
+        while True:
+            await self._wake.wait()
+            while self._expires_at:
+                await asyncio.sleep(max(next(iter(self._expires_at.values())) - loop.time(), 0))
+                await self._delete_expired([key for key, end in self._expires_at.items() if end <= loop.time()])
+            self._wake.clear()
+
+    def _on_commit(self, events: Sequence[ObjectChange]) -> None:
+        for event in events:
+            if event.after.key.resource == EVENTS:
+                self._expires_at.pop(event.after.key, None)
+                if not event.is_deleted:
+                    self._schedule_expiry([event.after.key])
+
+    def _schedule_expiry(self, keys: Iterable[ObjectKey]) -> None:
+        end = asyncio.get_running_loop().time() + EVENT_TTL_SECONDS
+        self._expires_at.update(dict.fromkeys(keys, end))
+        if self._expires_at:
+            self._wake.set()
+
+    async def _delete_expired(self, expired: Sequence[ObjectKey]) -> None:
+        def decide(transaction: Transaction) -> None:
+            for key in expired:
+                current = transaction.get(key)
+                if current is not None:
+                    transaction.remove(EVENTS, current.decode())
+
+        try:
+            await self._store.write(decide)
+        except ServerError:
+            # Nothing could be kept, a full disk perhaps: they may stay for another while.
+            self._schedule_expiry(expired)

@@ -1,0 +1,1 @@
+"""Patch formats: JSON patch, merge patch, strategic merge patch, and server-side apply with managed fields."""

@@ -1,0 +1,199 @@
+"""The whole API of the embedded cluster, free of HTTP: a request in, a reply or a stream out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from pliant.embedded.apiserver.admission.admission import CRDS, Admission
+from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES, ClusterIpAllocator
+from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, answer_self_review
+from pliant.embedded.apiserver.auth.tokens import TokenIssuer, UserInfo, create_requested_token
+from pliant.embedded.apiserver.garbage_collection import EventExpiry, GarbageCollector
+from pliant.embedded.apiserver.handlers import deletion, eviction, get_list, pod_subresources, resource_metrics, scale
+from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES
+from pliant.embedded.apiserver.handlers.watch import open_watch
+from pliant.embedded.apiserver.handlers.writes import ObjectWriter
+from pliant.embedded.apiserver.http.errors import bad_request, method_not_allowed
+from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_request_path
+from pliant.embedded.apiserver.http.responses import error_response, json_response
+from pliant.embedded.apiserver.streaming import sessions
+from pliant.embedded.apiserver.streaming.logs import LogSource
+from pliant.embedded.registry.discovery_handler import DiscoveryHandler
+from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.storage.store import Store, Transaction
+from pliant.embedded.storage.stored_objects import ObjectChange, ObjectKey, StoredObject
+from pliant.errors import ApiError
+from pliant.kube.transport.base import Reply, Request, StreamReply
+from pliant.runtime.clock import Clock
+
+_SPECIAL_SUBRESOURCES = frozenset({"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "token"})
+INITIAL_NAMESPACES = ("default", "kube-public", "kube-system")
+
+
+class ApiServer:
+    """Serves the objects of one store under the kinds of one catalog."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalog: KindRegistry,
+        clock: Clock,
+        *,
+        log_source: LogSource | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.store = store
+        self.catalog = catalog
+        self.log_source = log_source
+        self.session_source: sessions.SessionSource | None = None
+        """Who runs commands in pods, once there is a node that can."""
+        self.usage_source: resource_metrics.UsageSource | None = None
+        """Who measures what pods use, once there is a node that can."""
+        self._clock = clock
+        self.tokens = TokenIssuer(clock)
+        self._discovery = DiscoveryHandler(catalog)
+        self._cluster_ips = ClusterIpAllocator()
+        self._writer = ObjectWriter(store, Admission(self._cluster_ips), clock, rng or random.Random())
+
+    @classmethod
+    @asynccontextmanager
+    async def start(
+        cls,
+        store: Store,
+        catalog: KindRegistry,
+        clock: Clock,
+        *,
+        log_source: LogSource | None = None,
+        rng: random.Random | None = None,
+    ) -> AsyncIterator[ApiServer]:
+        """A prepared server; garbage and old events are cleared away for as long as it is used."""
+        api = cls(store, catalog, clock, log_source=log_source, rng=rng)
+        await api.bootstrap()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                keepers = (GarbageCollector(store, clock).run(), EventExpiry(store).run())
+                running = [tasks.create_task(keeper) for keeper in keepers]
+                try:
+                    yield api
+                finally:
+                    for keeper in running:
+                        keeper.cancel()
+        except BaseExceptionGroup as group:
+            # What went wrong in the caller's block is the caller's own error, not a group of one.
+            if len(group.exceptions) > 1:
+                raise
+            raise group.exceptions[0] from None
+
+    async def bootstrap(self) -> None:
+        """Take up what the store holds and make the namespaces every cluster has."""
+        visible = self.store.committed
+        self._cluster_ips.load(visible.list_objects(SERVICES))
+        # In the order in which they came: kubectl takes the first of several kinds of one name, before and after.
+        for definition in sorted(visible.list_objects(CRDS), key=_creation_order):
+            self.catalog.register_crd(definition.decode())
+        self.store.add_listener(self._cluster_ips.on_commit)
+        self.store.add_listener(self._on_crd_commit)
+        await self.store.write(self._create_initial_namespaces)
+
+    async def handle(self, request: Request, user: UserInfo = ADMIN_USER) -> Reply | StreamReply:
+        """Answer a request of a user; whatever is wrong with it comes back as a Status."""
+        try:
+            return await self._dispatch(request, user)
+        except ApiError as error:
+            return error_response(error)
+
+    def open_session(self, request: Request, command: Sequence[str]) -> sessions.PreparedSession:
+        """A session in a container, for whoever can carry it; raises `ApiError` where there can be none."""
+        return sessions.prepare_session(
+            self.store.committed, parse_request_path(self.catalog, request), command, self.session_source
+        )
+
+    def open_port_forward(self, request: Request) -> sessions.PortConnector:
+        """How to reach the ports of a pod; raises `ApiError` where nothing runs."""
+        return sessions.prepare_port_forward(
+            self.store.committed, parse_request_path(self.catalog, request), self.session_source
+        )
+
+    async def _dispatch(self, request: Request, user: UserInfo) -> Reply | StreamReply:
+        fact = self._discovery.handle(request) if request.method == "GET" else None
+        if fact is not None:
+            return fact
+        asked = request.path.strip("/").split("/")
+        if request.method == "POST" and len(asked) == 4 and asked[0] == "apis":
+            answer = answer_self_review(*asked[1:], user=user)
+            if answer is not None:
+                return json_response(answer, 201)
+        call = parse_request_path(self.catalog, request)
+        if call.kind.group == resource_metrics.METRICS_API_GROUP:
+            return await resource_metrics.get_metrics(self.store.committed, call, self.usage_source, self._clock.now())
+        if call.subresource in _SPECIAL_SUBRESOURCES or call.kind.kind == "Binding":
+            return await self._handle_special_subresource(call)
+        return await (self._handle_object(call) if call.name else self._handle_collection(call))
+
+    async def _handle_object(self, info: RequestInfo) -> Reply | StreamReply:
+        match info.request.method:
+            case "GET" | "HEAD":
+                return get_list.get_object(self.store.committed, info, self._clock.now())
+            case "PUT":
+                return await self._writer.update(info)
+            case "PATCH":
+                return await self._writer.patch(info)
+            case "DELETE" if not info.subresource:
+                return await deletion.delete_object(self.store, info, self._clock)
+            case _:
+                raise method_not_allowed()
+
+    async def _handle_collection(self, info: RequestInfo) -> Reply | StreamReply:
+        match info.request.method:
+            case "GET" if info.query_bool("watch"):
+                return open_watch(self.store.committed, info, self._clock)
+            case "GET" | "HEAD":
+                return get_list.list_objects(self.store.committed, info, self._clock.now())
+            case "POST" if info.namespace or not info.kind.namespaced:
+                return await self._writer.create(info)
+            case "DELETE":
+                return await deletion.delete_collection(self.store, info, self._clock)
+            case _:
+                raise method_not_allowed()
+
+    async def _handle_special_subresource(self, info: RequestInfo) -> Reply | StreamReply:
+        match info.subresource or "binding", info.request.method:
+            case "log", "GET":
+                return pod_subresources.read_pod_log(self.store.committed, info, self.log_source, self._clock)
+            case "binding", "POST":
+                return await pod_subresources.bind_pod(self.store, info, self._clock)
+            case "scale", "GET":
+                return scale.get_scale(self.store.committed, info)
+            case "scale", "PUT" | "PATCH":
+                return await scale.update_scale(self._writer, info)
+            case "eviction", "POST":
+                return await eviction.evict_pod(self.store, info, self._clock)
+            case "token", "POST":
+                return create_requested_token(self.store.committed, info, self.tokens, self._clock)
+            case "exec" | "attach" | "portforward", _:
+                raise bad_request("Upgrade request required")
+            case _:
+                raise method_not_allowed()
+
+    def _on_crd_commit(self, events: Sequence[ObjectChange]) -> None:
+        for event in events:
+            if event.after.key.resource == CRDS:
+                if event.is_deleted:
+                    self.catalog.unregister_crd(event.after.key.name)
+                else:
+                    self.catalog.register_crd(event.after.decode())
+
+    def _create_initial_namespaces(self, transaction: Transaction) -> None:
+        kind = self.catalog.find("", "v1", "namespaces")
+        for name in INITIAL_NAMESPACES:
+            if kind is not None and transaction.get(ObjectKey(NAMESPACES, "", name)) is None:
+                fresh = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                self._writer.add_object(transaction, kind, "", fresh)
+
+
+def _creation_order(crd: StoredObject) -> tuple[str, int]:
+    """When an object came: times are whole seconds, so the write decides within one."""
+    return crd.decode()["metadata"]["creationTimestamp"], crd.version

@@ -1,0 +1,1 @@
+"""Streaming pod subresources: log, exec, attach and port-forward, over WebSocket and SPDY."""

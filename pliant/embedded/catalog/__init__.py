@@ -1,1 +1,0 @@
-"""What is served: kinds, their schemas and columns, and how they are described to clients."""

@@ -1,0 +1,155 @@
+"""Tells by EndpointSlices where services lead to, as Kubernetes' controller does; Endpoints are a form of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from functools import partial
+from typing import Any
+
+from pliant.embedded.network.service_index import API_SERVICE_KEY, ServiceIndex, resolve_target_port
+from pliant.embedded.object_views import PodView, ServiceView
+from pliant.embedded.registry.conversions import MANAGED_BY_LABEL, SERVICE_NAME_LABEL
+from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.errors import AlreadyExists
+from pliant.kube.client import KubeClient
+from pliant.kube.resources import ENDPOINT_SLICES
+
+_BATCH_DELAY = 0.25
+"""Seconds in which changes are gathered: a pod that starts changes more than once."""
+_CONTROLLER_NAME = "endpointslice-controller.k8s.io"
+
+log = logging.getLogger(__name__)
+
+ServiceKey = tuple[str, str]
+
+
+class EndpointSliceController:
+    """Keeps one slice, of the same name, for every service that selects pods.
+
+    Must hear of pods and services after the names have. Slices of services that are gone go with their owner.
+    """
+
+    def __init__(self, client: KubeClient, service_index: ServiceIndex) -> None:
+        self._client = client
+        self._service_index = service_index
+        self._services_by_label: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        """Names of services, by namespace and one label of their pods: the one that fewest others are kept by."""
+        self._index_labels: dict[ServiceKey, tuple[str, str, str]] = {}
+        self._written: dict[ServiceKey, dict[str, Any]] = {}
+        self._due: set[ServiceKey] = set()
+        self._woken = asyncio.Event()
+
+    async def run(self) -> None:
+        """Write slices until cancelled."""
+        while True:
+            await self._woken.wait()
+            await asyncio.sleep(_BATCH_DELAY)
+            self._woken.clear()
+            due, self._due = self._due, set()
+            for key in sorted(due):
+                service = self._service_index.service(*key)
+                if service is not None:
+                    await self._sync_slice(key, service)
+
+    def on_service_change(self, old: ServiceView | None, new: ServiceView | None) -> None:
+        """Take in what became of a service."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._written.pop((old.metadata.namespace, old.metadata.name), None)
+        for service in (old, new):
+            if service is not None:
+                self._unindex_service((service.metadata.namespace, service.metadata.name))
+        if new is not None and new.spec.selector:
+            self._index_service(new)
+        if new is not None and new.spec.selector:
+            self._enqueue_service(new.metadata.namespace, new.metadata.name)
+
+    def _unindex_service(self, key: ServiceKey) -> None:
+        label = self._index_labels.pop(key, None)
+        if label is not None:
+            self._services_by_label[label].discard(key[1])
+            if not self._services_by_label[label]:
+                del self._services_by_label[label]
+
+    def _index_service(self, service: ServiceView) -> None:
+        """Remember a service by its rarest label: all members of a job share one, and each has one of its own."""
+        namespace, name = service.metadata.namespace, service.metadata.name
+        labels = [(namespace, *label) for label in service.spec.selector.items()]
+        rarest = min(labels, key=lambda label: len(self._services_by_label.get(label, ())))
+        self._services_by_label[rarest].add(name)
+        self._index_labels[namespace, name] = rarest
+
+    def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
+        """Take in what became of a pod."""
+        for pod in (old, new):
+            if pod is not None:
+                for label in pod.metadata.labels.items():
+                    for name in self._services_by_label.get((pod.metadata.namespace, *label), ()):
+                        self._enqueue_service(pod.metadata.namespace, name)
+
+    def _enqueue_service(self, namespace: str, name: str) -> None:
+        if (namespace, name) != API_SERVICE_KEY:
+            self._due.add((namespace, name))
+            self._woken.set()
+
+    async def _sync_slice(self, key: ServiceKey, service: ServiceView) -> None:
+        wanted = build_endpoint_slice(service, self._service_index.selected_pods(service))
+        if self._written.get(key) == wanted:
+            return
+        try:
+            await self._write_slice(key, wanted)
+        except REJECTION_ERRORS as refusal:
+            log.info("slice not written", extra={"service": "/".join(key), "because": str(refusal)})
+        else:
+            self._written[key] = wanted
+
+    async def _write_slice(self, key: ServiceKey, desired: dict[str, Any]) -> None:
+        if key not in self._written:
+            try:
+                await with_retries(partial(self._client.create, ENDPOINT_SLICES, key[0], desired))
+            except AlreadyExists:
+                pass  # from an earlier start of the cluster, or somebody else's
+            else:
+                return
+        await with_retries(partial(self._client.patch, ENDPOINT_SLICES, *key, desired))
+
+
+def build_endpoint_slice(service: ServiceView, pods: list[PodView]) -> dict[str, Any]:
+    """What is told of a service and the pods behind it."""
+    meta = service.metadata
+    labels = {**meta.labels, SERVICE_NAME_LABEL: meta.name, MANAGED_BY_LABEL: _CONTROLLER_NAME}
+    if service.spec.cluster_ip == "None":
+        labels["service.kubernetes.io/headless"] = ""
+    owner = {"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid}
+    return {
+        "apiVersion": ENDPOINT_SLICES.api_version,
+        "kind": ENDPOINT_SLICES.kind,
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": labels,
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "addressType": "IPv4",
+        "endpoints": [_build_endpoint(service, pod) for pod in pods],
+        "ports": [
+            {"name": port.name, "port": resolve_target_port(pods[0], port) or port.port, "protocol": port.protocol}
+            for port in service.spec.ports
+            if pods
+        ],
+    }
+
+
+def _build_endpoint(service: ServiceView, pod: PodView) -> dict[str, Any]:
+    meta, is_leaving = pod.metadata, pod.metadata.deletion_timestamp is not None
+    is_ready = service.spec.publish_not_ready_addresses or (pod.is_ready and not is_leaving)
+    told: dict[str, Any] = {
+        "addresses": [pod.status.pod_ip],
+        "conditions": {"ready": is_ready, "serving": pod.is_ready, "terminating": is_leaving},
+        "nodeName": pod.spec.node_name,
+        "targetRef": {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid},
+    }
+    if pod.spec.hostname and pod.spec.subdomain == service.metadata.name:
+        told["hostname"] = pod.spec.hostname
+    return told

@@ -1,0 +1,1 @@
+"""The kubelet: runs the pods bound to this machine's nodes and writes their status."""

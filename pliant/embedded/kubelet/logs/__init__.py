@@ -1,0 +1,1 @@
+"""Container logs: reading, following, timestamps and termination messages."""

@@ -1,0 +1,1 @@
+"""The lifecycle of one pod: its worker, containers, restarts, hooks, events and status."""

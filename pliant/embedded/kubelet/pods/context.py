@@ -1,0 +1,120 @@
+"""What the containers of one running pod share, and how all of them are told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
+from pliant.embedded.kubelet.environment.config_objects import ConfigReader, ConfigWatch
+from pliant.embedded.kubelet.environment.variables import ResolvedPod
+from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
+from pliant.embedded.kubelet.pods.status_writer import PodStatusWriter
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+from pliant.embedded.kubelet.runtime.resources import CpuAllocator
+from pliant.embedded.kubelet.runtime.stdin import StdinRegistry
+from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
+from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolume
+from pliant.embedded.object_views import PodObjectMeta, PodView, pod_hostname
+from pliant.embedded.scheduler.gpu_allocation import GpuAllocator
+from pliant.kube.client import KubeClient
+from pliant.runtime.clock import Clock
+
+
+def _new_set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletDependencies:
+    """What every pod on a node makes use of."""
+
+    client: KubeClient
+    clock: Clock
+    agent: NodeAgent
+    filesystem: PodFilesystem
+    logs: PodLogStore
+    events: PodEventRecorder
+    stdin: StdinRegistry = field(default_factory=StdinRegistry)
+    cpu_allocator: CpuAllocator = field(default_factory=CpuAllocator)
+    config_watch: ConfigWatch = field(default_factory=ConfigWatch)
+    gpus: GpuAllocator = field(default_factory=lambda: GpuAllocator({}))
+    services_synced: asyncio.Event = field(default_factory=_new_set_event)
+    """Set when all is known that pods are told of when they start, above all services."""
+
+
+class PodContext:
+    """One pod while it is on a node."""
+
+    def __init__(self, pod: PodView, deps: KubeletDependencies, node_capacity: Mapping[str, str]) -> None:
+        self.meta: PodObjectMeta = pod.metadata
+        self.hostname = pod_hostname(pod)
+        self.deps = deps
+        self.node_capacity = node_capacity
+        self.config_reader = ConfigReader(deps.client, pod.metadata.namespace)
+        self.status_writer = PodStatusWriter(pod.metadata, deps.client, deps.clock, deps.agent.address)
+        self.resolved_pod: ResolvedPod | None = None
+        self.volumes: Mapping[str, PreparedVolume] = {}
+        self.stopping = asyncio.Event()
+        self.running_containers: set[str] = set()
+        self._is_killed = False
+        self._kill_timer: asyncio.TimerHandle | None = None
+
+    def now_timestamp(self) -> str:
+        """The time as statuses tell it."""
+        return format_timestamp(self.deps.clock.now())
+
+    async def emit_warning(self, reason: str, message: str) -> None:
+        """Tell those who look at the pod of a problem."""
+        if self.status_writer.node_connected.is_set():
+            await self.deps.events.emit_warning(self.meta, reason, message)
+
+    async def emit_normal(self, reason: str, message: str) -> None:
+        """Tell those who look at the pod of something that is in order."""
+        if self.status_writer.node_connected.is_set():
+            await self.deps.events.emit_normal(self.meta, reason, message)
+
+    def stop(self, grace_period: float) -> None:
+        """Have everything in the pod end within `grace` seconds; asking again can only shorten that.
+
+        Containers hear of it by `stopping` and see to their own end; what is left of them then is killed.
+        """
+        loop = asyncio.get_running_loop()
+        if self._kill_timer is None or loop.time() + grace_period < self._kill_timer.when():
+            self.cancel_kill_timer()
+            self._kill_timer = loop.call_later(grace_period, self._kill_containers)
+        self.stopping.set()
+
+    def add_running(self, run_name: str) -> None:
+        """A container has started, perhaps after all were killed."""
+        self.running_containers.add(run_name)
+        if self._is_killed:
+            self.deps.agent.send_signal(self.meta.uid, run_name, signal.SIGKILL)
+
+    def cancel_kill_timer(self) -> None:
+        """There is nothing left to kill, or another time for it."""
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+
+    async def wait_unless_stopped(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Wait for something, but not beyond the request to stop."""
+        async with asyncio.TaskGroup() as tasks:
+            both = {tasks.create_task(coroutine), tasks.create_task(_wait_for_event(self.stopping))}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for each in both:
+                each.cancel()
+
+    def _kill_containers(self) -> None:
+        self._is_killed = True
+        for run in sorted(self.running_containers):
+            self.deps.agent.send_signal(self.meta.uid, run, signal.SIGKILL)
+
+
+async def _wait_for_event(event: asyncio.Event) -> None:
+    await event.wait()

@@ -1,0 +1,83 @@
+"""Pipes and terminals from an event loop: reads and writes that wait without a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import struct
+import termios
+from collections.abc import Callable
+from contextlib import suppress
+
+_READ_BYTES = 1 << 15
+
+
+class AsyncFileDescriptor:
+    """One end of a pipe, or the outer end of a terminal; closing it ends every wait."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    async def read(self) -> bytes:
+        """What has come, as soon as something has; nothing at the end."""
+        loop = asyncio.get_running_loop()
+        while self._fd >= 0:
+            try:
+                return os.read(self._fd, _READ_BYTES)
+            except BlockingIOError:
+                ready = loop.create_future()
+                loop.add_reader(self._fd, _wake_waiter, ready)
+                await self._wait_ready(ready, loop.remove_reader)
+            except OSError as problem:
+                if problem.errno == errno.EIO:  # nobody holds the inner end of the terminal any longer
+                    return b""
+                raise
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        """Pass everything on; what nobody will read is dropped."""
+        loop = asyncio.get_running_loop()
+        while data and self._fd >= 0:
+            try:
+                data = data[os.write(self._fd, data) :]
+            except BlockingIOError:
+                ready = loop.create_future()
+                loop.add_writer(self._fd, _wake_waiter, ready)
+                await self._wait_ready(ready, loop.remove_writer)
+            except OSError:  # the reader is gone
+                return
+
+    def resize_terminal(self, columns: int, rows: int) -> None:
+        """Tell a terminal how large it is; anything else has no size."""
+        with suppress(OSError, struct.error):
+            fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def close(self) -> None:
+        """Let go; closing twice does no harm."""
+        number, self._fd = self._fd, -1
+        if number < 0:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(number)
+        loop.remove_writer(number)
+        os.close(number)
+        for waiting in self._waiters:
+            _wake_waiter(waiting)
+
+    async def _wait_ready(self, ready: asyncio.Future[None], stop_watching: Callable[[int], bool]) -> None:
+        self._waiters.add(ready)
+        try:
+            await ready
+        finally:
+            self._waiters.discard(ready)
+            if self._fd >= 0:
+                stop_watching(self._fd)
+
+
+def _wake_waiter(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

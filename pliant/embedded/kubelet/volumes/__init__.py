@@ -1,0 +1,1 @@
+"""The files of a pod: volumes, mounts and service account tokens."""

@@ -1,0 +1,169 @@
+"""What the names of a cluster stand for: services, the pods behind them, and addresses read backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pliant.embedded.network.dns_message import (
+    DnsRecord,
+    RecordType,
+    address_record,
+    is_encodable_name,
+    name_record,
+    srv_record,
+)
+from pliant.embedded.network.service_index import ServiceIndex, resolve_target_port
+from pliant.embedded.object_views import PodView, ServicePortView, ServiceView, pod_hostname
+
+CLUSTER_DOMAIN = "cluster.local"
+SEARCH_DOMAINS = ("svc." + CLUSTER_DOMAIN, CLUSTER_DOMAIN)
+"""Where a short name is looked for, after the namespace of the one who asks."""
+_HEADLESS = "None"
+_REVERSE_SUFFIX = ".in-addr.arpa"
+_CLUSTER_IP_PREFIXES = ("10.88.", "10.96.")
+
+
+def search_domains(namespace: str) -> tuple[str, ...]:
+    """The domains in which pods of a namespace look for short names."""
+    return (f"{namespace}.svc.{CLUSTER_DOMAIN}", *SEARCH_DOMAINS)
+
+
+class DnsZone:
+    """Answers for all names of the cluster, from the present state of pods and services."""
+
+    def __init__(self, service_index: ServiceIndex) -> None:
+        self._service_index = service_index
+
+    def find_records(self, name: str, record_type: int, namespace: str) -> list[DnsRecord] | None:
+        """What is known of a name, perhaps nothing of the kind asked for; None when there is no such name."""
+        found = self._reverse_records(name) if name.endswith(_REVERSE_SUFFIX) else self._resolve_name(name, namespace)
+        if found is None:
+            return None
+        return [
+            each
+            for each in found
+            if record_type in (each.record_type, RecordType.ANY) or each.record_type is RecordType.CNAME
+        ]
+
+    def is_cluster_name(self, name: str) -> bool:
+        """Whether a name is not for resolvers outside: it has the form of ours, in a namespace that is there.
+
+        A namespace may be called as a domain is (`dev`), so longer names must name a service too.
+        """
+        if name.endswith(_REVERSE_SUFFIX):
+            return _parse_reverse_name(name).startswith(_CLUSTER_IP_PREFIXES)
+        match name.split("."):
+            case [_] | [*_, "local" | "svc"]:
+                return True
+            case [_, namespace]:
+                return self._service_index.has_namespace(namespace)
+            case [_, service, namespace]:
+                return self._service_index.service(namespace, service) is not None
+            case _:
+                return False
+
+    def resolve_addresses(self, name: str, namespace: str) -> list[str]:
+        """The addresses of a name, in the words of one who asks from a namespace."""
+        found = self._resolve_name(name.rstrip(".").lower(), namespace) or ()
+        return [".".join(map(str, each.data)) for each in found if each.record_type is RecordType.A]
+
+    def _resolve_name(self, name: str, namespace: str) -> list[DnsRecord] | None:
+        """Look for a whole name, or for a short one as a resolver would that knows the namespace."""
+        if name.endswith("." + CLUSTER_DOMAIN) or name == CLUSTER_DOMAIN:
+            return self._resolve_cluster_labels(name.split(".")[:-2])
+        for domain in search_domains(namespace):
+            found = self._resolve_cluster_labels(f"{name}.{domain}".split(".")[:-2])
+            if found is not None:
+                return found
+        return None
+
+    def _resolve_cluster_labels(self, labels: list[str]) -> list[DnsRecord] | None:
+        match labels:
+            case [*rest, "svc"]:
+                return self._resolve_service_labels(rest)
+            case [dashed, namespace, "pod"]:
+                pod = self._service_index.pod_by_ip(dashed.replace("-", "."))
+                is_there = pod is not None and pod.metadata.namespace == namespace
+                return [address_record(pod.status.pod_ip)] if pod and is_there else None
+            case []:
+                return []
+            case _:
+                return None
+
+    def _resolve_service_labels(self, labels: list[str]) -> list[DnsRecord] | None:
+        match labels:
+            case []:
+                return []
+            case [namespace]:
+                return [] if self._service_index.has_namespace(namespace) else None
+            case [service, namespace]:
+                return self._service_records(self._service_index.service(namespace, service))
+            case [host, service, namespace]:
+                return self._pod_records(host, self._service_index.service(namespace, service))
+            case [port, protocol, service, namespace] if port[:1] == protocol[:1] == "_":
+                return self._named_port_records(port[1:], protocol[1:], self._service_index.service(namespace, service))
+            case _:
+                return None
+
+    def _service_records(self, service: ServiceView | None) -> list[DnsRecord] | None:
+        if service is None:
+            return None
+        if service.spec.external_name:
+            target = service.spec.external_name
+            return [name_record(RecordType.CNAME, target)] if is_encodable_name(target) else None
+        if service.spec.cluster_ip != _HEADLESS:
+            return [address_record(service.spec.cluster_ip)]
+        return list(_address_records(self._service_index.backend_pods(service))) or None
+
+    def _pod_records(self, host: str, service: ServiceView | None) -> list[DnsRecord] | None:
+        """A pod by its own name below a service, or by its address written with dashes."""
+        if service is None or service.spec.cluster_ip != _HEADLESS:
+            return None
+        found = [pod for pod in self._service_index.backend_pods(service) if _pod_label(pod, service) == host]
+        return list(_address_records(found)) or None
+
+    def _named_port_records(self, port: str, protocol: str, service: ServiceView | None) -> list[DnsRecord] | None:
+        if service is None:
+            return None
+        chosen = [each for each in service.spec.ports if (each.name, each.protocol.lower()) == (port, protocol)]
+        return list(self._srv_records(service, chosen)) or None
+
+    def _srv_records(self, service: ServiceView, ports: Sequence[ServicePortView]) -> Iterator[DnsRecord]:
+        whole = _service_fqdn(service)
+        if service.spec.cluster_ip != _HEADLESS:
+            yield from (srv_record(each.port, whole) for each in ports)
+            return
+        for pod in self._service_index.backend_pods(service):
+            target = f"{_pod_label(pod, service)}.{whole}"
+            yield from (srv_record(resolve_target_port(pod, each), target) for each in ports)
+
+    def _reverse_records(self, name: str) -> list[DnsRecord] | None:
+        address = _parse_reverse_name(name)
+        pod = self._service_index.pod_by_ip(address)
+        if pod is not None:
+            service = self._service_index.service(pod.metadata.namespace, pod.spec.subdomain)
+            if service is None:
+                dashed = address.replace(".", "-")
+                return [name_record(RecordType.PTR, f"{dashed}.{pod.metadata.namespace}.pod.{CLUSTER_DOMAIN}")]
+            return [name_record(RecordType.PTR, f"{pod_hostname(pod)}.{_service_fqdn(service)}")]
+        service = self._service_index.service_by_ip(address)
+        return [name_record(RecordType.PTR, _service_fqdn(service))] if service is not None else None
+
+
+def _service_fqdn(service: ServiceView) -> str:
+    return f"{service.metadata.name}.{service.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
+
+
+def _address_records(pods: Sequence[PodView]) -> Iterator[DnsRecord]:
+    return (address_record(pod.status.pod_ip) for pod in pods)
+
+
+def _pod_label(pod: PodView, service: ServiceView) -> str:
+    """What a pod is called below a service."""
+    if pod.spec.subdomain == service.metadata.name:
+        return pod_hostname(pod).lower()
+    return pod.status.pod_ip.replace(".", "-")
+
+
+def _parse_reverse_name(name: str) -> str:
+    return ".".join(reversed(name.removesuffix(_REVERSE_SUFFIX).split(".")))

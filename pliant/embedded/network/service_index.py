@@ -1,0 +1,168 @@
+"""Know which services there are, which pods stand behind them, and who is at which address."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pliant.embedded.object_views import PodView, ServicePortView, ServiceSpecView, ServiceView
+from pliant.kube.objects import ObjectMeta
+
+API_SERVICE_IP = "10.96.0.1"
+"""Where pods reach the API server, as the service `kubernetes`."""
+API_SERVICE_PORT = 443
+API_SERVICE_KEY = ("default", "kubernetes")
+"""Namespace and name of that service."""
+
+_API_SERVICE = ServiceView(
+    metadata=ObjectMeta(name="kubernetes", namespace="default"),
+    spec=ServiceSpecView(
+        cluster_ip=API_SERVICE_IP,
+        ports=(ServicePortView(name="https", port=API_SERVICE_PORT, target_port=API_SERVICE_PORT),),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceEndpoint:
+    """Where one port of a service leads to."""
+
+    address: str
+    port: int
+
+
+class ServiceIndex:
+    """The present state of services and pods, as far as the network is concerned.
+
+    `on_change` is told whenever something of it may be different.
+    """
+
+    def __init__(self) -> None:
+        self.on_change: Callable[[], None] = _ignore_change
+        self._pods: dict[str, dict[str, PodView]] = defaultdict(dict)
+        self._by_label: dict[tuple[str, str, str], dict[str, PodView]] = defaultdict(dict)
+        self._pods_by_ip: dict[str, PodView] = {}
+        self._services: dict[str, dict[str, ServiceView]] = defaultdict(dict)
+        self._services_by_ip: dict[str, ServiceView] = {}
+        self._services_with_ip: dict[str, dict[str, ServiceView]] = defaultdict(dict)
+        """Of the services of each namespace those with an address of their own."""
+        self._services[API_SERVICE_KEY[0]][API_SERVICE_KEY[1]] = _API_SERVICE
+
+    def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
+        """Take in what became of a pod."""
+        if old is not None:
+            self._remove_pod(old)
+        if new is not None and new.status.pod_ip and not new.is_finished:
+            self._add_pod(new)
+        if _routing_state(old) != _routing_state(new):
+            self.on_change()
+
+    def on_service_change(self, old: ServiceView | None, new: ServiceView | None) -> None:
+        """Take in what became of a service; that of the API is known by itself, and stays."""
+        known = new or old
+        if known is None or (known.metadata.namespace, known.metadata.name) == API_SERVICE_KEY:
+            return
+        if old is not None:
+            self._services_with_ip[old.metadata.namespace].pop(old.metadata.name, None)
+            self._services[old.metadata.namespace].pop(old.metadata.name, None)
+            self._services_by_ip.pop(old.spec.cluster_ip, None)
+        if new is not None:
+            self._services[new.metadata.namespace][new.metadata.name] = new
+            self._services_by_ip[new.spec.cluster_ip] = new
+            if new.spec.cluster_ip not in ("", "None"):
+                self._services_with_ip[new.metadata.namespace][new.metadata.name] = new
+        if old is None or new is None or old.spec != new.spec:
+            self.on_change()
+
+    def service(self, namespace: str, name: str) -> ServiceView | None:
+        """The service of that name."""
+        return self._services[namespace].get(name) if namespace in self._services else None
+
+    def services_with_cluster_ip(self, namespace: str) -> list[ServiceView]:
+        """The services of a namespace that have an address of their own, but for that of the API."""
+        return list(self._services_with_ip[namespace].values()) if namespace in self._services_with_ip else []
+
+    def service_by_ip(self, cluster_ip: str) -> ServiceView | None:
+        """The service that has an address of the cluster."""
+        return _API_SERVICE if cluster_ip == API_SERVICE_IP else self._services_by_ip.get(cluster_ip)
+
+    def services(self) -> Iterator[ServiceView]:
+        """Every service there is."""
+        for held in self._services.values():
+            yield from held.values()
+
+    def backend_pods(self, service: ServiceView) -> list[PodView]:
+        """The pods a service stands for."""
+        even_unready = service.spec.publish_not_ready_addresses
+        return [pod for pod in self.selected_pods(service) if even_unready or _accepts_connections(pod)]
+
+    def selected_pods(self, service: ServiceView) -> list[PodView]:
+        """The pods a service would stand for if all were ready, found from its rarest label."""
+        wanted = service.spec.selector.items()
+        if not wanted:
+            return []
+        namespace = service.metadata.namespace
+        rarest = min((self._by_label.get((namespace, *label), {}) for label in wanted), key=len)
+        matching = (pod for pod in rarest.values() if wanted <= pod.metadata.labels.items())
+        return sorted(matching, key=lambda pod: pod.metadata.name)
+
+    def endpoints(self, service: ServiceView, port: ServicePortView) -> list[ServiceEndpoint]:
+        """Where a port of a service leads to now."""
+        found = ((pod, resolve_target_port(pod, port)) for pod in self.backend_pods(service))
+        return [ServiceEndpoint(pod.status.pod_ip, number) for pod, number in found if number]
+
+    def pod_by_ip(self, pod_ip: str) -> PodView | None:
+        """The pod that has an address."""
+        return self._pods_by_ip.get(pod_ip)
+
+    def has_namespace(self, name: str) -> bool:
+        """Whether pods or services are in a namespace of that name."""
+        return bool(self._services.get(name) or self._pods.get(name))
+
+    def _add_pod(self, pod: PodView) -> None:
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        self._pods[namespace][name] = pod
+        self._pods_by_ip[pod.status.pod_ip] = pod
+        for key, value in pod.metadata.labels.items():
+            self._by_label[namespace, key, value][name] = pod
+
+    def _remove_pod(self, pod: PodView) -> None:
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        known = self._pods[namespace].pop(name, None)
+        if known is None:
+            return
+        if self._pods_by_ip.get(known.status.pod_ip) is known:
+            del self._pods_by_ip[known.status.pod_ip]
+        for key, value in known.metadata.labels.items():
+            filed = self._by_label[namespace, key, value]
+            filed.pop(name, None)
+            if not filed:
+                del self._by_label[namespace, key, value]
+
+
+def resolve_target_port(pod: PodView, service_port: ServicePortView) -> int:
+    """The port of a pod that a service's port means; 0 when the pod has none of that name."""
+    target = service_port.target_port or service_port.port
+    if isinstance(target, int):
+        return target
+    if target.isdigit():
+        return int(target)
+    declared = (each for container in pod.spec.containers for each in container.ports)
+    return next((each.container_port for each in declared if each.name == target), 0)
+
+
+def _accepts_connections(pod: PodView) -> bool:
+    """Whether a pod takes new connections: it is ready and does not leave."""
+    return pod.is_ready and pod.metadata.deletion_timestamp is None
+
+
+def _routing_state(pod: PodView | None) -> object:
+    """What of a pod concerns others on the network."""
+    if pod is None or pod.is_finished or not pod.status.pod_ip:
+        return None
+    return pod.metadata.uid, pod.status.pod_ip, _accepts_connections(pod), pod.metadata.labels
+
+
+def _ignore_change() -> None:
+    """Tell nobody."""

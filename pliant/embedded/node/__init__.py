@@ -1,1 +1,0 @@
-"""What a node does: pods become processes, their fate becomes status."""

@@ -1,0 +1,138 @@
+"""Roles and who has them: kept for those who write them, and heeded by nobody, for here everything is allowed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pliant.embedded.registry.crds import kinds_of
+from pliant.embedded.registry.kinds import Kind
+from pliant.embedded.schema import Schema
+from pliant.embedded.schema.metadata import with_object_metadata
+
+RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+_STRING: Final = {"type": "string"}
+_STRING_LIST: Final = {"type": "array", "items": _STRING}
+_POLICY_RULE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["verbs"],
+    "properties": dict.fromkeys(("apiGroups", "resources", "resourceNames", "nonResourceURLs", "verbs"), _STRING_LIST),
+}
+_ROLE_REF: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["kind", "name"],
+    "properties": dict.fromkeys(("apiGroup", "kind", "name"), _STRING),
+}
+_SUBJECT: Final[dict[str, Any]] = {**_ROLE_REF, "properties": {**_ROLE_REF["properties"], "namespace": _STRING}}
+
+
+def rbac_kinds() -> tuple[Kind, ...]:
+    """Role and RoleBinding, as plain objects of a namespace."""
+    bound = {"roleRef": _ROLE_REF, "subjects": {"type": "array", "items": _SUBJECT}}
+    role = {"name": "Role", "type": "string", "jsonPath": ".roleRef.name"}
+    return (
+        *_rbac_kind("Role", {"rules": {"type": "array", "items": _POLICY_RULE}}, ()),
+        *_rbac_kind("RoleBinding", bound, (role,), required=["roleRef"]),
+    )
+
+
+def _rbac_kind(
+    kind: str, properties: dict[str, Any], columns: tuple[Any, ...], **schema_keywords: Any
+) -> tuple[Kind, ...]:
+    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    served = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": properties, **schema_keywords}},
+        "additionalPrinterColumns": [*columns, age],
+    }
+    plural = f"{kind.lower()}s"
+    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
+    return kinds_of(
+        {
+            "metadata": {"name": f"{plural}.{RBAC_GROUP}"},
+            "spec": {"group": RBAC_GROUP, "scope": "Namespaced", "names": names, "versions": [served]},
+        }
+    )
+
+
+_QUANTITIES: Final[dict[str, Any]] = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}}
+_INT32: Final = {"type": "integer", "format": "int32"}
+_FREE_FORM_STATUS: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_COSCHEDULING_SPEC: Final = {
+    "minMember": {**_INT32, "minimum": 1},
+    "minResources": _QUANTITIES,
+    "scheduleTimeoutSeconds": _INT32,
+}
+_VOLCANO_SPEC: Final = {
+    "minMember": {**_INT32, "minimum": 0},
+    "minTaskMember": {"type": "object", "additionalProperties": _INT32},
+    "minResources": _QUANTITIES,
+    "queue": {"type": "string", "default": "default"},
+    "priorityClassName": {"type": "string"},
+}
+
+
+def pod_group_kinds() -> tuple[Kind, ...]:
+    """PodGroups of the coscheduling plug-in and of Volcano; a CRD of the same name takes their place."""
+    return (
+        *_pod_group_kind("scheduling.x-k8s.io", "v1alpha1", _COSCHEDULING_SPEC, ("pg", "pgs")),
+        *_pod_group_kind("scheduling.volcano.sh", "v1beta1", _VOLCANO_SPEC, ("vgpg",)),
+    )
+
+
+def _pod_group_kind(
+    group: str, version: str, spec_properties: dict[str, Any], short_names: tuple[str, ...]
+) -> tuple[Kind, ...]:
+    shown = (("Status", "string", ".status.phase"), ("minMember", "integer", ".spec.minMember"))
+    columns = [{"name": name, "type": kind, "jsonPath": path} for name, kind, path in shown]
+    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "properties": spec_properties}, "status": _FREE_FORM_STATUS},
+    }
+    served = {
+        "name": version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": [*columns, age],
+    }
+    names = {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup", "shortNames": list(short_names)}
+    definition = {
+        "metadata": {"name": f"podgroups.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+    }
+    return kinds_of(definition)
+
+
+_RESOURCE_USAGE: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": {"x-kubernetes-int-or-string": True},
+}
+_CONTAINER_METRICS: Final = {"type": "object", "properties": {"name": {"type": "string"}, "usage": _RESOURCE_USAGE}}
+_SAMPLE_TIME: Final = {"timestamp": {"type": "string", "format": "date-time"}, "window": {"type": "string"}}
+
+
+def metrics_kinds() -> tuple[Kind, ...]:
+    """The kinds that `kubectl top` reads."""
+    containers = {"containers": {"type": "array", "items": _CONTAINER_METRICS}}
+    return (
+        _metrics_kind("NodeMetrics", "nodes", {"usage": _RESOURCE_USAGE}, namespaced=False),
+        _metrics_kind("PodMetrics", "pods", containers, namespaced=True),
+    )
+
+
+def _metrics_kind(kind: str, plural: str, properties: dict[str, Any], *, namespaced: bool) -> Kind:
+    return Kind(
+        group="metrics.k8s.io",
+        version="v1beta1",
+        plural=plural,
+        singular=plural.removesuffix("s"),
+        kind=kind,
+        namespaced=namespaced,
+        list_kind=f"{kind}List",
+        verbs=("get", "list"),
+        schema=Schema(with_object_metadata({"type": "object", "properties": {**properties, **_SAMPLE_TIME}})),
+    )

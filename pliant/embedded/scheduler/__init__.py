@@ -1,0 +1,1 @@
+"""The scheduler: node selection, gang scheduling, preemption and GPU allocation."""

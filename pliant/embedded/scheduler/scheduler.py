@@ -1,0 +1,235 @@
+"""Gives pods to nodes: each to the least loaded one that has room and takes it, of those it likes best."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
+from pliant.embedded.controllers.taint_eviction import delete_disrupted_pod
+from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
+from pliant.embedded.object_views import PodObjectMeta, PodView
+from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.scheduler.cache import PodAssignment, SchedulerCache
+from pliant.embedded.scheduler.pod_groups import GANG_SCHEDULER_NAMES, GangKey, PodGroupController, gang_of
+from pliant.embedded.scheduler.preemption import PreemptionPlan, find_preemption, is_preemption_pending
+from pliant.kube.client import KubeClient
+from pliant.kube.objects import Node
+from pliant.kube.resources import PODS
+from pliant.kube.scheduling.fit import effective_pod_requests
+from pliant.runtime.clock import Clock
+
+SCHEDULER_NAME = "default-scheduler"
+_HANDLED_SCHEDULER_NAMES = GANG_SCHEDULER_NAMES | {SCHEDULER_NAME}
+_PREEMPTION_REASON = ("PreemptionByScheduler", f"{SCHEDULER_NAME}: preempting to accommodate a higher priority pod")
+
+_SchedulingAction = Coroutine[Any, Any, None]
+_QueueSortKey = tuple[int, str, str, str]
+
+log = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """Binds pods that have no node; one that finds none is looked at again when a node or room appears.
+
+    All decisions of a round are taken in one step, in turn, before any of them is carried out: so a gang has its
+    places at once or not at all, and no two of them wait for each other with half of theirs.
+    """
+
+    def __init__(self, client: KubeClient, clock: Clock, events: PodEventRecorder) -> None:
+        self._client = client
+        self._clock = clock
+        self._events = events
+        self._cache = SchedulerCache()
+        self._unscheduled: dict[str, PodView] = {}
+        self._reported_messages: dict[str, str] = {}
+        """What was last told of pods that found no node."""
+        self._woken = asyncio.Event()
+        self.pod_groups = PodGroupController(client, on_change=self._woken.set)
+
+    async def run(self) -> None:
+        """Place pods until cancelled."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            async with asyncio.TaskGroup() as tasks:
+                for deed in self._schedule_pending():
+                    tasks.create_task(deed)
+
+    def on_node_change(self, old: Node | None, new: Node | None) -> None:
+        """Take in what became of a node."""
+        if new is not None:
+            self._cache.nodes[new.metadata.name] = new
+        elif old is not None:
+            self._cache.nodes.pop(old.metadata.name, None)
+        if old is None or new is None or _scheduling_inputs(old) != _scheduling_inputs(new):
+            self._woken.set()
+
+    def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
+        """Take in what became of a pod."""
+        self.pod_groups.on_pod_change(old, new)
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._forget_pod(old.metadata.uid)
+        if new is None:
+            return
+        uid, node = new.metadata.uid, new.spec.node_name
+        if new.is_finished:
+            self._forget_pod(uid)
+        elif node:
+            self._assume_pod(new, node)
+        elif new.metadata.deletion_timestamp is not None:
+            self._forget_pod(uid)
+        elif new.spec.scheduler_name in _HANDLED_SCHEDULER_NAMES and uid not in self._cache.assignments:
+            if uid not in self._unscheduled:
+                self._woken.set()
+            self._unscheduled[uid] = new
+
+    def _assume_pod(self, pod: PodView, node: str) -> None:
+        self._unscheduled.pop(pod.metadata.uid, None)
+        self._reported_messages.pop(pod.metadata.uid, None)
+        self._cache.assign_pod(pod, node)
+
+    def _forget_pod(self, pod_uid: str) -> None:
+        self._unscheduled.pop(pod_uid, None)
+        self._reported_messages.pop(pod_uid, None)
+        if self._cache.release_pod(pod_uid) and self._unscheduled:
+            self._woken.set()
+
+    def _schedule_pending(self) -> list[_SchedulingAction]:
+        """What to do for all that wait, decided in turn."""
+        deeds: list[_SchedulingAction] = []
+        for gang, pods in _group_by_gang(self._unscheduled.values()):
+            deeds += self._schedule_gang(gang, pods) if gang else [self._schedule_pod(pods[0])]
+        return deeds
+
+    def _schedule_pod(self, pod: PodView) -> _SchedulingAction:
+        node, problem = self._cache.choose_node(pod)
+        if node is not None:
+            self._assume_pod(pod, node)
+            return self._bind(pod, node)
+        if not is_preemption_pending(pod, self._cache):
+            way = find_preemption(pod, self._cache)
+            if way is not None:
+                self._cache.nominated[pod.metadata.uid] = PodAssignment(pod, way.node, effective_pod_requests(pod.spec))
+                return self._preempt_victims(pod, way, problem)
+        return self._mark_unschedulable(pod, problem)
+
+    def _schedule_gang(self, gang: GangKey, pods: list[PodView]) -> list[_SchedulingAction]:
+        """Places for as many of a gang as there are, if that is enough of them."""
+        name, least = f"pod group {gang.namespace}/{gang.name}", self.pod_groups.min_member(gang)
+        if least is None:
+            return [self._mark_unschedulable(pod, f"{name} not found.") for pod in pods]
+        wanted = least - self.pod_groups.scheduled_count(gang)
+        if len(pods) < wanted:
+            return [self._mark_unschedulable(pod, f"{name} waits until {least} members are there.") for pod in pods]
+        seats, problem = self._find_gang_nodes(pods, wanted)
+        if len(seats) < wanted:
+            why = f"{name}: {len(seats)} of {wanted} members fit, and all must at once: {problem}"
+            return [self._mark_unschedulable(pod, why) for pod in pods]
+        for uid, node in seats.items():
+            self._assume_pod(self._unscheduled[uid], node)
+        return [
+            self._bind(pod, seats[pod.metadata.uid])
+            if pod.metadata.uid in seats
+            else self._mark_unschedulable(pod, problem)
+            for pod in pods
+        ]
+
+    def _find_gang_nodes(self, pods: list[PodView], min_pods: int) -> tuple[dict[str, str], str]:
+        """A node for each pod that fits beside the others, and why one has none: spread out, else packed."""
+        hungriest = sorted(pods, key=lambda pod: -sum(effective_pod_requests(pod.spec).values()))
+        seats, problem = self._try_assignments(pods, prefer_packed=False)
+        if len(seats) < min_pods:
+            closer, other = self._try_assignments(hungriest, prefer_packed=True)
+            if len(closer) > len(seats):
+                return closer, other
+        return seats, problem
+
+    def _try_assignments(self, pods: list[PodView], *, prefer_packed: bool) -> tuple[dict[str, str], str]:
+        seats: dict[str, str] = {}
+        problem = ""
+        for pod in pods:
+            node, why = self._cache.choose_node(pod, prefer_packed=prefer_packed)
+            if node is None:
+                problem = problem or why
+            else:
+                seats[pod.metadata.uid] = node
+                self._cache.assign_pod(pod, node)
+        for uid in seats:
+            self._cache.release_pod(uid)
+        return seats, problem
+
+    async def _bind(self, pod: PodView, node: str) -> None:
+        meta = pod.metadata
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta.name, "uid": meta.uid}}
+        body = {**binding, "target": target}
+        create = partial(self._client.create, PODS, meta.namespace, body, subresource="binding", name=meta.name)
+        try:
+            await with_retries(create)
+        except REJECTION_ERRORS as refusal:
+            # Gone, leaving, or bound by somebody else: the watch tells which.
+            log.info("pod not bound", extra={"pod": f"{meta.namespace}/{meta.name}", "because": str(refusal)})
+            self._forget_pod(meta.uid)
+
+    async def _preempt_victims(self, pod: PodView, plan: PreemptionPlan, problem: str) -> None:
+        """Ask those in the way to leave."""
+        await self._mark_unschedulable(pod, problem)
+        await self._set_nominated_node(pod.metadata, plan.node)
+        for each in plan.victims:
+            meta = each.pod.metadata
+            await self._events.emit_normal(
+                meta, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {plan.node}"
+            )
+            await delete_disrupted_pod(self._client, meta, *_PREEMPTION_REASON, self._clock.now())
+
+    async def _set_nominated_node(self, pod: PodObjectMeta, node: str) -> None:
+        """Show where room is being made for a pod."""
+        patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
+        with suppress(*REJECTION_ERRORS):
+            await self._client.patch(PODS, pod.namespace, pod.name, patch, subresource="status")
+
+    async def _mark_unschedulable(self, pod: PodView, message: str) -> None:
+        """Say once that a pod has to wait, and say it again only for another reason."""
+        meta = pod.metadata
+        if self._reported_messages.get(meta.uid) == message:
+            return
+        self._reported_messages[meta.uid] = message
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastTransitionTime": format_timestamp(self._clock.now()),
+        }
+        patch = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        try:
+            await self._client.patch(PODS, meta.namespace, meta.name, patch, subresource="status")
+        except REJECTION_ERRORS:
+            return
+        await self._events.emit_warning(meta, "FailedScheduling", message)
+
+
+def _group_by_gang(pending_pods: Iterable[PodView]) -> Iterator[tuple[GangKey | None, list[PodView]]]:
+    """Single pods and whole gangs, in turn; a gang's turn is that of its first pod."""
+    units: dict[GangKey | str, list[PodView]] = {}
+    for pod in sorted(pending_pods, key=_queue_sort_key):
+        units.setdefault(gang_of(pod) or pod.metadata.uid, []).append(pod)
+    for key, pods in units.items():
+        yield (key if isinstance(key, GangKey) else None), pods
+
+
+def _queue_sort_key(pod: PodView) -> _QueueSortKey:
+    """Pods of higher priority first, then the older ones."""
+    meta = pod.metadata
+    created = meta.creation_timestamp.isoformat() if meta.creation_timestamp else ""
+    return -pod.spec.priority, created, meta.namespace, meta.name
+
+
+def _scheduling_inputs(node: Node) -> tuple[object, ...]:
+    """What of a node matters to those who look for one."""
+    return node.spec, node.status, node.metadata.labels

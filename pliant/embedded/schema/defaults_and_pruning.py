@@ -1,0 +1,171 @@
+"""Turns a structural schema into functions that fill in defaults and cut away what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pliant.embedded.schema.field_errors import PathSegment
+from pliant.embedded.schema.metadata import with_object_metadata
+
+Defaulter = Callable[[Any], None]
+Pruner = Callable[[Any], list[list[PathSegment]] | None]
+"""Prunes in place; answers the places of what was unknown, steps from the inside out."""
+
+_ABSENT: Final = object()
+
+
+def deep_copy(value: Any) -> Any:
+    """A JSON value that shares nothing with the original."""
+    if type(value) is dict:
+        return {name: deep_copy(member) for name, member in value.items()}
+    if type(value) is list:
+        return [deep_copy(member) for member in value]
+    return value
+
+
+def compile_defaulter(schema: Mapping[str, Any]) -> Defaulter | None:
+    """Fills in missing values; None where the schema below has no default."""
+    if "items" in schema:
+        return _list_defaulter(compile_defaulter(schema["items"]))
+    extra = schema.get("additionalProperties")
+    if isinstance(extra, Mapping) and extra:
+        return _map_defaulter(extra, compile_defaulter(extra))
+    entries = [
+        (name, child.get("default", _ABSENT), bool(child.get("nullable")), compile_defaulter(child))
+        for name, child in schema.get("properties", {}).items()
+    ]
+    entries = [entry for entry in entries if entry[1] is not _ABSENT or entry[3] is not None]
+    return _object_defaulter(entries) if entries else None
+
+
+def _object_defaulter(entries: list[tuple[str, Any, bool, Defaulter | None]]) -> Defaulter:
+    def fill(value: Any) -> None:
+        if type(value) is not dict:
+            return
+        for name, default, nullable, inner in entries:
+            member = value.get(name, _ABSENT)
+            if default is not _ABSENT and (member is _ABSENT or (member is None and not nullable)):
+                member = value[name] = deep_copy(default)
+            if inner is not None and member is not _ABSENT:
+                inner(member)
+
+    return fill
+
+
+def _list_defaulter(inner: Defaulter | None) -> Defaulter | None:
+    if inner is None:
+        return None
+
+    def fill(value: Any) -> None:
+        if type(value) is list:
+            for entry in value:
+                inner(entry)
+
+    return fill
+
+
+def _map_defaulter(extra: Mapping[str, Any], inner: Defaulter | None) -> Defaulter | None:
+    default = extra.get("default", _ABSENT)
+    replaces_null = default is not _ABSENT and not extra.get("nullable")
+    if inner is None and not replaces_null:
+        return None
+
+    def fill(value: Any) -> None:
+        if type(value) is not dict:
+            return
+        for name, member in value.items():
+            if member is None and replaces_null:
+                value[name] = deep_copy(default)
+            if inner is not None:
+                inner(value[name])
+
+    return fill
+
+
+def compile_pruner(schema: Mapping[str, Any]) -> Pruner | None:
+    """Cuts away unknown fields and nulls that mean "unset"; None where nothing can be cut."""
+    if schema.get("x-kubernetes-embedded-resource"):
+        schema = with_object_metadata(schema)
+    if "items" in schema:
+        return _list_pruner(compile_pruner(schema["items"]))
+    extra = schema.get("additionalProperties")
+    properties = schema.get("properties", {})
+    if schema.get("type") != "object" and not properties:
+        return None
+    if isinstance(extra, Mapping):
+        # A null for which there is a default is not unset: it becomes the default.
+        keeps_null = not extra or bool(extra.get("nullable")) or "default" in extra
+        return _map_pruner(compile_pruner(extra), keeps_null=keeps_null)
+    known = {name: compile_pruner(child) for name, child in properties.items()}
+    nullable = {name for name, child in properties.items() if child.get("nullable")}
+    keeps_all = bool(extra or schema.get("x-kubernetes-preserve-unknown-fields"))
+    return _object_pruner(known, nullable, keeps_unknown=keeps_all)
+
+
+def _list_pruner(inner: Pruner | None) -> Pruner | None:
+    if inner is None:
+        return None
+
+    def prune(value: Any) -> list[list[PathSegment]] | None:
+        cut: list[list[PathSegment]] | None = None
+        if type(value) is list:
+            for index, entry in enumerate(value):
+                cut = _merge_pruned_paths(cut, inner(entry), index)
+        return cut
+
+    return prune
+
+
+def _map_pruner(inner: Pruner | None, *, keeps_null: bool) -> Pruner | None:
+    if inner is None and keeps_null:
+        return None
+
+    def prune(value: Any) -> list[list[PathSegment]] | None:
+        if type(value) is not dict:
+            return None
+        cut: list[list[PathSegment]] | None = None
+        if not keeps_null and None in value.values():
+            for name in [name for name, member in value.items() if member is None]:
+                del value[name]
+        if inner is not None:
+            for name, member in value.items():
+                cut = _merge_pruned_paths(cut, inner(member), name)
+        return cut
+
+    return prune
+
+
+def _object_pruner(known: Mapping[str, Pruner | None], nullable: set[str], *, keeps_unknown: bool) -> Pruner:
+    names = frozenset(known)
+    inner_of = {name: inner for name, inner in known.items() if inner is not None}.get
+
+    def prune(value: Any) -> list[list[PathSegment]] | None:
+        if type(value) is not dict:
+            return None
+        cut: list[list[PathSegment]] | None = None
+        if not keeps_unknown and not value.keys() <= names:
+            for name in [name for name in value if name not in names]:
+                del value[name]
+                cut = [*(cut or ()), [name]]
+        if None in value.values():
+            for name in [name for name, member in value.items() if member is None and name in names]:
+                if name not in nullable:
+                    del value[name]
+        for name, member in value.items():
+            inner = inner_of(name)
+            if inner is not None:
+                cut = _merge_pruned_paths(cut, inner(member), name)
+        return cut
+
+    return prune
+
+
+def _merge_pruned_paths(
+    pruned: list[list[PathSegment]] | None, found: list[list[PathSegment]] | None, segment: PathSegment
+) -> list[list[PathSegment]] | None:
+    if found is None:
+        return pruned
+    for steps in found:
+        steps.append(segment)
+    return found if pruned is None else pruned + found

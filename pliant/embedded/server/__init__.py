@@ -1,1 +1,0 @@
-"""How requests are answered: verbs, admission, watches, deletion, garbage collection, HTTP."""

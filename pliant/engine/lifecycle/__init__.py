@@ -1,0 +1,1 @@
+"""How a job ends, is suspended and resumed, and its time limits."""

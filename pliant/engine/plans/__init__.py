@@ -1,0 +1,1 @@
+"""ScalePlans and the membership lists that they change."""

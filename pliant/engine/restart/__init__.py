@@ -1,0 +1,1 @@
+"""Which replicas are restarted, how restarts are charged, and their backoff."""

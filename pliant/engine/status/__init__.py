@@ -1,0 +1,1 @@
+"""Status of a job: phase, counts, messages and recorded failures."""

@@ -1,0 +1,1 @@
+"""AITrainingJob of elasticdeeplearning.ai/v1: Pliant's own general kind."""

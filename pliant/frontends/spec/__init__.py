@@ -1,0 +1,1 @@
+"""Read specs: decoding with field errors, metadata, pod names, pod templates and quantities."""

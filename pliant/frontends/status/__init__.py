@@ -1,0 +1,1 @@
+"""Parts of a status that all kinds share: engine state, conditions and results."""

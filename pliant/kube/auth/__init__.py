@@ -1,0 +1,1 @@
+"""Credentials for an API server: kubeconfig files, tokens, client certificates and exec plugins."""

@@ -1,0 +1,1 @@
+"""Informers and the object stores that they keep in sync with the API server."""

@@ -1,0 +1,43 @@
+"""Amounts of resources as Kubernetes writes them: "500m", "8Gi", 2."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+Quantity = str | int | float
+
+_QUANTITY_PATTERN: Final = re.compile(r"([+-]?[0-9.]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?\Z")
+_DECIMAL_SUFFIXES: Final = {
+    unit: Fraction(1000) ** power for power, unit in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)
+}
+_BINARY_SUFFIXES: Final = {
+    unit: Fraction(1024) ** power for power, unit in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)
+}
+_MAX_VALUE: Final = Fraction(2**63 - 1)
+_NANOS_PER_UNIT: Final = 10**9
+_MAX_EXPONENT: Final = 5000
+"""An exponent beyond this leads beyond all bounds at any rate, and 10 to its power might take hours to reckon."""
+
+
+@lru_cache(maxsize=1024)
+def parse_quantity(quantity: Quantity) -> Fraction:
+    """The value of a quantity, within the bounds that Kubernetes has; ValueError for what is none."""
+    match = _QUANTITY_PATTERN.match(str(quantity))
+    if match is None:
+        raise ValueError(f"{quantity!r} is not an amount such as 500m or 8Gi")
+    number, unit, exponent = match.groups()
+    if exponent is not None:
+        power = max(-_MAX_EXPONENT, min(int(exponent), _MAX_EXPONENT))
+        return _clamp_and_round_up(Fraction(number) * Fraction(10) ** power)
+    return _clamp_and_round_up(Fraction(number) * (_BINARY_SUFFIXES.get(unit) or _DECIMAL_SUFFIXES[unit or ""]))
+
+
+def _clamp_and_round_up(value: Fraction) -> Fraction:
+    """As Kubernetes has it: what is too large is the largest there is, what is too fine is rounded up."""
+    if _NANOS_PER_UNIT % value.denominator:
+        value = Fraction(math.ceil(value * _NANOS_PER_UNIT), _NANOS_PER_UNIT)
+    return max(-_MAX_VALUE, min(value, _MAX_VALUE))

@@ -1,0 +1,1 @@
+"""Which nodes accept a pod: resource requests, node affinity, taints and tolerations."""

@@ -1,0 +1,1 @@
+"""Sends requests to an API server: HTTP, retries, adaptive write concurrency and request metrics."""

@@ -1,0 +1,1 @@
+"""Persists the state of the master, so that its successor continues from it."""

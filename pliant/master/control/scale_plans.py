@@ -1,0 +1,110 @@
+"""Steps as ScalePlans: what the operator is asked for, and what became of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pliant.kube.resources import Resource
+from pliant.master.control.pods import DEFAULT_MEMBER_PORT, JOB_LABEL, PORT_BY_TYPE
+from pliant.master.model import MIB, MasterJobSpec, MemberKey, MemberPodRequest, PodResources, ScaleAction
+
+ELASTIC_JOBS: Final = Resource("elastic.iml.github.io", "v1alpha1", "elasticjobs", "ElasticJob")
+SCALE_PLANS: Final = Resource("elastic.iml.github.io", "v1alpha1", "scaleplans", "ScalePlan")
+STAGE_ANNOTATION: Final = "pliant/stage"
+FINAL_PHASES: Final = ("Succeeded", "Failed")
+
+
+def build_scale_plan(job: MasterJobSpec, action: ScaleAction, plan_name: str) -> dict[str, Any]:
+    """The ScalePlan that asks for a step."""
+    spec: dict[str, Any] = {"ownerJob": job.name, "reason": action.reason}
+    if action.sizing_by_type:
+        spec["replicaResourceSpecs"] = {
+            type_: {"replicas": wanted.replicas, "resource": to_quantities(wanted.resources)}
+            for type_, wanted in action.sizing_by_type.items()
+        }
+    if action.create_pods:
+        spec["createPods"] = [_plan_pod_entry(job, pod) for pod in action.create_pods]
+    if action.migrate_pods:
+        spec["migratePods"] = [_plan_pod_entry(job, pod) for pod in action.migrate_pods]
+    if action.remove_members:
+        spec["removePods"] = [_plan_pod_reference(job, key) for key in action.remove_members]
+    if action.ps_hosts:
+        spec["psHosts"] = list(action.ps_hosts)
+    return {
+        "apiVersion": SCALE_PLANS.api_version,
+        "kind": SCALE_PLANS.kind,
+        "metadata": {
+            "name": plan_name,
+            "namespace": job.namespace,
+            "labels": {"scale-type": "auto", JOB_LABEL: job.name},
+            "annotations": {STAGE_ANNOTATION: str(action.stage)},
+            "ownerReferences": [{**owner_reference(job), "blockOwnerDeletion": True}],
+        },
+        "spec": spec,
+    }
+
+
+def owner_reference(job: MasterJobSpec) -> dict[str, Any]:
+    """The reference by which whatever the master makes goes with its job."""
+    return {"apiVersion": ELASTIC_JOBS.api_version, "kind": ELASTIC_JOBS.kind, "name": job.name, "uid": job.uid}
+
+
+def next_plan_number(job_name: str, plan_names: Iterable[str], minimum: int) -> int:
+    """A number that no plan of the job has had."""
+    shape = re.compile(re.escape(job_name) + r"-scaleplan-([0-9]{1,9})")
+    found = [int(match[1]) + 1 for name in plan_names if (match := shape.fullmatch(name))]
+    return max([minimum, *found])
+
+
+def plan_phase(plan: Mapping[str, Any]) -> str:
+    """How far a plan has come."""
+    return str((plan.get("status") or {}).get("phase") or "")
+
+
+def plan_message(plan: Mapping[str, Any]) -> str:
+    """What the operator says about it."""
+    return str((plan.get("status") or {}).get("message") or "")
+
+
+def is_blocking_plan(plan: Mapping[str, Any]) -> bool:
+    """Whether there is still something to come of a plan that would be in the way of another.
+
+    While a successor starts, others can be asked for; the one it takes over from leaves when it runs.
+    """
+    phase = plan_phase(plan)
+    return phase not in FINAL_PHASES and not (phase == "Scaling" and (plan.get("spec") or {}).get("migratePods"))
+
+
+def has_requested_members(action: ScaleAction, newest_ids: Mapping[str, int]) -> bool:
+    """Whether everybody a plan asked for was seen; members are the newest ids by place."""
+    if any(newest_ids.get(f"{pod.key.type}/{pod.rank}", -1) < pod.key.id for pod in action.create_pods):
+        return False
+    types = [place.rpartition("/")[0] for place in newest_ids]
+    return all(types.count(type_) >= wanted.replicas for type_, wanted in action.sizing_by_type.items())
+
+
+def to_quantities(resources: PodResources) -> dict[str, str]:
+    """What a pod asks for, in the words of Kubernetes."""
+    told = dict(resources.extended_resources)
+    if resources.cpu is not None:
+        told["cpu"] = f"{round(resources.cpu * 1000)}m"
+    if resources.memory is not None:
+        whole = resources.memory % MIB == 0
+        told["memory"] = f"{resources.memory // MIB}Mi" if whole else str(resources.memory)
+    return told
+
+
+def _plan_pod_entry(job: MasterJobSpec, pod_request: MemberPodRequest) -> dict[str, Any]:
+    port = PORT_BY_TYPE.get(pod_request.key.type, DEFAULT_MEMBER_PORT)
+    return {
+        **_plan_pod_reference(job, pod_request.key),
+        "rankIndex": pod_request.rank,
+        "service": f"{job.name}-edljob-{pod_request.key.type}-{pod_request.rank}:{port}",
+        "resource": to_quantities(pod_request.resources),
+    }
+
+
+def _plan_pod_reference(job: MasterJobSpec, key: MemberKey) -> dict[str, Any]:
+    return {"name": f"{job.name}-edljob-{key}", "id": key.id, "type": key.type}

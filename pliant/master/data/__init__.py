@@ -1,0 +1,1 @@
+"""Dynamic data sharding: datasets, their shards and the leases on them."""

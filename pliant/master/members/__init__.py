@@ -1,0 +1,1 @@
+"""Running members: membership, rendezvous rounds, heartbeats and throughput."""

@@ -1,0 +1,1 @@
+"""The HTTP API that the members of a job call, and the state behind it."""

@@ -1,0 +1,104 @@
+"""How Pliant's own log is written: a constant message with its fields, as text or as JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+LOG_FORMATS = ("text", "json")
+DEBUG_VERBOSITY = 4
+"""The verbosity from which on it is told what led to nothing, too: passes that wait, writes that came too late."""
+_STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+def configure_logging(
+    log_format: str = "text",
+    *,
+    path: Path | None = None,
+    extra_handler: logging.Handler | None = None,
+    verbosity: int = 0,
+) -> None:
+    """Send everything from `info` on to a file, or to the standard error; and to one handler more."""
+    handler = logging.FileHandler(path, encoding="utf-8") if path else logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers = [handler, extra_handler] if extra_handler else [handler]
+    root.setLevel(logging.INFO)
+    logging.getLogger("pliant").setLevel(logging.DEBUG if verbosity >= DEBUG_VERBOSITY else logging.NOTSET)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    if log_format == "json":
+        # Whoever reads records reads nothing else: what Python would print itself becomes one, too.
+        logging.captureWarnings(True)
+        sys.excepthook = _log_crash
+
+
+def _log_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    logging.getLogger("pliant").critical("internal error", exc_info=(kind, error, trace))
+
+
+class ErrorNotifier(logging.Handler):
+    """Tells each kind of internal error once, in a line: the log has the rest."""
+
+    def __init__(self, notify: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._notify = notify
+        self._notified: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell it, unless it was told before."""
+        cause = record.exc_info[1] if record.exc_info else None
+        text = f"! internal error: {record.getMessage()}" + (f": {cause!r}" if cause else "")
+        if text not in self._notified:
+            self._notified.add(text)
+            self._notify(text)
+
+
+class TextFormatter(logging.Formatter):
+    """`12:30:01.250 info  pliant.runtime: pod deleted job=default/bert`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and the traceback below it if there is one."""
+        fields = "".join(f" {name}={_format_value(value)}" for name, value in _extra_fields(record).items())
+        start = f"{_record_time(record):%H:%M:%S.%f}"[:-3]
+        line = f"{start} {record.levelname.lower():<7} {record.name}: {record.getMessage()}{fields}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record with all its fields; whatever JSON does not know becomes text."""
+        said = {
+            "time": _record_time(record).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        if record.stack_info:
+            said["stack"] = self.formatStack(record.stack_info)
+        fields = {name: value for name, value in _extra_fields(record).items() if name not in said}
+        try:
+            return json.dumps(said | fields, default=str, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError):  # a key that is no text, a number without end, a circle
+            return json.dumps(said | {name: str(value) for name, value in fields.items()}, ensure_ascii=False)
+
+
+def _extra_fields(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in record.__dict__.items() if name not in _STANDARD_FIELDS}
+
+
+def _record_time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, UTC)
+
+
+def _format_value(value: object) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if not text or any(char in text for char in ' "=\n') else text
