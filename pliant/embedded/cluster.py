@@ -1,4 +1,4 @@
-"""A whole cluster in one process and its node agent: API server, scheduler, kubelet and names."""
+"""Starts an embedded cluster: API server, scheduler, controllers, kubelet and pod network."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ from pliant.kube.transport.base import Transport
 from pliant.runtime.clock import Clock, SystemClock
 
 API_SERVER_PORT = 6443
-"""Where pods reach the API server, at the gateway's address."""
+"""Port at which pods reach the API server, at the address of the gateway."""
 _INHERITED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 T = TypeVar("T")
@@ -87,45 +87,38 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """What cluster to start, and where."""
-
     data_dir: Path
-    """Everything the cluster writes is in here."""
+    """Holds all files of the cluster."""
     workspace: Path
-    """Where containers start by default, and what hostPath volumes may show."""
+    """Default working directory of containers; hostPath volumes may mount it."""
     node_count: int = 1
     node_cpu: int | None = None
     node_memory: str | None = None
     node_gpu: int | None = None
-    """GPUs of each node, pretended where the machine has too few; None shares out those it has."""
+    """GPUs of each node, simulated if the machine has too few; None distributes the GPUs of the machine."""
     port: int = 0
     durable: bool = True
     host_paths: tuple[Path, ...] = ()
-    """What else hostPath volumes may show."""
+    """Other paths that hostPath volumes may mount."""
     mounts: tuple[Mount, ...] = ()
-    """What every container sees."""
+    """Mounted in every container."""
     egress: EgressPolicy = field(default_factory=EgressPolicy)
-    """What pods may reach beyond the cluster."""
     network_mode: NetworkModeChoice = ""
 
 
 class BackgroundTask(Protocol):
-    """Works until cancelled."""
-
     async def run(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkServices:
-    """Who names pods and services, and who keeps what they need around them."""
-
     service_index: ServiceIndex
     agent_supervisor: AgentSupervisor
     kubernetes_service: KubernetesServiceController
 
 
 class EmbeddedCluster:
-    """A cluster that is up for as long as its context lasts."""
+    """A running cluster; leaving the context of `start` stops it."""
 
     def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: NetworkMode) -> None:
         self.transport = transport
@@ -134,21 +127,21 @@ class EmbeddedCluster:
         self.mode = mode
 
     async def open_listener(self, port: int) -> tuple[str, socket]:
-        """A socket that listens for pods, and the address by which they reach it."""
+        """Return a listening socket for pods, and the address at which pods reach it."""
         agent = self.mode.agent
         return agent.address, await agent.open_socket("stream", agent.address, port)
 
     @classmethod
     @asynccontextmanager
     async def start(cls, config: ClusterConfig, *, clock: Clock | None = None) -> AsyncIterator[EmbeddedCluster]:
-        """A cluster that is ready; at the end nothing of it runs, and its files stay in the data folder."""
+        """Start a cluster and wait until it is ready. Its files stay in `data_dir` after it stops."""
         clock = clock or SystemClock()
         config.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with AsyncExitStack() as stack:
-            # The agent starts while the certificates are made and the GPUs are counted.
-            launch = AgentOptions(data_dir=config.data_dir, api_port=API_SERVER_PORT)
-            mode, identity, gpus = await asyncio.gather(
-                stack.enter_async_context(start_network_mode(launch, config.network_mode)),
+            # The agent starts while the certificates are created and the GPUs are discovered.
+            agent_options = AgentOptions(data_dir=config.data_dir, api_port=API_SERVER_PORT)
+            mode, certificate, gpus = await asyncio.gather(
+                stack.enter_async_context(start_network_mode(agent_options, config.network_mode)),
                 asyncio.to_thread(
                     ensure_serving_certificate, config.data_dir, clock.now(), extra_names=API_SERVER_ADDRESSES
                 ),
@@ -160,95 +153,89 @@ class EmbeddedCluster:
             api = await stack.enter_async_context(
                 ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, log_source=logs)
             )
-            inputs = StdinRegistry()
-            api.session_source = ContainerSessions(agent, logs, inputs)
+            stdin = StdinRegistry()
+            api.session_source = ContainerSessions(agent, logs, stdin)
             api.usage_source = ContainerUsageMeter(agent)
-            front, url = await stack.enter_async_context(_serve_http(config, api, identity))
+            https_server, url = await stack.enter_async_context(_serve_https(config, api, certificate))
             transport = InProcessTransport(api)
-            names = ServiceIndex()
-            site = NetworkContext(data_dir=config.data_dir, api_url=url, service_index=names, egress=config.egress)
-            keeper = await stack.enter_async_context(AgentSupervisor.start(mode, front, site))
-            credentials = stack.enter_context(closing(PodCredentials(api.tokens, identity.ca_certificate)))
+            service_index = ServiceIndex()
+            network_context = NetworkContext(
+                data_dir=config.data_dir, api_url=url, service_index=service_index, egress=config.egress
+            )
+            supervisor = await stack.enter_async_context(AgentSupervisor.start(mode, https_server, network_context))
+            credentials = stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate)))
             client = KubeClient(transport)
-            services = KubeletDependencies(
+            dependencies = KubeletDependencies(
                 client=client,
                 clock=clock,
                 agent=agent,
                 filesystem=_create_pod_filesystem(
-                    config, CurrentPodNetwork(keeper), mode.api_address(url), credentials
+                    config, CurrentPodNetwork(supervisor), mode.api_address(url), credentials
                 ),
                 logs=logs,
-                stdin=inputs,
+                stdin=stdin,
                 events=PodEventRecorder(client, clock, "kubelet"),
                 gpus=gpus,
                 services_synced=asyncio.Event(),
             )
-            place = (agent.address, API_SERVER_PORT) if agent.listener is not None else mode.api_address(url)
+            api_address = (agent.address, API_SERVER_PORT) if agent.listener is not None else mode.api_address(url)
             network = NetworkServices(
-                service_index=names,
-                agent_supervisor=keeper,
-                kubernetes_service=KubernetesServiceController(client, place),
+                service_index=service_index,
+                agent_supervisor=supervisor,
+                kubernetes_service=KubernetesServiceController(client, api_address),
             )
-            await stack.enter_async_context(_run_control_plane(config, services, network))
+            await stack.enter_async_context(_run_control_plane(config, dependencies, network))
             yield cls(transport, config.data_dir / "kubeconfig", url, mode)
 
 
 @asynccontextmanager
 async def _run_control_plane(
-    config: ClusterConfig, services: KubeletDependencies, network: NetworkServices
+    config: ClusterConfig, dependencies: KubeletDependencies, network: NetworkServices
 ) -> AsyncIterator[None]:
-    """Nodes that are registered and pods that are placed, run and named."""
-    client, clock, names, keeper = services.client, services.clock, network.service_index, network.agent_supervisor
+    """Register the nodes, then run the scheduler, the controllers and the kubelet."""
+    client, clock, agent = dependencies.client, dependencies.clock, dependencies.agent
+    service_index, supervisor = network.service_index, network.agent_supervisor
     nodes = {
         name: node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
-        for name, gpus in services.gpus.gpus_by_node.items()
+        for name, gpus in dependencies.gpus.gpus_by_node.items()
     }
-    await register_nodes(client, nodes, services.agent.address, clock.now())
+    await register_nodes(client, nodes, agent.address, clock.now())
     scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, SCHEDULER))
-    kubelet, marks, evictions = (
-        Kubelet(services, nodes),
-        TaintController(client, clock),
-        TaintEvictionController(client, clock),
+    kubelet = Kubelet(dependencies, nodes)
+    taints, evictions = TaintController(client, clock), TaintEvictionController(client, clock)
+    pod_gc, slices = PodGarbageCollector(client, clock), EndpointSliceController(client, service_index)
+    budgets = DisruptionController(client, clock)
+    claims = VolumeClaimController(client, clock, dependencies.filesystem)
+    pod_handlers = (service_index, slices, kubelet, scheduler, evictions, pod_gc, budgets, claims)
+    gpu_health = GpuHealthController(client, clock, dependencies.gpus)
+    pods = Informer(client, PODS, PodView, on_change=_notify_all(*(each.on_pod_change for each in pod_handlers)))
+    node_lifecycle = NodeLifecycleController(dependencies, kubelet, nodes, pods.store.all)
+    agent.on_lost, supervisor.on_restarted = node_lifecycle.on_agent_lost, node_lifecycle.on_agent_restarted
+    on_service_change = _notify_all(
+        *(each.on_service_change for each in (service_index, slices, network.kubernetes_service))
     )
-    orphans, slices, budgets = (
-        PodGarbageCollector(client, clock),
-        EndpointSliceController(client, names),
-        DisruptionController(client, clock),
-    )
-    claims = VolumeClaimController(client, clock, services.filesystem)
-    hearing = (names, slices, kubelet, scheduler, evictions, orphans, budgets, claims)
-    health = GpuHealthController(client, clock, services.gpus)
-    pods = Informer(client, PODS, PodView, on_change=_notify_all(*(each.on_pod_change for each in hearing)))
-    beats = NodeLifecycleController(services, kubelet, nodes, pods.store.all)
-    services.agent.on_lost, keeper.on_restarted = beats.on_agent_lost, beats.on_agent_restarted
-    serving = (names, slices, network.kubernetes_service)
-    watching = (scheduler, marks, evictions, orphans, health, beats)
-    others: tuple[Informer[Any], ...] = (
-        Informer(client, SERVICES, ServiceView, on_change=_notify_all(*(each.on_service_change for each in serving))),
+    node_handlers = (scheduler, taints, evictions, pod_gc, gpu_health, node_lifecycle)
+    config_watch = dependencies.config_watch
+    informers: tuple[Informer[Any], ...] = (
+        pods,
+        Informer(client, SERVICES, ServiceView, on_change=on_service_change),
         Informer(client, PERSISTENT_VOLUME_CLAIMS, VolumeClaimView, on_change=claims.on_claim_change),
         Informer(client, POD_DISRUPTION_BUDGETS, DisruptionBudgetView, on_change=budgets.on_budget_change),
-        Informer(client, CONFIG_MAPS, ConfigView, on_change=services.config_watch.change_handler(CONFIG_MAP)),
-        Informer(client, SECRETS, ConfigView, on_change=services.config_watch.change_handler(SECRET)),
-        Informer(client, NODES, Node, on_change=_notify_all(*(each.on_node_change for each in watching))),
+        Informer(client, CONFIG_MAPS, ConfigView, on_change=config_watch.change_handler(CONFIG_MAP)),
+        Informer(client, SECRETS, ConfigView, on_change=config_watch.change_handler(SECRET)),
+        Informer(client, NODES, Node, on_change=_notify_all(*(each.on_node_change for each in node_handlers))),
         *(pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
-    workers: tuple[BackgroundTask, ...] = (
-        kubelet,
-        keeper,
-        slices,
-        budgets,
-        network.kubernetes_service,
-        claims,
-        scheduler.pod_groups,
-        *watching,
-        pods,
-        *others,
+    controllers: tuple[BackgroundTask, ...] = (
+        *(kubelet, supervisor, slices, budgets, network.kubernetes_service, claims, scheduler.pod_groups),
+        *node_handlers,
+        *informers,
     )
-    async with _run_in_background(each.run() for each in workers):
-        for informer in (pods, *others):
+    async with _run_in_background(each.run() for each in controllers):
+        for informer in informers:
             await informer.wait_synced()
-        services.services_synced.set()
-        services.filesystem.remove_unknown_pods({pod.metadata.uid for pod in pods.store.all()})
+        dependencies.services_synced.set()
+        dependencies.filesystem.remove_unknown_pods({pod.metadata.uid for pod in pods.store.all()})
         yield
 
 
@@ -267,7 +254,6 @@ def _create_pod_filesystem(
 
 
 async def _create_gpu_allocator(config: ClusterConfig) -> GpuAllocator:
-    """The nodes and the GPUs of each; those of the machine are looked for only where they may be wanted."""
     nodes = [f"node-{number}" for number in range(config.node_count)]
     real = [] if config.node_gpu == 0 else await discover_gpus()
     return GpuAllocator(assign_gpus_to_nodes(real, nodes, config.node_gpu))
@@ -283,51 +269,53 @@ async def _open_store(config: ClusterConfig) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def _serve_http(
-    config: ClusterConfig, api: ApiServer, identity: ServingCertificate
+async def _serve_https(
+    config: ClusterConfig, api: ApiServer, certificate: ServingCertificate
 ) -> AsyncIterator[tuple[HttpsServer, str]]:
-    """A front that listens for this machine, and its address; the key to it is in the data folder."""
+    """Serve the API on a loopback port; yield the server and its URL, and write the kubeconfig."""
     token = secrets.token_urlsafe(32)
     async with HttpsServer.start(
-        api, admin_token=token, ssl_context=identity.create_ssl_context(), allowed_hosts=API_SERVER_ADDRESSES
-    ) as front:
+        api, admin_token=token, ssl_context=certificate.create_ssl_context(), allowed_hosts=API_SERVER_ADDRESSES
+    ) as https_server:
         listener = bind_loopback_socket(config.port)
         url = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        await front.listen(listener)
-        write_kubeconfig(config.data_dir / "kubeconfig", url=url, ca_certificate=identity.ca_certificate, token=token)
-        yield front, url
+        await https_server.listen(listener)
+        write_kubeconfig(
+            config.data_dir / "kubeconfig", url=url, ca_certificate=certificate.ca_certificate, token=token
+        )
+        yield https_server, url
 
 
 @asynccontextmanager
 async def _run_in_background(tasks_to_run: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Do jobs while the block runs; one that fails ends the block."""
+    """Run tasks until the block ends; a task that fails ends the block."""
     try:
         async with asyncio.TaskGroup() as tasks:
-            started = [tasks.create_task(job) for job in tasks_to_run]
+            running = [tasks.create_task(task) for task in tasks_to_run]
             try:
                 yield
             finally:
-                for each in started:
+                for each in running:
                     each.cancel()
     except BaseExceptionGroup as group:
-        # What went wrong in the caller's block is the caller's own error, not a group of one.
+        # An error of the caller's block is raised as it is, not as a group of one.
         if len(group.exceptions) > 1:
             raise
         raise group.exceptions[0] from None
 
 
 def _notify_all(*listeners: Callable[[T | None, T | None], None]) -> Callable[[T | None, T | None], None]:
-    def tell(old: T | None, new: T | None) -> None:
+    def notify(old: T | None, new: T | None) -> None:
         for listener in listeners:
             listener(old, new)
 
-    return tell
+    return notify
 
 
 def _base_environment(environment: Mapping[str, str], api_host: str, api_port: int) -> dict[str, str]:
-    """What every container finds in its environment, taken from the one who started the cluster."""
+    """Return the environment variables of every container; some come from the process of the cluster."""
     inherited = {name: environment[name] for name in _INHERITED_VARIABLES if name in environment}
-    # Last, so that there is always a `python` but never another one than the user means.
+    # Last, so that there is always a `python`, and the user's own comes first.
     path = [
         *filter(None, inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")),
         str(Path(sys.executable).parent),

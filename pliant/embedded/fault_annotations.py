@@ -1,14 +1,14 @@
-"""How people tell a cluster that a node is to fail: annotations of the node, which the cluster obeys."""
+"""Annotations of a node by which users make the embedded cluster simulate a node failure or a GPU fault."""
 
 from __future__ import annotations
 
 from typing import Final
 
 NODE_OUTAGE_ANNOTATION: Final = "chaos.pliant/outage"
-"""Present while a node is out, as one of the following."""
+"""Set while an outage is simulated; the value is one of the following."""
 OUTAGE_KILLED: Final = "killed"
-"""Its processes have died, and nobody is there to tell."""
+"""The processes of the node are killed, and its kubelet does not report."""
 OUTAGE_PAUSED: Final = "paused"
-"""Its processes stand still, and nobody is there to tell."""
+"""The processes of the node are paused, and its kubelet does not report."""
 GPU_FAULT_ANNOTATION: Final = "chaos.pliant/gpu-fault"
-"""What is wrong with the first GPU of a node."""
+"""The fault to report for the first GPU of the node."""

@@ -67,7 +67,8 @@ async def test_members_wait_for_each_other_and_start_at_once(dialect: Resource) 
         await member(places, "g", 0, dialect)
         await member(places, "g", 1, dialect)
         assert await seats(places, "g", 2) == ["", ""]
-        assert await places.refusal("g-0") == "pod group default/g waits until 3 members are there."
+        problem = "cannot find enough sibling pods, current pods number: 2, minMember of group: 3"
+        assert await places.refusal("g-0") == f"pod group default/g {problem}"
         await member(places, "g", 2, dialect)
         assert await seats(places, "g", 3) == ["n", "n", "n"]
         assert await phase(places, "g", dialect) == "Running"
@@ -85,7 +86,7 @@ async def test_without_room_for_all_nobody_starts_and_nobody_else_is_kept_waitin
             await member(places, "g", number)
         assert await seats(places, "g", 4) == [""] * 4
         no_room = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
-        words = f"pod group default/g: 3 of 4 members fit, and all must at once: {no_room}"
+        words = f"pod group default/g: 3 of 4 pods fit, and they must be scheduled together: {no_room}"
         assert await places.refusal("g-3") == words
         assert await places.pod("single", gpus=1)
         await places.node("c", gpus=2)

@@ -18,13 +18,13 @@ def catalog() -> KindRegistry:
 
 
 def document(catalog: KindRegistry, group: str, version: str) -> dict[str, Any]:
-    found = openapi.document(catalog, group, version)
+    found = openapi.openapi_document(catalog, group, version)
     assert found is not None
     return found
 
 
 def places(catalog: KindRegistry) -> dict[str, str]:
-    return {place: entry["serverRelativeURL"] for place, entry in openapi.index(catalog)["paths"].items()}
+    return {place: entry["serverRelativeURL"] for place, entry in openapi.openapi_index(catalog)["paths"].items()}
 
 
 def test_the_index_names_each_document_by_its_content(catalog: KindRegistry) -> None:
@@ -94,4 +94,4 @@ def test_documents_hold_every_reference_they_make(catalog: KindRegistry, place: 
 
 
 def test_an_unserved_version_has_no_document(catalog: KindRegistry) -> None:
-    assert openapi.document(catalog, "example.org", "v1alpha1") is None
+    assert openapi.openapi_document(catalog, "example.org", "v1alpha1") is None

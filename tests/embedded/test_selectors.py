@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pliant.embedded.apiserver.selectors import FieldSelector, LabelSelector, field_value, selectable_fields
-from pliant.embedded.registry.kind_registry import Kind, KindRegistry
+from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.registry.kinds import Kind
 from pliant.errors import BadRequest
 
 

@@ -51,7 +51,7 @@ def test_the_journal_synchronises_every_commit_and_keeps_others_out(tmp_path: Pa
     pragma = {name: journal._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")}
     assert pragma == {"synchronous": 2, "journal_mode": "wal"}
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(UnsupportedEnvironment, match="another server has it open"):
+    with pytest.raises(UnsupportedEnvironment, match="another cluster has it open"):
         SqliteBackend.open(path)
     journal.close()
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from pliant.embedded.registry.jsonpath import JsonPath
-from pliant.embedded.registry.kind_registry import Kind, KindRegistry
+from pliant.embedded.registry.kind_registry import KindRegistry
+from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import pod_status_text
-from pliant.embedded.registry.table_columns import format_age, format_duration
-from pliant.embedded.registry.tables import build_table
+from pliant.embedded.registry.tables import build_table, format_age, format_duration
 from pliant.errors import BadRequest, InvalidSpec
 from tests.embedded.crd_examples import make_crd
 

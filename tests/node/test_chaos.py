@@ -190,7 +190,7 @@ async def test_a_node_that_was_deleted_comes_back_with_all_it_had(tmp_path: Path
         await cluster.client.delete(NODES, None, "node-0")
         await cluster.sh("a", "true")
         pod = await cluster.until("a", lambda pod: bool(pod["status"].get("conditions")))
-        assert pod["status"]["conditions"][0]["message"] == "0/0 nodes are available: there are none."
+        assert pod["status"]["conditions"][0]["message"] == "no nodes available to schedule pods"
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}
         await cluster.client.create(NODES, None, body)
         await cluster.finished("a")

@@ -15,7 +15,7 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import (
     delete_record,
     store_or_remove,
 )
-from pliant.embedded.registry.crd_validation import CRD_CLEANUP_FINALIZER
+from pliant.embedded.registry.crds import CRD_CLEANUP_FINALIZER
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectChange, ObjectKey, StoredObject
 from pliant.errors import ServerError

@@ -1,10 +1,9 @@
-"""Tells in PodDisruptionBudgets how many pods may go, as Kubernetes' disruption controller does."""
+"""The disruption controller: writes the status of PodDisruptionBudgets."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,28 +11,25 @@ import msgspec
 from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.object_views import PodView
-from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.retries import REJECTION_ERRORS, patch_status
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import POD_DISRUPTION_BUDGETS
-from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import Clock
 
 _BATCH_DELAY = 0.1
-"""Seconds in which changes are gathered."""
+"""Seconds for which changes are collected before the statuses are written."""
 
 log = logging.getLogger(__name__)
 
 
 class DisruptionBudgetView(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget."""
-
     metadata: ObjectMeta
     spec: dict[str, Any] = {}
 
 
 class DisruptionController:
-    """Keeps the status of budgets current; evictions themselves count anew each time."""
+    """Keeps the status of budgets up to date; the eviction API counts healthy pods itself."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
         self._client = client
@@ -44,7 +40,6 @@ class DisruptionController:
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Tell until cancelled."""
         while True:
             await self._changed.wait()
             await asyncio.sleep(_BATCH_DELAY)
@@ -53,7 +48,6 @@ class DisruptionController:
                 await self._update_status(budget)
 
     def on_budget_change(self, old: DisruptionBudgetView | None, new: DisruptionBudgetView | None) -> None:
-        """Take in what became of a budget."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._budgets.pop(old.metadata.uid, None)
             self._written_counts.pop(old.metadata.uid, None)
@@ -62,7 +56,6 @@ class DisruptionController:
             self._changed.set()
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Take in what became of a pod."""
         if old is not None:
             self._pods.pop(old.metadata.uid, None)
         if new is not None and not new.is_finished:
@@ -72,46 +65,41 @@ class DisruptionController:
 
     async def _update_status(self, budget: DisruptionBudgetView) -> None:
         meta = budget.metadata
-        standing = self._compute_status(budget)
+        status = self._compute_status(budget)
         counts = {
             "observedGeneration": meta.generation,
-            "expectedPods": standing.expected_pods,
-            "currentHealthy": standing.current_healthy,
-            "desiredHealthy": standing.desired_healthy,
-            "disruptionsAllowed": standing.disruptions_allowed,
+            "expectedPods": status.expected_pods,
+            "currentHealthy": status.current_healthy,
+            "desiredHealthy": status.desired_healthy,
+            "disruptionsAllowed": status.disruptions_allowed,
         }
         if self._written_counts.get(meta.uid) == counts:
             return
-        patch = {
-            "metadata": {"uid": meta.uid},
-            "status": {**counts, "conditions": [self._disruption_allowed_condition(counts)]},
-        }
-        where = POD_DISRUPTION_BUDGETS, meta.namespace, meta.name
-        write = partial(self._client.patch, *where, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
+        patch = {**counts, "conditions": [self._disruption_allowed_condition(counts)]}
         try:
-            await with_retries(write)
-        except REJECTION_ERRORS as refusal:
-            log.info("budget not told", extra={"budget": meta.name, "because": str(refusal)})
+            await patch_status(self._client, POD_DISRUPTION_BUDGETS, meta, patch)
+        except REJECTION_ERRORS as error:
+            log.info("budget status not written", extra={"budget": meta.name, "error": str(error)})
         else:
             self._written_counts[meta.uid] = counts
 
     def _compute_status(self, budget: DisruptionBudgetView) -> DisruptionBudgetStatus:
         selector = budget.spec.get("selector")
-        meant = [
+        selected = [
             pod
             for pod in self._pods.values()
             if pod.metadata.namespace == budget.metadata.namespace
             and label_selector_matches(selector, pod.metadata.labels)
         ]
-        healthy = sum(pod.is_ready and pod.metadata.deletion_timestamp is None for pod in meant)
-        return DisruptionBudgetStatus.compute(budget.spec, expected_pods=len(meant), current_healthy=healthy)
+        healthy = sum(pod.is_ready and pod.metadata.deletion_timestamp is None for pod in selected)
+        return DisruptionBudgetStatus.compute(budget.spec, expected_pods=len(selected), current_healthy=healthy)
 
     def _disruption_allowed_condition(self, counts: dict[str, int]) -> dict[str, Any]:
-        is_free = counts["disruptionsAllowed"] > 0
+        is_allowed = counts["disruptionsAllowed"] > 0
         return {
             "type": "DisruptionAllowed",
-            "status": "True" if is_free else "False",
-            "reason": "SufficientPods" if is_free else "InsufficientPods",
+            "status": "True" if is_allowed else "False",
+            "reason": "SufficientPods" if is_allowed else "InsufficientPods",
             "message": "",
             "observedGeneration": counts["observedGeneration"],
             "lastTransitionTime": format_timestamp(self._clock.now()),

@@ -1,4 +1,4 @@
-"""Tells by EndpointSlices where services lead to, as Kubernetes' controller does; Endpoints are a form of them."""
+"""The EndpointSlice controller: writes the addresses of ready pods for every service with a selector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import ENDPOINT_SLICES
 
 _BATCH_DELAY = 0.25
-"""Seconds in which changes are gathered: a pod that starts changes more than once."""
+"""Seconds for which changes are collected: a pod that starts changes several times."""
 _CONTROLLER_NAME = "endpointslice-controller.k8s.io"
 
 log = logging.getLogger(__name__)
@@ -26,35 +26,33 @@ ServiceKey = tuple[str, str]
 
 
 class EndpointSliceController:
-    """Keeps one slice, of the same name, for every service that selects pods.
+    """Keeps one EndpointSlice, with the name of the service, for every service that selects pods.
 
-    Must hear of pods and services after the names have. Slices of services that are gone go with their owner.
+    Its change handlers must run after those of the service index. Slices are deleted together with their owner.
     """
 
     def __init__(self, client: KubeClient, service_index: ServiceIndex) -> None:
         self._client = client
         self._service_index = service_index
         self._services_by_label: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        """Names of services, by namespace and one label of their pods: the one that fewest others are kept by."""
+        """Names of services, by namespace and the label of their selector that the fewest other services share."""
         self._index_labels: dict[ServiceKey, tuple[str, str, str]] = {}
         self._written: dict[ServiceKey, dict[str, Any]] = {}
         self._due: set[ServiceKey] = set()
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Write slices until cancelled."""
         while True:
             await self._woken.wait()
             await asyncio.sleep(_BATCH_DELAY)
             self._woken.clear()
-            due, self._due = self._due, set()
-            for key in sorted(due):
+            services, self._due = self._due, set()
+            for key in sorted(services):
                 service = self._service_index.service(*key)
                 if service is not None:
                     await self._sync_slice(key, service)
 
     def on_service_change(self, old: ServiceView | None, new: ServiceView | None) -> None:
-        """Take in what became of a service."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._written.pop((old.metadata.namespace, old.metadata.name), None)
         for service in (old, new):
@@ -62,7 +60,6 @@ class EndpointSliceController:
                 self._unindex_service((service.metadata.namespace, service.metadata.name))
         if new is not None and new.spec.selector:
             self._index_service(new)
-        if new is not None and new.spec.selector:
             self._enqueue_service(new.metadata.namespace, new.metadata.name)
 
     def _unindex_service(self, key: ServiceKey) -> None:
@@ -73,7 +70,7 @@ class EndpointSliceController:
                 del self._services_by_label[label]
 
     def _index_service(self, service: ServiceView) -> None:
-        """Remember a service by its rarest label: all members of a job share one, and each has one of its own."""
+        """Index a service by its rarest label: the replicas of a job share some labels, and each has one of its own."""
         namespace, name = service.metadata.namespace, service.metadata.name
         labels = [(namespace, *label) for label in service.spec.selector.items()]
         rarest = min(labels, key=lambda label: len(self._services_by_label.get(label, ())))
@@ -81,7 +78,6 @@ class EndpointSliceController:
         self._index_labels[namespace, name] = rarest
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Take in what became of a pod."""
         for pod in (old, new):
             if pod is not None:
                 for label in pod.metadata.labels.items():
@@ -94,29 +90,28 @@ class EndpointSliceController:
             self._woken.set()
 
     async def _sync_slice(self, key: ServiceKey, service: ServiceView) -> None:
-        wanted = build_endpoint_slice(service, self._service_index.selected_pods(service))
-        if self._written.get(key) == wanted:
+        desired = build_endpoint_slice(service, self._service_index.selected_pods(service))
+        if self._written.get(key) == desired:
             return
         try:
-            await self._write_slice(key, wanted)
-        except REJECTION_ERRORS as refusal:
-            log.info("slice not written", extra={"service": "/".join(key), "because": str(refusal)})
+            await self._write_slice(key, desired)
+        except REJECTION_ERRORS as error:
+            log.info("EndpointSlice not written", extra={"service": "/".join(key), "error": str(error)})
         else:
-            self._written[key] = wanted
+            self._written[key] = desired
 
     async def _write_slice(self, key: ServiceKey, desired: dict[str, Any]) -> None:
         if key not in self._written:
             try:
                 await with_retries(partial(self._client.create, ENDPOINT_SLICES, key[0], desired))
             except AlreadyExists:
-                pass  # from an earlier start of the cluster, or somebody else's
+                pass  # created by an earlier run of the cluster or by a user
             else:
                 return
         await with_retries(partial(self._client.patch, ENDPOINT_SLICES, *key, desired))
 
 
 def build_endpoint_slice(service: ServiceView, pods: list[PodView]) -> dict[str, Any]:
-    """What is told of a service and the pods behind it."""
     meta = service.metadata
     labels = {**meta.labels, SERVICE_NAME_LABEL: meta.name, MANAGED_BY_LABEL: _CONTROLLER_NAME}
     if service.spec.cluster_ip == "None":
@@ -142,14 +137,14 @@ def build_endpoint_slice(service: ServiceView, pods: list[PodView]) -> dict[str,
 
 
 def _build_endpoint(service: ServiceView, pod: PodView) -> dict[str, Any]:
-    meta, is_leaving = pod.metadata, pod.metadata.deletion_timestamp is not None
-    is_ready = service.spec.publish_not_ready_addresses or (pod.is_ready and not is_leaving)
-    told: dict[str, Any] = {
+    meta, is_terminating = pod.metadata, pod.metadata.deletion_timestamp is not None
+    is_ready = service.spec.publish_not_ready_addresses or (pod.is_ready and not is_terminating)
+    endpoint: dict[str, Any] = {
         "addresses": [pod.status.pod_ip],
-        "conditions": {"ready": is_ready, "serving": pod.is_ready, "terminating": is_leaving},
+        "conditions": {"ready": is_ready, "serving": pod.is_ready, "terminating": is_terminating},
         "nodeName": pod.spec.node_name,
         "targetRef": {"kind": "Pod", "namespace": meta.namespace, "name": meta.name, "uid": meta.uid},
     }
     if pod.spec.hostname and pod.spec.subdomain == service.metadata.name:
-        told["hostname"] = pod.spec.hostname
-    return told
+        endpoint["hostname"] = pod.spec.hostname
+    return endpoint

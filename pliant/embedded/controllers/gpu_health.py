@@ -1,4 +1,4 @@
-"""Watches over GPUs: a bad one is not handed out any more, and its node says so."""
+"""The GPU health controller: withdraws faulty GPUs and sets the GPUUnhealthy condition of their node."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from pliant.runtime.clock import Clock
 GPU_UNHEALTHY_CONDITION: Final = "GPUUnhealthy"
 _GPU_FAULT_REASON: Final = "GPUFault"
 _PROBE_INTERVAL: Final = 15.0
-"""Seconds between two looks at real GPUs."""
+"""Seconds between two probes of real GPUs."""
 
 log = logging.getLogger(__name__)
 
 
 class GpuHealthController:
-    """Tells the desk and the nodes which GPUs are bad, by what was found and by what people pretend."""
+    """Reports faults that the probe finds and faults that users simulate with an annotation."""
 
     def __init__(
         self, client: KubeClient, clock: Clock, allocator: GpuAllocator, probe_interval: float = _PROBE_INTERVAL
@@ -42,7 +42,7 @@ class GpuHealthController:
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
-        """Watch until cancelled; pretended GPUs are looked at only when somebody says something of them."""
+        """Probe real GPUs periodically, and apply annotations of nodes when they change."""
         real = [gpu for gpus in self._allocator.gpus_by_node.values() for gpu in gpus if gpu.uuid]
         probe = GpuProbe(real)
         try:
@@ -56,7 +56,6 @@ class GpuHealthController:
             probe.close()
 
     def on_node_change(self, old: Node | None, new: Node | None) -> None:
-        """Take in what became of a node."""
         known = new or old
         if known is None or not self._allocator.gpus_by_node.get(known.metadata.name):
             return
@@ -76,28 +75,27 @@ class GpuHealthController:
             self._woken.clear()
 
     async def _sync_node(self, node_name: str) -> None:
-        """Bring desk and node in line with what is known."""
         node = self._nodes.get(node_name)
         if node is None:
             return
         gpus = self._allocator.gpus_by_node[node_name]
         faults = {gpu: self._probed_faults[gpu] for gpu in gpus if gpu in self._probed_faults}
-        if words := node.metadata.annotations.get(GPU_FAULT_ANNOTATION):
-            faults[gpus[0]] = words
+        if fault := node.metadata.annotations.get(GPU_FAULT_ANNOTATION):
+            faults[gpus[0]] = fault
         if faults != self._allocator.faults(node_name):
             await self._allocator.set_faults(node_name, faults)
-            log.warning("GPUs changed", extra={"node": node_name, "faults": _format_faults(faults) or "none"})
+            log.warning("GPU faults changed", extra={"node": node_name, "faults": _format_faults(faults) or "none"})
         if self._needs_status_update(node, faults):
             await self._patch_node_status(node_name, faults)
 
     def _needs_status_update(self, node: Node, faults: Mapping[Gpu, str]) -> bool:
-        told = next((each for each in node.status.conditions if each.type == GPU_UNHEALTHY_CONDITION), None)
-        offered = node.status.allocatable.get(GPU_RESOURCE)
-        if offered is not None and offered != str(len(self._allocator.healthy_gpus(node.metadata.name))):
+        condition = next((each for each in node.status.conditions if each.type == GPU_UNHEALTHY_CONDITION), None)
+        allocatable = node.status.allocatable.get(GPU_RESOURCE)
+        if allocatable is not None and allocatable != str(len(self._allocator.healthy_gpus(node.metadata.name))):
             return True
-        if told is None or told.reason != _GPU_FAULT_REASON:
-            return bool(faults)  # what others say of a node stays
-        return (told.status == "True", told.message) != (bool(faults), _format_faults(faults))
+        if condition is None or condition.reason != _GPU_FAULT_REASON:
+            return bool(faults)  # a condition that another component set stays
+        return (condition.status == "True", condition.message) != (bool(faults), _format_faults(faults))
 
     async def _patch_node_status(self, node_name: str, faults: Mapping[Gpu, str]) -> None:
         now = format_timestamp(self._clock.now())
@@ -116,9 +114,9 @@ class GpuHealthController:
         write = partial(self._client.patch, NODES, None, node_name, {"status": status})
         try:
             await with_retries(partial(write, content_type=STRATEGIC_MERGE_PATCH, subresource="status"))
-        except REJECTION_ERRORS as refusal:
-            log.info("node not told", extra={"node": node_name, "because": str(refusal)})
+        except REJECTION_ERRORS as error:
+            log.info("node status not written", extra={"node": node_name, "error": str(error)})
 
 
 def _format_faults(faults: Mapping[Gpu, str]) -> str:
-    return "; ".join(f"{gpu}: {words}" for gpu, words in sorted(faults.items(), key=lambda each: each[0].index))
+    return "; ".join(f"{gpu}: {fault}" for gpu, fault in sorted(faults.items(), key=lambda item: item[0].index))

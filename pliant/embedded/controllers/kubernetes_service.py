@@ -1,4 +1,4 @@
-"""The service `kubernetes` of the namespace `default`, as every cluster has one."""
+"""Keeps the service `kubernetes` in the namespace `default`."""
 
 from __future__ import annotations
 
@@ -22,28 +22,25 @@ log = logging.getLogger(__name__)
 
 
 class KubernetesServiceController:
-    """Keeps the service there, also when somebody deletes it, and says where it leads to."""
+    """Creates the service and its EndpointSlice, again after a user deletes the service."""
 
     def __init__(self, client: KubeClient, api_server_address: tuple[str, int]) -> None:
         self._client = client
         self._api_server_address = api_server_address
-        """Address and port at which the API server listens."""
         self._service_missing = asyncio.Event()
         self._service_missing.set()
 
     async def run(self) -> None:
-        """Make it until cancelled, whenever it is not there."""
         while True:
             await self._service_missing.wait()
             self._service_missing.clear()
             try:
                 await self._create_or_patch(SERVICES, self._service_manifest())
                 await self._create_or_patch(ENDPOINT_SLICES, self._endpoint_slice_manifest())
-            except ApiError as refusal:
-                log.warning("service kubernetes not made", extra={"because": str(refusal)})
+            except ApiError as error:
+                log.warning("service kubernetes not created", extra={"error": str(error)})
 
     def on_service_change(self, old: ServiceView | None, new: ServiceView | None) -> None:
-        """Take in what became of a service."""
         if new is None and old is not None and (old.metadata.namespace, old.metadata.name) == API_SERVICE_KEY:
             self._service_missing.set()
 

@@ -1,4 +1,4 @@
-"""The virtual nodes of this machine, as the API shows them."""
+"""Registers the virtual nodes of the embedded cluster in the API."""
 
 from __future__ import annotations
 
@@ -11,74 +11,73 @@ from typing import Any
 from pliant import __version__
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION, NODE_OUTAGE_ANNOTATION
+from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE
 from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, PODS
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 
-GPU_RESOURCE = "nvidia.com/gpu"
 _RUNTIME_PREFIX = "pliant://"
-"""What the nodes of an embedded cluster say they run pods with."""
+"""Prefix of `containerRuntimeVersion` by which nodes of an embedded cluster are recognized."""
 _MAX_PODS_PER_NODE = 1000
-"""A bridge has 1,023 ports."""
+"""A Linux bridge has 1,023 ports."""
 
 
 def node_capacity(*, cpu: int | None, memory: str | None, gpu: int) -> dict[str, str]:
-    """What each node has to give: what was asked for, else what the machine has."""
+    """Return the capacity of each node: the arguments, or the resources of the machine by default."""
     page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
-    has = {
+    capacity = {
         "cpu": str(cpu or os.cpu_count() or 1),
         "memory": memory or f"{page * pages // 1024}Ki",
         "pods": str(_MAX_PODS_PER_NODE),
         "ephemeral-storage": "1Ti",
     }
-    return {**has, GPU_RESOURCE: str(gpu)} if gpu else has
+    return {**capacity, GPU_RESOURCE: str(gpu)} if gpu else capacity
 
 
 async def register_nodes(
     client: KubeClient, node_capacities: Mapping[str, Mapping[str, str]], node_address: str, now: datetime
 ) -> None:
-    """Make the machine's nodes exactly these, ready; pods of nodes that are no more go with them.
+    """Create or update the nodes; delete nodes of an earlier run that are not listed, with their pods.
 
-    Nodes that somebody else made stay, and so do the conditions and marks that others put on ours.
+    Nodes that users created stay, and so do conditions and taints that other components set on these nodes.
     """
-    known = {node["metadata"]["name"] for node in (await client.list(NODES)).items if _is_embedded_node(node)}
-    for name in sorted(known - node_capacities.keys()):
+    existing = {node["metadata"]["name"] for node in (await client.list(NODES)).items if _is_embedded_node(node)}
+    for name in sorted(existing - node_capacities.keys()):
         await client.delete(NODES, None, name)
         for pod in (await client.list(PODS, fields=f"spec.nodeName={name}")).items:
             await client.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], grace_period_seconds=0)
-    for name, has in node_capacities.items():
-        await register_node(client, name, has, node_address, now)
+    for name, capacity in node_capacities.items():
+        await register_node(client, name, capacity, node_address, now)
 
 
 async def register_node(
     client: KubeClient, name: str, capacity: Mapping[str, str], node_address: str, now: datetime
 ) -> None:
-    """Show one node, ready, whether it is there already or not; no outage lasts beyond that."""
+    """Create or update one node with status Ready, and end its simulated faults."""
     try:
         await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": _node_metadata(name)})
     except AlreadyExists:
-        over = {"annotations": {NODE_OUTAGE_ANNOTATION: None, GPU_FAULT_ANNOTATION: None}}
-        await client.patch(NODES, None, name, {"metadata": {**_node_metadata(name), **over}})
+        cleared = {"annotations": {NODE_OUTAGE_ANNOTATION: None, GPU_FAULT_ANNOTATION: None}}
+        await client.patch(NODES, None, name, {"metadata": {**_node_metadata(name), **cleared}})
     status = _node_status(name, capacity, node_address, format_timestamp(now))
-    # What merges by type leaves alone what others say of a node.
+    # A strategic merge keeps the conditions that other components set.
     patch = {"status": status}
     await client.patch(NODES, None, name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
 def ready_condition(now: str, *, is_reachable: bool) -> dict[str, Any]:
-    """The condition that tells whether anybody hears from a node."""
-    words = (
-        {"status": "True", "reason": "KubeletReady", "message": "pods run as processes of this machine"}
+    state = (
+        {"status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
         if is_reachable
         else {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
     )
-    return {"type": "Ready", **words, "lastHeartbeatTime": now, "lastTransitionTime": now}
+    return {"type": "Ready", **state, "lastHeartbeatTime": now, "lastTransitionTime": now}
 
 
 def _is_embedded_node(node: Mapping[str, Any]) -> bool:
-    about = (node.get("status") or {}).get("nodeInfo") or {}
-    return str(about.get("containerRuntimeVersion", "")).startswith(_RUNTIME_PREFIX)
+    node_info = (node.get("status") or {}).get("nodeInfo") or {}
+    return str(node_info.get("containerRuntimeVersion", "")).startswith(_RUNTIME_PREFIX)
 
 
 def _node_metadata(name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Marks nodes that are not ready, cordoned or short of something, as Kubernetes' node controller does."""
+"""Taints nodes that are not ready, unschedulable or under pressure, as the node lifecycle controller does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class TaintController:
-    """Keeps the taints that follow from conditions as they should be; those of people are theirs."""
+    """Keeps taints that follow from node conditions up to date; taints that users set stay."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
         self._client = client
@@ -27,14 +27,12 @@ class TaintController:
         self._changed: asyncio.Queue[Node] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Mark nodes until cancelled."""
         while True:
             node = await self._changed.get()
             if _derived_taint_keys(node.spec.taints) != _derived_taint_keys(condition_taints(node)):
                 await self._update_taints(node)
 
     def on_node_change(self, old: Node | None, new: Node | None) -> None:
-        """Take in what became of a node."""
         if new is not None:
             self._changed.put_nowait(new)
 
@@ -43,19 +41,19 @@ class TaintController:
         try:
             raw = await with_retries(partial(self._client.get, NODES, None, meta.name))
             taints = self._merge_taints(raw.get("spec", {}).get("taints") or [], condition_taints(node))
-            # The version makes the server refuse, should somebody have been faster: then we hear of that, too.
+            # With the resource version a concurrent change gives a conflict; its watch event triggers another update.
             patch = {
                 "metadata": {"resourceVersion": meta.resource_version, "uid": meta.uid},
                 "spec": {"taints": taints},
             }
             await with_retries(partial(self._client.patch, NODES, None, meta.name, patch))
-        except REJECTION_ERRORS as refusal:
-            log.info("node not marked", extra={"node": meta.name, "because": str(refusal)})
+        except REJECTION_ERRORS as error:
+            log.info("node taints not written", extra={"node": meta.name, "error": str(error)})
 
     def _merge_taints(self, current: list[dict[str, Any]], desired: list[Taint]) -> list[dict[str, Any]]:
-        """What others put there and what is wanted; a mark that stays keeps its time."""
-        marks = _derived_taint_keys(desired)
-        kept = [each for each in current if not is_condition_taint(each["key"]) or _taint_key(each) in marks]
+        """Return the taints of users and the desired ones; a taint that stays keeps its timeAdded."""
+        desired_keys = _derived_taint_keys(desired)
+        kept = [each for each in current if not is_condition_taint(each["key"]) or _taint_key(each) in desired_keys]
         missing = [each for each in desired if (each.key, each.effect) not in {_taint_key(known) for known in kept}]
         now = format_timestamp(self._clock.now())
         return [*kept, *({"key": each.key, "effect": each.effect, "timeAdded": now} for each in missing)]

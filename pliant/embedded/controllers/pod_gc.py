@@ -1,4 +1,4 @@
-"""Takes away the pods of nodes that are no more, as Kubernetes' pod garbage collector does."""
+"""The pod garbage collector: deletes pods whose node no longer exists."""
 
 from __future__ import annotations
 
@@ -9,41 +9,38 @@ from functools import partial
 
 from pliant.embedded.controllers.taint_eviction import disruption_condition
 from pliant.embedded.object_views import PodView
-from pliant.embedded.retries import REJECTION_ERRORS, with_retries
+from pliant.embedded.retries import REJECTION_ERRORS, patch_status, with_retries
 from pliant.errors import NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS
-from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import Clock
 
 NODE_QUARANTINE_SECONDS = 40.0
-"""Seconds for a node to come back before its pods are given up."""
+"""Seconds for a missing node to reappear before its pods are deleted."""
 _DISRUPTION_REASON = ("DeletionByPodGC", "PodGC: node no longer exists")
 
 log = logging.getLogger(__name__)
 
 
 class PodGarbageCollector:
-    """Deletes pods by force once there has been no node of theirs for a while: nobody else would ever do it."""
+    """Force-deletes the pods of a node that has been missing for the quarantine period."""
 
     def __init__(self, client: KubeClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._nodes: set[str] = set()
         self._pods: dict[str, dict[str, PodView]] = defaultdict(dict)
-        """Those on each node, by uid."""
+        """By node and uid."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        """For each node that pods name and nobody knows."""
+        """Quarantine timers, by missing node."""
         self._due: asyncio.Queue[str] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Delete pods until cancelled."""
         while True:
             await self._delete_pods_of_missing_node(await self._due.get())
 
     def on_node_change(self, old: Node | None, new: Node | None) -> None:
-        """Take in what became of a node."""
         if new is not None:
             self._nodes.add(new.metadata.name)
             self._cancel_quarantine(new.metadata.name)
@@ -52,18 +49,16 @@ class PodGarbageCollector:
             self._start_quarantine(old.metadata.name)
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Take in what became of a pod."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            left = self._pods[old.spec.node_name]
-            left.pop(old.metadata.uid, None)
-            if not left:
+            remaining = self._pods[old.spec.node_name]
+            remaining.pop(old.metadata.uid, None)
+            if not remaining:
                 self._cancel_quarantine(old.spec.node_name)
         if new is not None and new.spec.node_name:
             self._pods[new.spec.node_name][new.metadata.uid] = new
             self._start_quarantine(new.spec.node_name)
 
     def _start_quarantine(self, node: str) -> None:
-        """Begin to wait for a node that pods say they are on."""
         if node not in self._nodes and node not in self._timers and self._pods[node]:
             loop = asyncio.get_running_loop()
             self._timers[node] = loop.call_later(NODE_QUARANTINE_SECONDS, self._due.put_nowait, node)
@@ -83,16 +78,14 @@ class PodGarbageCollector:
         self._start_quarantine(node)
 
     async def _force_delete_pod(self, pod: PodView, node: str) -> None:
-        """Say that a pod has failed, if it was not over, and delete it: nobody is there to see it off."""
+        """Mark an unfinished pod as failed and delete it without grace period: no kubelet can terminate it."""
         meta = pod.metadata
-        where = PODS, meta.namespace, meta.name
         status = {"phase": "Failed", "conditions": [disruption_condition(*_DISRUPTION_REASON, self._clock.now())]}
-        patch = {"metadata": {"uid": meta.uid}, "status": status}
-        explain = partial(self._client.patch, *where, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
-        log.warning("pod of no node is deleted", extra={"pod": f"{meta.namespace}/{meta.name}", "node": node})
+        delete = partial(self._client.delete, PODS, meta.namespace, meta.name, uid=meta.uid, grace_period_seconds=0)
+        log.warning("deleting pod of missing node", extra={"pod": f"{meta.namespace}/{meta.name}", "node": node})
         try:
             if not pod.is_finished:
-                await with_retries(explain)
-            await with_retries(partial(self._client.delete, *where, uid=meta.uid, grace_period_seconds=0))
-        except REJECTION_ERRORS as refusal:
-            log.info("pod not deleted", extra={"pod": f"{meta.namespace}/{meta.name}", "because": str(refusal)})
+                await patch_status(self._client, PODS, meta, status)
+            await with_retries(delete)
+        except REJECTION_ERRORS as error:
+            log.info("pod not deleted", extra={"pod": f"{meta.namespace}/{meta.name}", "error": str(error)})

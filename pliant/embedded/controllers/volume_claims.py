@@ -1,4 +1,4 @@
-"""Storage that outlives pods: every volume claim is bound at once, and is a folder of its own."""
+"""Binds PersistentVolumeClaims; each claim is a directory on the host that outlives pods."""
 
 from __future__ import annotations
 
@@ -44,15 +44,13 @@ class _ClaimStatus(_ClaimStruct, frozen=True):
 
 
 class VolumeClaimView(_ClaimStruct, frozen=True):
-    """A claim as far as binding looks."""
-
     metadata: ObjectMeta
     spec: _ClaimSpec = _ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 
 
 class VolumeClaimController:
-    """Binds claims, whatever class they ask for, and takes the folders of those that are gone away."""
+    """Binds claims of every storage class, and deletes the directories of deleted claims."""
 
     def __init__(self, client: KubeClient, clock: Clock, pod_filesystem: PodFilesystem) -> None:
         self._client = client
@@ -61,11 +59,10 @@ class VolumeClaimController:
         self._unbound: asyncio.Queue[VolumeClaimView] = asyncio.Queue()
         self._deleted_uids: asyncio.Queue[str] = asyncio.Queue()
         self._terminating: dict[str, VolumeClaimView] = {}
-        """Claims that are to go as soon as no pod uses them."""
+        """Claims that are deleted as soon as no pod uses them, by uid."""
         self._recheck = asyncio.Event()
 
     def on_claim_change(self, old: VolumeClaimView | None, new: VolumeClaimView | None) -> None:
-        """Take in what became of a claim."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._deleted_uids.put_nowait(old.metadata.uid)
         if new is None:
@@ -77,43 +74,40 @@ class VolumeClaimController:
             self._unbound.put_nowait(new)
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Hear of pods that use nothing any longer."""
         if self._terminating and (new is None or new.is_finished):
             self._recheck.set()
 
     async def run(self) -> None:
-        """Work until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._bind_claims())
-            tasks.create_task(self._delete_volume_folders())
+            tasks.create_task(self._delete_volume_directories())
             tasks.create_task(self._release_terminating_claims())
 
     async def _bind_claims(self) -> None:
         while True:
             claim = await self._unbound.get()
-            # One that is gone or another by now is heard of again, if there is anything left to do.
+            # If the claim has changed meanwhile, its watch event enqueues it again.
             with suppress(*REJECTION_ERRORS):
                 await self._bind(claim)
 
     async def _bind(self, claim: VolumeClaimView) -> None:
         meta, spec = claim.metadata, claim.spec
-        where = (PERSISTENT_VOLUME_CLAIMS, meta.namespace, meta.name)
-        is_same = {"metadata": {"uid": meta.uid}}
+        patch = partial(self._client.patch, PERSISTENT_VOLUME_CLAIMS, meta.namespace, meta.name)
+        precondition = {"metadata": {"uid": meta.uid}}
         if not spec.volume_name:
             volume = {"spec": {"volumeName": f"pvc-{meta.uid}"}}
-            await with_retries(partial(self._client.patch, *where, {**is_same, **volume}))
+            await with_retries(partial(patch, {**precondition, **volume}))
         status = {
             "phase": "Bound",
             "accessModes": list(spec.access_modes),
             "capacity": {"storage": spec.resources.requests.get("storage", "0")},
         }
-        await with_retries(partial(self._client.patch, *where, {**is_same, "status": status}, subresource="status"))
+        await with_retries(partial(patch, {**precondition, "status": status}, subresource="status"))
         await self._emit_provisioned_event(meta, spec.volume_name or f"pvc-{meta.uid}")
 
     async def _emit_provisioned_event(self, claim: ObjectMeta, volume: str) -> None:
-        """Say where `kubectl describe` looks that the claim can be used."""
         stamp = format_timestamp(self._clock.now())
-        about = {
+        involved_object = {
             "apiVersion": "v1",
             "kind": PERSISTENT_VOLUME_CLAIMS.kind,
             "name": claim.name,
@@ -123,7 +117,7 @@ class VolumeClaimController:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{claim.name}.{claim.uid}", "namespace": claim.namespace},
-            "involvedObject": {**about, "uid": claim.uid},
+            "involvedObject": {**involved_object, "uid": claim.uid},
             "type": "Normal",
             "reason": "ProvisioningSucceeded",
             "message": f"Successfully provisioned volume {volume}",
@@ -133,10 +127,10 @@ class VolumeClaimController:
             "lastTimestamp": stamp,
             "count": 1,
         }
-        with suppress(ApiError):  # a claim is bound all the same
+        with suppress(ApiError):  # the claim is bound even without the event
             await self._client.create(EVENTS, claim.namespace, body)
 
-    async def _delete_volume_folders(self) -> None:
+    async def _delete_volume_directories(self) -> None:
         while True:
             uid = await self._deleted_uids.get()
             await asyncio.to_thread(self._pod_filesystem.remove_claim, uid)
@@ -150,13 +144,13 @@ class VolumeClaimController:
                     await self._remove_protection_finalizer(claim.metadata)
 
     async def _remove_protection_finalizer(self, claim: ObjectMeta) -> None:
-        """Take the protection off a claim that no pod uses."""
+        """Remove the PVC protection finalizer if no pod uses the claim."""
         pods = await with_retries(partial(self._client.list, PODS, claim.namespace))
         if any(_uses_claim(pod, claim.name) for pod in pods.items):
             return
-        present = await with_retries(partial(self._client.get, PERSISTENT_VOLUME_CLAIMS, claim.namespace, claim.name))
-        kept = [each for each in present["metadata"].get("finalizers") or () if each != PVC_PROTECTION_FINALIZER]
-        patch = {"metadata": {"uid": claim.uid, "finalizers": kept}}
+        current = await with_retries(partial(self._client.get, PERSISTENT_VOLUME_CLAIMS, claim.namespace, claim.name))
+        finalizers = [each for each in current["metadata"].get("finalizers") or () if each != PVC_PROTECTION_FINALIZER]
+        patch = {"metadata": {"uid": claim.uid, "finalizers": finalizers}}
         await with_retries(partial(self._client.patch, PERSISTENT_VOLUME_CLAIMS, claim.namespace, claim.name, patch))
 
 

@@ -1,4 +1,4 @@
-"""Roles and who has them: kept for those who write them, and heeded by nobody, for here everything is allowed."""
+"""RBAC, PodGroup and metrics kinds, served without a CRD."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import with_object_metadata
 
-RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+_RBAC_GROUP: Final = "rbac.authorization.k8s.io"
+_AGE_PRINTER_COLUMN: Final = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 _STRING: Final = {"type": "string"}
 _STRING_LIST: Final = {"type": "array", "items": _STRING}
 _POLICY_RULE: Final[dict[str, Any]] = {
@@ -26,34 +27,31 @@ _SUBJECT: Final[dict[str, Any]] = {**_ROLE_REF, "properties": {**_ROLE_REF["prop
 
 
 def rbac_kinds() -> tuple[Kind, ...]:
-    """Role and RoleBinding, as plain objects of a namespace."""
-    bound = {"roleRef": _ROLE_REF, "subjects": {"type": "array", "items": _SUBJECT}}
-    role = {"name": "Role", "type": "string", "jsonPath": ".roleRef.name"}
+    """Return Role and RoleBinding; they are stored but not enforced."""
+    binding = {"roleRef": _ROLE_REF, "subjects": {"type": "array", "items": _SUBJECT}}
+    role_column = {"name": "Role", "type": "string", "jsonPath": ".roleRef.name"}
     return (
         *_rbac_kind("Role", {"rules": {"type": "array", "items": _POLICY_RULE}}, ()),
-        *_rbac_kind("RoleBinding", bound, (role,), required=["roleRef"]),
+        *_rbac_kind("RoleBinding", binding, (role_column,), required=["roleRef"]),
     )
 
 
 def _rbac_kind(
     kind: str, properties: dict[str, Any], columns: tuple[Any, ...], **schema_keywords: Any
 ) -> tuple[Kind, ...]:
-    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-    served = {
+    version = {
         "name": "v1",
-        "served": True,
-        "storage": True,
         "schema": {"openAPIV3Schema": {"type": "object", "properties": properties, **schema_keywords}},
-        "additionalPrinterColumns": [*columns, age],
+        "additionalPrinterColumns": [*columns, _AGE_PRINTER_COLUMN],
     }
-    plural = f"{kind.lower()}s"
-    names = {"kind": kind, "plural": plural, "singular": kind.lower()}
-    return kinds_of(
-        {
-            "metadata": {"name": f"{plural}.{RBAC_GROUP}"},
-            "spec": {"group": RBAC_GROUP, "scope": "Namespaced", "names": names, "versions": [served]},
-        }
-    )
+    names = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower()}
+    return _kinds_of_crd(_RBAC_GROUP, names, version)
+
+
+def _kinds_of_crd(group: str, names: dict[str, Any], version: dict[str, Any]) -> tuple[Kind, ...]:
+    versions = [{**version, "served": True, "storage": True}]
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
+    return kinds_of({"metadata": {"name": f"{names['plural']}.{group}"}, "spec": spec})
 
 
 _QUANTITIES: Final[dict[str, Any]] = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}}
@@ -74,7 +72,7 @@ _VOLCANO_SPEC: Final = {
 
 
 def pod_group_kinds() -> tuple[Kind, ...]:
-    """PodGroups of the coscheduling plug-in and of Volcano; a CRD of the same name takes their place."""
+    """Return the PodGroups of the coscheduling plugin and of Volcano; a CRD of the same name replaces them."""
     return (
         *_pod_group_kind("scheduling.x-k8s.io", "v1alpha1", _COSCHEDULING_SPEC, ("pg", "pgs")),
         *_pod_group_kind("scheduling.volcano.sh", "v1beta1", _VOLCANO_SPEC, ("vgpg",)),
@@ -84,42 +82,34 @@ def pod_group_kinds() -> tuple[Kind, ...]:
 def _pod_group_kind(
     group: str, version: str, spec_properties: dict[str, Any], short_names: tuple[str, ...]
 ) -> tuple[Kind, ...]:
-    shown = (("Status", "string", ".status.phase"), ("minMember", "integer", ".spec.minMember"))
-    columns = [{"name": name, "type": kind, "jsonPath": path} for name, kind, path in shown]
-    age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+    columns = [
+        {"name": "Status", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "minMember", "type": "integer", "jsonPath": ".spec.minMember"},
+        _AGE_PRINTER_COLUMN,
+    ]
     schema = {
         "type": "object",
         "properties": {"spec": {"type": "object", "properties": spec_properties}, "status": _FREE_FORM_STATUS},
     }
-    served = {
+    served_version = {
         "name": version,
-        "served": True,
-        "storage": True,
         "schema": {"openAPIV3Schema": schema},
         "subresources": {"status": {}},
-        "additionalPrinterColumns": [*columns, age],
+        "additionalPrinterColumns": columns,
     }
     names = {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup", "shortNames": list(short_names)}
-    definition = {
-        "metadata": {"name": f"podgroups.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
-    }
-    return kinds_of(definition)
+    return _kinds_of_crd(group, names, served_version)
 
 
-_RESOURCE_USAGE: Final[dict[str, Any]] = {
-    "type": "object",
-    "additionalProperties": {"x-kubernetes-int-or-string": True},
-}
-_CONTAINER_METRICS: Final = {"type": "object", "properties": {"name": {"type": "string"}, "usage": _RESOURCE_USAGE}}
+_CONTAINER_METRICS: Final = {"type": "object", "properties": {"name": {"type": "string"}, "usage": _QUANTITIES}}
 _SAMPLE_TIME: Final = {"timestamp": {"type": "string", "format": "date-time"}, "window": {"type": "string"}}
 
 
 def metrics_kinds() -> tuple[Kind, ...]:
-    """The kinds that `kubectl top` reads."""
+    """Return the kinds that `kubectl top` reads."""
     containers = {"containers": {"type": "array", "items": _CONTAINER_METRICS}}
     return (
-        _metrics_kind("NodeMetrics", "nodes", {"usage": _RESOURCE_USAGE}, namespaced=False),
+        _metrics_kind("NodeMetrics", "nodes", {"usage": _QUANTITIES}, namespaced=False),
         _metrics_kind("PodMetrics", "pods", containers, namespaced=True),
     )
 

@@ -1,4 +1,4 @@
-"""The columns of built-in kinds other than pods, as kubectl users know them."""
+"""Table columns of built-in kinds other than pods, with the descriptions that Kubernetes gives them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from pliant.embedded.registry.table_columns import (
+from pliant.embedded.registry.tables import (
     AGE_COLUMN,
-    CREATED_COLUMN,
     NAME_COLUMN,
     CellRenderer,
     TableColumn,
+    column,
+    field_cell,
     format_age,
 )
 
@@ -20,12 +21,6 @@ Object = Mapping[str, Any]
 
 def _get_section(obj: Object, name: str) -> Object:
     return obj.get(name) or {}
-
-
-def _column(
-    name: str, cell: CellRenderer, description: str, *, wide: bool = False, column_type: str = "string"
-) -> TableColumn:
-    return TableColumn(name=name, type=column_type, description=description, priority=int(wide), cell=cell)
 
 
 def _node_status(node: Object, now: datetime) -> str:
@@ -47,24 +42,18 @@ def _node_roles(node: Object, now: datetime) -> str:
 
 def _node_address_cell(address_type: str) -> CellRenderer:
     def cell(node: Object, now: datetime) -> str:
-        found = [
-            a["address"] for a in _get_section(node, "status").get("addresses") or () if a.get("type") == address_type
-        ]
-        return found[0] if found else "<none>"
+        addresses = _get_section(node, "status").get("addresses") or ()
+        return next((each["address"] for each in addresses if each.get("type") == address_type), "<none>")
 
     return cell
 
 
-def _node_info_cell(field: str, default: str = "<unknown>") -> CellRenderer:
-    return lambda node, now: _get_section(_get_section(node, "status"), "nodeInfo").get(field) or default
-
-
 def _service_ports(service: Object, now: datetime) -> str:
-    shown = []
+    ports = []
     for port in _get_section(service, "spec").get("ports") or ():
-        outside = f":{port['nodePort']}" if port.get("nodePort") else ""
-        shown.append(f"{port['port']}{outside}/{port.get('protocol', 'TCP')}")
-    return ",".join(shown) or "<none>"
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        ports.append(f"{port['port']}{node_port}/{port.get('protocol', 'TCP')}")
+    return ",".join(ports) or "<none>"
 
 
 def _service_external_ip(service: Object, now: datetime) -> str:
@@ -86,22 +75,30 @@ def _service_selector(service: Object, now: datetime) -> str:
 
 def _event_last_seen(event: Object, now: datetime) -> str:
     series = _get_section(event, "series").get("lastObservedTime")
-    return format_age(series or event.get("lastTimestamp") or event.get("eventTime") or _event_first_seen(event), now)
+    return format_age(series or event.get("lastTimestamp") or event.get("eventTime") or _first_timestamp(event), now)
 
 
-def _event_first_seen(event: Object) -> Any:
+def _event_first_seen(event: Object, now: datetime) -> str:
+    return format_age(_first_timestamp(event), now)
+
+
+def _first_timestamp(event: Object) -> Any:
     return event.get("firstTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp")
 
 
 def _event_object(event: Object, now: datetime) -> str:
-    about = _get_section(event, "involvedObject")
-    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+    involved_object = _get_section(event, "involvedObject")
+    return f"{involved_object.get('kind', '').lower()}/{involved_object.get('name', '')}"
 
 
 def _event_source(event: Object, now: datetime) -> str:
     source = _get_section(event, "source")
     component = source.get("component") or event.get("reportingComponent") or ""
     return f"{component}, {source['host']}" if source.get("host") else str(component)
+
+
+def _event_message(event: Object, now: datetime) -> str:
+    return (event.get("message") or "").strip()
 
 
 def _event_count(event: Object, now: datetime) -> int:
@@ -121,122 +118,162 @@ _ACCESS_MODE_ABBREVIATIONS: Final = {
 
 
 def _access_modes(claim: Object, now: datetime) -> str:
-    return ",".join(
-        _ACCESS_MODE_ABBREVIATIONS.get(mode, mode) for mode in _get_section(claim, "status").get("accessModes") or ()
-    )
+    modes = _get_section(claim, "status").get("accessModes") or ()
+    return ",".join(_ACCESS_MODE_ABBREVIATIONS.get(mode, mode) for mode in modes)
 
 
-def _claim_capacity(claim: Object, now: datetime) -> str:
-    return str((_get_section(claim, "status").get("capacity") or {}).get("storage", ""))
+def _join_first(values: list[str], empty: str) -> str:
+    """Return the first three values, and the number of the others."""
+    more = f" + {len(values) - 3} more..." if len(values) > 3 else ""
+    return ",".join(values[:3]) + more if values else empty
+
+
+def _slice_ports(endpoint_slice: Object, now: datetime) -> str:
+    return _join_first([str(each.get("port", "*")) for each in endpoint_slice.get("ports") or ()], "<unset>")
+
+
+def _slice_addresses(endpoint_slice: Object, now: datetime) -> str:
+    endpoints = endpoint_slice.get("endpoints") or ()
+    return _join_first([address for each in endpoints for address in each.get("addresses") or ()], "<unset>")
+
+
+def _endpoints_cell(endpoint_slice: Object, now: datetime) -> str:
+    no_port: list[dict[str, Any]] = [{}]
+    ready_addresses = [
+        f"{address}:{port['port']}" if port else address
+        for each in endpoint_slice.get("endpoints") or ()
+        if (each.get("conditions") or {}).get("ready") is not False
+        for address in each.get("addresses") or ()
+        for port in endpoint_slice.get("ports") or no_port
+    ]
+    return _join_first(ready_addresses, "<none>")
+
+
+def _budget_field_cell(field: str) -> CellRenderer:
+    def cell(budget: Object, now: datetime) -> str:
+        value = (budget.get("spec") or {}).get(field)
+        return "N/A" if value is None else str(value)
+
+    return cell
 
 
 CONFIG_MAP: Final = (
     NAME_COLUMN,
-    _column("Data", _data_count_cell("data", "binaryData"), "Number of entries.", column_type="integer"),
+    column("Data", _data_count_cell("data", "binaryData"), "Number of entries.", column_type="integer"),
     AGE_COLUMN,
 )
 SECRET: Final = (
     NAME_COLUMN,
-    _column("Type", lambda secret, now: secret.get("type", ""), "What the secret is for."),
-    _column("Data", _data_count_cell("data"), "Number of entries.", column_type="integer"),
+    column("Type", field_cell("type"), "Used to facilitate programmatic handling of secret data."),
+    column("Data", _data_count_cell("data"), "Number of entries.", column_type="integer"),
     AGE_COLUMN,
 )
 PERSISTENT_VOLUME_CLAIM: Final = (
     NAME_COLUMN,
-    _column("Status", lambda claim, now: _get_section(claim, "status").get("phase", ""), "Pending or Bound."),
-    _column("Volume", lambda claim, now: _get_section(claim, "spec").get("volumeName", ""), "What it is bound to."),
-    _column("Capacity", _claim_capacity, "How much there is."),
-    _column("Access Modes", _access_modes, "Who may use it, and how."),
-    _column("StorageClass", lambda claim, now: _get_section(claim, "spec").get("storageClassName", ""), "Its class."),
-    _column(
+    column("Status", field_cell("status.phase"), "The current phase of PersistentVolumeClaim."),
+    column("Volume", field_cell("spec.volumeName"), "The PersistentVolume backing this claim."),
+    column("Capacity", field_cell("status.capacity.storage"), "The actual resources of the underlying volume."),
+    column("Access Modes", _access_modes, "The actual access modes the volume backing the PVC has."),
+    column("StorageClass", field_cell("spec.storageClassName"), "StorageClass of the pvc"),
+    column(
         "VolumeAttributesClass",
-        lambda claim, now: _get_section(claim, "spec").get("volumeAttributesClassName") or "<unset>",
-        "Its class of attributes.",
+        field_cell("spec.volumeAttributesClassName", "<unset>"),
+        "VolumeAttributesClass of the pvc",
     ),
     AGE_COLUMN,
-    _column("VolumeMode", lambda claim, now: _get_section(claim, "spec").get("volumeMode", ""), "Its form.", wide=True),
+    column("VolumeMode", field_cell("spec.volumeMode"), "What type of volume is required by the claim.", wide=True),
 )
 SERVICE_ACCOUNT: Final = (
     NAME_COLUMN,
-    _column("Secrets", _data_count_cell("secrets"), "Number of secrets.", column_type="integer"),
+    column("Secrets", _data_count_cell("secrets"), "Number of secrets.", column_type="integer"),
     AGE_COLUMN,
 )
 NAMESPACE: Final = (
     NAME_COLUMN,
-    _column("Status", lambda ns, now: _get_section(ns, "status").get("phase", ""), "Active or Terminating."),
+    column("Status", field_cell("status.phase"), "The status of the namespace"),
     AGE_COLUMN,
 )
 NODE: Final = (
     NAME_COLUMN,
-    _column("Status", _node_status, "Whether the node takes pods."),
-    _column("Roles", _node_roles, "Roles from its labels."),
+    column("Status", _node_status, "The status of the node"),
+    column("Roles", _node_roles, "The roles of the node"),
     AGE_COLUMN,
-    _column("Version", _node_info_cell("kubeletVersion", ""), "Version of its kubelet."),
-    _column("Internal-IP", _node_address_cell("InternalIP"), "Address inside the cluster.", wide=True),
-    _column("External-IP", _node_address_cell("ExternalIP"), "Address outside the cluster.", wide=True),
-    _column("OS-Image", _node_info_cell("osImage"), "Operating system.", wide=True),
-    _column("Kernel-Version", _node_info_cell("kernelVersion"), "Kernel.", wide=True),
-    _column("Container-Runtime", _node_info_cell("containerRuntimeVersion"), "What runs the pods.", wide=True),
+    column("Version", field_cell("status.nodeInfo.kubeletVersion"), "Kubelet Version reported by the node."),
+    column("Internal-IP", _node_address_cell("InternalIP"), "Address inside the cluster.", wide=True),
+    column("External-IP", _node_address_cell("ExternalIP"), "Address outside the cluster.", wide=True),
+    column("OS-Image", field_cell("status.nodeInfo.osImage", "<unknown>"), "OS Image reported by the node.", wide=True),
+    column(
+        "Kernel-Version",
+        field_cell("status.nodeInfo.kernelVersion", "<unknown>"),
+        "Kernel Version reported by the node from 'uname -r'.",
+        wide=True,
+    ),
+    column(
+        "Container-Runtime",
+        field_cell("status.nodeInfo.containerRuntimeVersion", "<unknown>"),
+        "ContainerRuntime Version reported by the node.",
+        wide=True,
+    ),
 )
 SERVICE: Final = (
     NAME_COLUMN,
-    _column("Type", lambda service, now: _get_section(service, "spec").get("type", ""), "How the service is reached."),
-    _column(
-        "Cluster-IP",
-        lambda service, now: _get_section(service, "spec").get("clusterIP") or "<none>",
-        "Address inside the cluster.",
-    ),
-    _column("External-IP", _service_external_ip, "Address outside the cluster."),
-    _column("Port(s)", _service_ports, "Ports and protocols."),
+    column("Type", field_cell("spec.type"), "type determines how the Service is exposed."),
+    column("Cluster-IP", field_cell("spec.clusterIP", "<none>"), "clusterIP is the IP address of the service."),
+    column("External-IP", _service_external_ip, "IP addresses outside the cluster that accept traffic."),
+    column("Port(s)", _service_ports, "The list of ports that are exposed by this service."),
     AGE_COLUMN,
-    _column("Selector", _service_selector, "Labels of the pods behind it.", wide=True),
+    column("Selector", _service_selector, "Route service traffic to pods with matching labels.", wide=True),
 )
 EVENT: Final = (
-    _column("Last Seen", _event_last_seen, "Time since it happened last."),
-    _column("Type", lambda event, now: event.get("type", ""), "Normal or Warning."),
-    _column("Reason", lambda event, now: event.get("reason", ""), "Why, in one word."),
-    _column("Object", _event_object, "What it is about."),
-    _column(
-        "Subobject",
-        lambda event, now: _get_section(event, "involvedObject").get("fieldPath", ""),
-        "Part of the object.",
-        wide=True,
-    ),
-    _column("Source", _event_source, "Who tells it.", wide=True),
-    _column("Message", lambda event, now: (event.get("message") or "").strip(), "What happened."),
-    _column(
-        "First Seen", lambda event, now: format_age(_event_first_seen(event), now), "Time since it began.", wide=True
-    ),
-    _column("Count", _event_count, "How often.", wide=True, column_type="integer"),
+    column("Last Seen", _event_last_seen, "Time since the most recent occurrence of this event was recorded."),
+    column("Type", field_cell("type"), "Type of this event (Normal, Warning)."),
+    column("Reason", field_cell("reason"), "Short, machine understandable reason of this event."),
+    column("Object", _event_object, "The object that this event is about."),
+    column("Subobject", field_cell("involvedObject.fieldPath"), "The field of the object.", wide=True),
+    column("Source", _event_source, "The component reporting this event.", wide=True),
+    column("Message", _event_message, "A human-readable description of the status of this operation."),
+    column("First Seen", _event_first_seen, "Time since the event was first recorded.", wide=True),
+    column("Count", _event_count, "The number of times this event has occurred.", wide=True, column_type="integer"),
     TableColumn(
-        name="Name",
-        format="name",
-        priority=1,
-        description="Name of the event.",
-        cell=lambda event, now: event["metadata"]["name"],
+        name="Name", format="name", priority=1, description=NAME_COLUMN.description, cell=field_cell("metadata.name")
     ),
 )
-LEASE: Final = (
-    NAME_COLUMN,
-    _column("Holder", lambda lease, now: _get_section(lease, "spec").get("holderIdentity", ""), "Who holds it."),
-    AGE_COLUMN,
-)
+LEASE: Final = (NAME_COLUMN, column("Holder", field_cell("spec.holderIdentity"), "Holder of the lease."), AGE_COLUMN)
 PRIORITY_CLASS: Final = (
     NAME_COLUMN,
-    _column("Value", lambda pc, now: pc.get("value", 0), "How important its pods are.", column_type="integer"),
-    _column(
-        "Global-Default", lambda pc, now: bool(pc.get("globalDefault")), "Whether it is for all pods that name none."
+    column("Value", field_cell("value", 0), "The priority that pods of this class receive.", column_type="integer"),
+    column("Global-Default", field_cell("globalDefault", False), "Whether it is the default for pods without a class."),
+    AGE_COLUMN,
+    column("PreemptionPolicy", field_cell("preemptionPolicy"), "The Policy for preempting pods with lower priority."),
+)
+ENDPOINT_SLICE: Final = (
+    NAME_COLUMN,
+    column("AddressType", field_cell("addressType"), "The type of address carried by this EndpointSlice."),
+    column("Ports", _slice_ports, "The list of network ports exposed by each endpoint in this slice."),
+    column("Endpoints", _slice_addresses, "The list of endpoints in this slice."),
+    AGE_COLUMN,
+)
+ENDPOINTS: Final = (NAME_COLUMN, column("Endpoints", _endpoints_cell, "Ready addresses and ports."), AGE_COLUMN)
+POD_DISRUPTION_BUDGET: Final = (
+    NAME_COLUMN,
+    column("Min Available", _budget_field_cell("minAvailable"), "The minimum number of pods that must be available."),
+    column(
+        "Max Unavailable", _budget_field_cell("maxUnavailable"), "The maximum number of pods that may be unavailable."
+    ),
+    column(
+        "Allowed Disruptions",
+        field_cell("status.disruptionsAllowed", 0),
+        "Calculated number of pods that may be disrupted at this time.",
+        column_type="integer",
     ),
     AGE_COLUMN,
-    _column("PreemptionPolicy", lambda pc, now: pc.get("preemptionPolicy", ""), "Whether they make others leave."),
 )
 CRD: Final = (
     NAME_COLUMN,
     TableColumn(
         name="Created At",
         type="date",
-        description="When the definition was created.",
-        cell=lambda crd, now: crd["metadata"].get("creationTimestamp"),
+        description="CreationTimestamp is the server time when this object was created.",
+        cell=field_cell("metadata.creationTimestamp", None),
     ),
 )
-DEFAULT_COLUMNS: Final = (NAME_COLUMN, CREATED_COLUMN)

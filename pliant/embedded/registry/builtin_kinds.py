@@ -1,4 +1,4 @@
-"""The kinds that are served without a CRD."""
+"""The built-in kinds, which are served without a CRD."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from functools import cache
 from typing import Any, Final
 
 from pliant.embedded.registry import builtin_columns as columns
-from pliant.embedded.registry import network_columns
 from pliant.embedded.registry.addon_kinds import metrics_kinds, pod_group_kinds, rbac_kinds
 from pliant.embedded.registry.builtin_schema_rules import SCHEMA_RULES
 from pliant.embedded.registry.conversions import ENDPOINTS_CONVERSION, EVENTS_CONVERSION, Conversion, convert_schema
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import POD_COLUMNS
-from pliant.embedded.registry.table_columns import TableColumn
+from pliant.embedded.registry.tables import TableColumn
 from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import DNS_1035_LABEL, DNS_LABEL, DNS_SUBDOMAIN, NameRule
 from pliant.schemas import load_definition
@@ -22,11 +21,11 @@ _NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL, "Service": DN
 
 @cache
 def builtin_kinds() -> tuple[Kind, ...]:
-    """Every built-in kind, in the order discovery lists them."""
+    """Return all built-in kinds in the order of discovery."""
     return (
         _core_kind("Binding", "bindings", (), verbs=("create",)),
         _core_kind("ConfigMap", "configmaps", columns.CONFIG_MAP, short_names=("cm",)),
-        _core_kind("Endpoints", "endpoints", network_columns.ENDPOINTS, short_names=("ep",), form=ENDPOINTS_CONVERSION),
+        _core_kind("Endpoints", "endpoints", columns.ENDPOINTS, short_names=("ep",), conversion=ENDPOINTS_CONVERSION),
         _core_kind("Event", "events", columns.EVENT, short_names=("ev",), selectable_fields=_EVENT_SELECTABLE_FIELDS),
         _core_kind(
             "Namespace",
@@ -78,7 +77,7 @@ def builtin_kinds() -> tuple[Kind, ...]:
         ),
         _builtin_kind("coordination.k8s.io", "Lease", "leases", columns.LEASE),
         _builtin_kind(
-            "discovery.k8s.io", "EndpointSlice", "endpointslices", network_columns.ENDPOINT_SLICE, has_generation=True
+            "discovery.k8s.io", "EndpointSlice", "endpointslices", columns.ENDPOINT_SLICE, has_generation=True
         ),
         _builtin_kind(
             "events.k8s.io",
@@ -87,13 +86,13 @@ def builtin_kinds() -> tuple[Kind, ...]:
             columns.EVENT,
             short_names=("ev",),
             selectable_fields=_EVENTS_V1_SELECTABLE_FIELDS,
-            form=EVENTS_CONVERSION,
+            conversion=EVENTS_CONVERSION,
         ),
         _builtin_kind(
             "policy",
             "PodDisruptionBudget",
             "poddisruptionbudgets",
-            network_columns.POD_DISRUPTION_BUDGET,
+            columns.POD_DISRUPTION_BUDGET,
             short_names=("pdb",),
             subresources=("status",),
             has_generation=True,
@@ -124,48 +123,28 @@ def builtin_kinds() -> tuple[Kind, ...]:
 
 
 _POD_SELECTABLE_FIELDS: Final = (
-    "spec.hostNetwork",
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "status.nominatedNodeName",
-    "status.phase",
-    "status.podIP",
+    *("spec.hostNetwork", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+    *("status.nominatedNodeName", "status.phase", "status.podIP"),
 )
+_REFERENCE_FIELDS: Final = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
 _EVENT_SELECTABLE_FIELDS: Final = (
-    "involvedObject.apiVersion",
-    "involvedObject.fieldPath",
-    "involvedObject.kind",
-    "involvedObject.name",
-    "involvedObject.namespace",
-    "involvedObject.resourceVersion",
-    "involvedObject.uid",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
+    *(f"involvedObject.{field}" for field in _REFERENCE_FIELDS),
+    *("reason", "reportingComponent", "source", "type"),
 )
 _EVENTS_V1_SELECTABLE_FIELDS: Final = (
-    "reason",
-    "regarding.apiVersion",
-    "regarding.fieldPath",
-    "regarding.kind",
-    "regarding.name",
-    "regarding.namespace",
-    "regarding.resourceVersion",
-    "regarding.uid",
-    "reportingController",
-    "type",
+    *(f"regarding.{field}" for field in _REFERENCE_FIELDS),
+    *("reason", "reportingController", "type"),
 )
 
 
-def _core_kind(kind: str, plural: str, table_columns: tuple[TableColumn, ...], **traits: Any) -> Kind:
-    return _builtin_kind("", kind, plural, table_columns, **traits)
+def _core_kind(kind: str, plural: str, table_columns: tuple[TableColumn, ...], **kind_fields: Any) -> Kind:
+    return _builtin_kind("", kind, plural, table_columns, **kind_fields)
 
 
-def _builtin_kind(group: str, kind: str, plural: str, table_columns: tuple[TableColumn, ...], **traits: Any) -> Kind:
-    traits.setdefault("namespaced", True)
+def _builtin_kind(
+    group: str, kind: str, plural: str, table_columns: tuple[TableColumn, ...], **kind_fields: Any
+) -> Kind:
+    kind_fields.setdefault("namespaced", True)
     return Kind(
         group=group,
         version="v1",
@@ -173,25 +152,24 @@ def _builtin_kind(group: str, kind: str, plural: str, table_columns: tuple[Table
         singular=kind.lower(),
         kind=kind,
         list_kind=f"{kind}List",
-        schema=_builtin_schema(kind, traits.get("form")),
+        schema=_builtin_schema(kind, kind_fields.get("conversion")),
         columns=table_columns,
-        has_status="status" in traits.get("subresources", ()),
-        **traits,
+        has_status="status" in kind_fields.get("subresources", ()),
+        **kind_fields,
     )
 
 
 def _builtin_schema(kind: str, conversion: Conversion | None = None) -> Schema:
-    """What Kubernetes publishes of a kind, plus what its server knows beyond that."""
+    """Return the published schema of a kind with the rules that Kubernetes has only in code."""
     openapi = load_definition(kind) if conversion is None else convert_schema(load_definition(kind), conversion)
     for path, keywords in SCHEMA_RULES.get(kind, {}).items():
-        node = _schema_node_at(openapi, path)
-        node.update(keywords)
+        _schema_node_at(openapi, path).update(keywords)
     _drop_required(openapi["properties"].get("status", {}))
     return Schema(openapi, _NAME_RULES.get(kind, DNS_SUBDOMAIN))
 
 
 def _drop_required(schema: dict[str, Any]) -> None:
-    """Whoever reports a status may leave out what is empty: the server decodes it into zero values."""
+    """Make all fields of a status optional: the API server decodes absent ones as zero values."""
     schema.pop("required", None)
     for inner in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
         if isinstance(inner, dict):
@@ -199,7 +177,7 @@ def _drop_required(schema: dict[str, Any]) -> None:
 
 
 def _schema_node_at(schema: dict[str, Any], path: str) -> dict[str, Any]:
-    """The node of `spec.containers[].name`."""
+    """Return the schema of a path such as `spec.containers[].name`."""
     node = schema
     for part in path.split("."):
         name = part.removesuffix("[]")

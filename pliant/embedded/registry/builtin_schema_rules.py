@@ -1,4 +1,4 @@
-"""Defaults and limits of built-in kinds that Kubernetes keeps in code and does not publish in its schemas."""
+"""Defaults and validation rules that Kubernetes has in code and not in the published schemas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DNS_LABEL_RULE: Final = {"pattern": f"^{DNS_LABEL.pattern.pattern}$", "maxLengt
 _PREEMPTION_POLICY: Final = {"enum": ["Never", "PreemptLowerPriority"]}
 _BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 _ATOMIC_LIST: Final = {"x-kubernetes-list-type": "atomic"}
-"""A list Kubernetes merges by key and yet lets repeat."""
+"""For lists that Kubernetes merges by key but in which it allows duplicate keys."""
 
 _PROBE_RULES: Final[dict[str, dict[str, Any]]] = {
     "failureThreshold": {"default": 3, "minimum": 1},
@@ -89,4 +89,4 @@ SCHEMA_RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
     "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
     "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
 }
-"""By kind and path (`[]` steps into a list's items): keywords added to the published schema."""
+"""Keywords to add to the published schema, by kind and path; `[]` stands for the items of a list."""

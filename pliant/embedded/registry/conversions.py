@@ -1,4 +1,4 @@
-"""Kinds that are served under a second group, with other names for the same fields."""
+"""Kinds that are stored as another kind: Endpoints as EndpointSlices, events.k8s.io Events as core Events."""
 
 from __future__ import annotations
 
@@ -11,29 +11,25 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
-    """How objects that are kept as one kind look as another: some fields have other names."""
+    """Converts between the served kind and the stored kind; some fields have other names."""
 
     api_version: str
     stored_api_version: str
-    """The apiVersion of what is kept."""
     stored_resource: str
-    """The key of what is kept."""
     stored_field_names: Mapping[str, str]
-    """By the name shown, the name kept."""
+    """Stored field name by served field name."""
 
     def to_served(self, stored: Object) -> Object:
-        """An object as clients of this form see it."""
-        back = {ours: theirs for theirs, ours in self.stored_field_names.items()}
-        renamed = {back.get(field, field): value for field, value in stored.items()}
+        served_names = {stored_name: served_name for served_name, stored_name in self.stored_field_names.items()}
+        renamed = {served_names.get(field, field): value for field, value in stored.items()}
         return {**renamed, "apiVersion": self.api_version}
 
     def to_stored(self, served: Object) -> Object:
-        """An object as it is kept."""
         renamed = {self.stored_field_names.get(field, field): value for field, value in served.items()}
         return {**renamed, "apiVersion": self.stored_api_version}
 
     def stored_field_path(self, served_path: str) -> str:
-        """The path kept of a field that a selector names."""
+        """Return the stored path of a field that a field selector names."""
         first, dot, rest = served_path.partition(".")
         return f"{self.stored_field_names.get(first, first)}{dot}{rest}"
 
@@ -52,14 +48,13 @@ EVENTS_CONVERSION: Final = Conversion(
         "deprecatedCount": "count",
     },
 )
-"""Events of events.k8s.io are those of the core group."""
 
 
 def convert_schema(openapi: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
-    """The schema of a form, made from that of the kind it stands for."""
-    back = {ours: theirs for theirs, ours in conversion.stored_field_names.items()}
-    properties = {back.get(field, field): schema for field, schema in openapi["properties"].items()}
-    required = [back.get(field, field) for field in openapi.get("required", ())]
+    """Return the schema of the served kind, from the schema of the stored kind."""
+    served_names = {stored_name: served_name for served_name, stored_name in conversion.stored_field_names.items()}
+    properties = {served_names.get(field, field): schema for field, schema in openapi["properties"].items()}
+    required = [served_names.get(field, field) for field in openapi.get("required", ())]
     return {**openapi, "properties": properties, "required": required}
 
 
@@ -72,10 +67,9 @@ _ADDRESS_FIELDS: Final = ("hostname", "nodeName", "targetRef")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointsConversion(Conversion):
-    """A slice of the same name, with its endpoints sorted by whether they are ready."""
+    """Converts an EndpointSlice of the same name; Endpoints list ready and not-ready addresses separately."""
 
     def to_served(self, stored: Object) -> Object:
-        """The endpoints of a slice."""
         labels = {
             name: value
             for name, value in (stored["metadata"].get("labels") or {}).items()
@@ -84,21 +78,21 @@ class EndpointsConversion(Conversion):
         metadata = {name: value for name, value in stored["metadata"].items() if name not in _SLICE_ONLY_METADATA}
         if labels:
             metadata["labels"] = labels
-        told: Object = {"apiVersion": self.api_version, "kind": "Endpoints", "metadata": metadata}
+        result: Object = {"apiVersion": self.api_version, "kind": "Endpoints", "metadata": metadata}
         endpoints = stored.get("endpoints") or ()
+        ready = [each for each in endpoints if _is_endpoint_ready(each)]
+        not_ready = [each for each in endpoints if not _is_endpoint_ready(each)]
         subset = {
-            "addresses": [each for one in endpoints if _is_endpoint_ready(one) for each in _endpoint_addresses(one)],
-            "notReadyAddresses": [
-                each for one in endpoints if not _is_endpoint_ready(one) for each in _endpoint_addresses(one)
-            ],
+            "addresses": [address for each in ready for address in _endpoint_addresses(each)],
+            "notReadyAddresses": [address for each in not_ready for address in _endpoint_addresses(each)],
             "ports": stored.get("ports") or [],
         }
         if endpoints:
-            told["subsets"] = [{name: value for name, value in subset.items() if value}]
-        return told
+            result["subsets"] = [{name: value for name, value in subset.items() if value}]
+        return result
 
     def to_stored(self, served: Object) -> Object:
-        """The slice of somebody's endpoints; all their subsets are taken to have the ports of the first."""
+        """Return the EndpointSlice; the ports of the first subset apply to all subsets."""
         subsets = served.get("subsets") or ()
         labels = {**(served["metadata"].get("labels") or {}), SERVICE_NAME_LABEL: served["metadata"].get("name", "")}
         return {
@@ -129,11 +123,11 @@ def _is_endpoint_ready(endpoint: Mapping[str, Any]) -> bool:
 
 
 def _endpoint_addresses(endpoint: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    more = {name: endpoint[name] for name in _ADDRESS_FIELDS if name in endpoint}
+    fields = {name: endpoint[name] for name in _ADDRESS_FIELDS if name in endpoint}
     for address in endpoint.get("addresses") or ():
-        yield {"ip": address, **more}
+        yield {"ip": address, **fields}
 
 
 def _slice_endpoint(address: Mapping[str, Any], *, is_ready: bool) -> dict[str, Any]:
-    more = {name: address[name] for name in _ADDRESS_FIELDS if name in address}
-    return {"addresses": [address["ip"]], "conditions": {"ready": is_ready}, **more}
+    fields = {name: address[name] for name in _ADDRESS_FIELDS if name in address}
+    return {"addresses": [address["ip"]], "conditions": {"ready": is_ready}, **fields}

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: the kinds one defines, and the status it gets once they are served."""
+"""CustomResourceDefinitions: defaults, validation, the kinds that they define, and their status."""
 
 from __future__ import annotations
 
@@ -10,16 +10,35 @@ from typing import Any, Final
 import msgspec
 
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
-from pliant.embedded.registry.table_columns import CREATED_COLUMN, NAME_COLUMN, TableColumn, parse_printer_column
-from pliant.embedded.schema import Schema, deep_copy
+from pliant.embedded.registry.tables import CREATED_COLUMN, NAME_COLUMN, TableColumn, parse_printer_column
+from pliant.embedded.schema import FieldError, FieldErrorType, Schema, deep_copy
+from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import InvalidSpec
 
 _FREE_FORM_SCHEMA: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _PROTECTED_GROUPS: Final = ("apiextensions.k8s.io", "coordination.k8s.io")
+CRD_CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+_NUMBER_TYPES = (int, float)
+_KEYWORD_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("type", "format", "pattern", "title", "description", "$ref", "x-kubernetes-list-type"), (str,)),
+    **dict.fromkeys(("required", "x-kubernetes-list-map-keys", "enum", "x-kubernetes-validations"), (list,)),
+    **dict.fromkeys(("allOf", "anyOf", "oneOf"), (list,)),
+    **dict.fromkeys(("properties", "items", "not"), (dict,)),
+    **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER_TYPES),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), (int,)),
+    **dict.fromkeys(("nullable", "uniqueItems", "exclusiveMinimum", "exclusiveMaximum"), (bool,)),
+    "x-kubernetes-preserve-unknown-fields": (bool,),
+    "x-kubernetes-int-or-string": (bool,),
+    "x-kubernetes-embedded-resource": (bool,),
+    "x-kubernetes-map-type": (str,),
+    "additionalProperties": (dict, bool),
+}
+_STRING_LIST_KEYWORDS = ("required", "x-kubernetes-list-map-keys")
 
 
 def set_crd_name_defaults(crd: dict[str, Any]) -> None:
-    """Fill in, in place, the names and the conversion a CRD may leave out."""
+    """Set the names and the conversion that a CRD may omit, in place."""
     spec = crd["spec"]
     names = spec["names"]
     names.setdefault("singular", names["kind"].lower())
@@ -28,26 +47,32 @@ def set_crd_name_defaults(crd: dict[str, Any]) -> None:
 
 
 def established_status(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The status of a CRD whose kinds are served; conditions that held before keep their time."""
-    spec, before = crd["spec"], crd.get("status") or {}
-    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    old = {condition["type"]: condition for condition in before.get("conditions") or ()}
+    """Return the status of a CRD whose kinds are served; conditions that are already true keep their time."""
+    spec, old_status = crd["spec"], crd.get("status") or {}
+    timestamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    old_conditions = {condition["type"]: condition for condition in old_status.get("conditions") or ()}
     conditions = [
-        old[kind]
-        if old.get(kind, {}).get("status") == "True"
-        else {"type": kind, "status": "True", "lastTransitionTime": at, "reason": reason, "message": message}
-        for kind, reason, message in (
+        old_conditions[condition_type]
+        if old_conditions.get(condition_type, {}).get("status") == "True"
+        else {
+            "type": condition_type,
+            "status": "True",
+            "lastTransitionTime": timestamp,
+            "reason": reason,
+            "message": message,
+        }
+        for condition_type, reason, message in (
             ("NamesAccepted", "NoConflicts", "no conflicts found"),
             ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
         )
     ]
     storage = [version["name"] for version in spec["versions"] if version.get("storage")]
-    stored = dict.fromkeys([*(before.get("storedVersions") or ()), *storage])
+    stored = dict.fromkeys([*(old_status.get("storedVersions") or ()), *storage])
     return {"conditions": conditions, "acceptedNames": deep_copy(spec["names"]), "storedVersions": list(stored)}
 
 
 def kinds_of(crd: Mapping[str, Any]) -> tuple[Kind, ...]:
-    """The served kinds of a CRD; InvalidSpec names the first field that cannot be used."""
+    """Return the served kinds of a CRD; raise InvalidSpec for the first invalid field."""
     spec = crd["spec"]
     names, group = spec["names"], spec["group"]
     _require_names(crd["metadata"]["name"], group, names["plural"])
@@ -104,15 +129,15 @@ def _parse_kind(crd: Mapping[str, Any], version: Mapping[str, Any], field_path: 
 
 
 def _parse_schema(spec: Mapping[str, Any], version: Mapping[str, Any], field_path: str) -> Schema:
-    stated = (version.get("schema") or {}).get("openAPIV3Schema")
+    openapi = (version.get("schema") or {}).get("openAPIV3Schema")
     if spec.get("preserveUnknownFields"):
         raise InvalidSpec("spec.preserveUnknownFields", "Invalid value: true: must be false")
-    if stated is None:
+    if openapi is None:
         raise InvalidSpec(f"{field_path}.schema.openAPIV3Schema", "Required value: schemas are required")
-    return _compile_schema(msgspec.json.encode(stated or _FREE_FORM_SCHEMA), f"{field_path}.schema.openAPIV3Schema")
+    return _compile_schema(msgspec.json.encode(openapi or _FREE_FORM_SCHEMA), f"{field_path}.schema.openAPIV3Schema")
 
 
-# A definition is read again whenever its status changes, its schema hardly ever.
+# A CRD is parsed again whenever its status changes; its schema rarely changes.
 @lru_cache(maxsize=128)
 def _compile_schema(openapi: bytes, field_path: str) -> Schema:
     return Schema.compile(msgspec.json.decode(openapi), field_path=field_path)
@@ -120,15 +145,15 @@ def _compile_schema(openapi: bytes, field_path: str) -> Schema:
 
 def _parse_columns(version: Mapping[str, Any], field_path: str) -> Iterator[TableColumn]:
     yield NAME_COLUMN
-    stated = version.get("additionalPrinterColumns")
-    if not stated:
+    definitions = version.get("additionalPrinterColumns")
+    if not definitions:
         yield CREATED_COLUMN
         return
-    for index, column in enumerate(stated):
+    for index, definition in enumerate(definitions):
         try:
-            yield parse_printer_column(column)
-        except InvalidSpec as problem:
-            raise InvalidSpec(f"{field_path}.additionalPrinterColumns[{index}].jsonPath", problem.problem) from problem
+            yield parse_printer_column(definition)
+        except InvalidSpec as error:
+            raise InvalidSpec(f"{field_path}.additionalPrinterColumns[{index}].jsonPath", error.problem) from error
 
 
 def _parse_scale_paths(scale: Mapping[str, Any]) -> ScaleFieldPaths:
@@ -137,3 +162,55 @@ def _parse_scale_paths(scale: Mapping[str, Any]) -> ScaleFieldPaths:
         status_replicas=scale["statusReplicasPath"],
         label_selector=scale.get("labelSelectorPath") or None,
     )
+
+
+def apply_crd_defaults(crd: Object, old: Object | None) -> None:
+    """Set default names, and add the finalizer that keeps a new CRD until its objects are deleted."""
+    set_crd_name_defaults(crd)
+    finalizers = crd["metadata"].get("finalizers") or []
+    if old is None and CRD_CLEANUP_FINALIZER not in finalizers:
+        crd["metadata"]["finalizers"] = [*finalizers, CRD_CLEANUP_FINALIZER]
+
+
+def validate_crd(crd: Object, old: Object | None) -> list[FieldError]:
+    """Return the errors that prevent the kinds of a CRD from being served."""
+    for index, version in enumerate(crd["spec"]["versions"]):
+        openapi = (version.get("schema") or {}).get("openAPIV3Schema")
+        if errors := list(_find_keyword_errors(openapi, f"spec.versions[{index}].schema.openAPIV3Schema")):
+            return errors
+    try:
+        kinds_of(crd)
+    except InvalidSpec as error:
+        return [FieldError(error.field, FieldErrorType.INVALID.cause, error.problem)]
+    return []
+
+
+def _find_keyword_errors(schema: Any, field_path: str) -> Iterator[FieldError]:
+    """Yield an error for each keyword whose value has the wrong type; later code relies on the types."""
+    if schema is None:
+        return
+    if not isinstance(schema, dict):
+        yield _wrong_type_error(field_path, schema, "a schema")
+        return
+    for keyword, value in schema.items():
+        keyword_path, types = f"{field_path}.{keyword}", _KEYWORD_TYPES.get(keyword)
+        if types is not None and not _has_json_type(value, types):
+            yield _wrong_type_error(keyword_path, value, " or ".join(json_type.__name__ for json_type in types))
+        elif keyword in _STRING_LIST_KEYWORDS and not all(isinstance(item, str) for item in value):
+            yield _wrong_type_error(keyword_path, value, "a list of strings")
+        elif keyword in ("not", "items", "additionalProperties") and isinstance(value, dict):
+            yield from _find_keyword_errors(value, keyword_path)
+        elif keyword == "properties":
+            for name, child in value.items():
+                yield from _find_keyword_errors({} if child is None else child, f"{keyword_path}[{name}]")
+        elif keyword in ("allOf", "anyOf", "oneOf"):
+            for index, child in enumerate(value):
+                yield from _find_keyword_errors({} if child is None else child, f"{keyword_path}[{index}]")
+
+
+def _has_json_type(value: Any, types: tuple[type, ...]) -> bool:
+    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
+
+
+def _wrong_type_error(field_path: str, value: Any, expected: str) -> FieldError:
+    return FieldError.of(field_path, FieldErrorType.INVALID, value, f"must be {expected}")

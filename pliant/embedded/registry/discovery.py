@@ -1,4 +1,4 @@
-"""Tells clients which groups, versions and resources are served, in every form they may ask for."""
+"""Discovery documents: the groups, versions and resources that the API server serves."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ _SUBRESOURCE_KINDS: Final = {
 
 
 def core_api_versions() -> dict[str, Any]:
-    """The answer to /api: the core group's versions."""
+    """Return the response to /api."""
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
 def api_group_list(registry: KindRegistry) -> dict[str, Any]:
-    """The answer to /apis: every named group."""
+    """Return the response to /apis."""
     groups = [_group_entry(name, _group_versions(registry, name)) for name in _group_names(registry) if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def api_group(registry: KindRegistry, name: str) -> dict[str, Any] | None:
-    """The answer to /apis/GROUP, or None for a group that is not served."""
-    served = _group_versions(registry, name)
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(name, served)} if served and name else None
+    """Return the response to /apis/GROUP; None if the group is not served."""
+    versions = _group_versions(registry, name)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(name, versions)} if versions and name else None
 
 
 def api_resource_list(registry: KindRegistry, group: str, version: str) -> dict[str, Any] | None:
-    """The answer to /api/v1 or /apis/GROUP/VERSION, or None for a version that is not served."""
+    """Return the response to /api/v1 or /apis/GROUP/VERSION; None if the version is not served."""
     kinds = _kinds_in(registry, group, version)
     if not kinds:
         return None
@@ -59,11 +59,11 @@ def api_resource_list(registry: KindRegistry, group: str, version: str) -> dict[
 
 
 def aggregated_discovery(registry: KindRegistry, *, is_core: bool, version: str = "v2") -> dict[str, Any]:
-    """Everything below /api (`core`) or /apis in one answer; `v2` and `v2beta1` differ only in name."""
+    """Return everything below /api or /apis in one document; v2 and v2beta1 differ only in apiVersion."""
     names = [""] if is_core else [name for name in _group_names(registry) if name]
     items = []
     for name in names:
-        served = [
+        versions = [
             {
                 "version": served_version,
                 "resources": [_aggregated_resource_entry(kind) for kind in _kinds_in(registry, name, served_version)],
@@ -71,7 +71,7 @@ def aggregated_discovery(registry: KindRegistry, *, is_core: bool, version: str 
             }
             for served_version in _group_versions(registry, name)
         ]
-        items.append({"metadata": {"name": name} if name else {}, "versions": served})
+        items.append({"metadata": {"name": name} if name else {}, "versions": versions})
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
@@ -81,7 +81,7 @@ def aggregated_discovery(registry: KindRegistry, *, is_core: bool, version: str 
 
 
 def version_sort_key(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions best first: v2, v1, v1beta2, v1beta1, v1alpha1, then names that are none."""
+    """Return a key that sorts the preferred version first: v2, v1, v1beta2, v1beta1, v1alpha1, then others."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return (3, 0, 0, version)
@@ -108,18 +108,19 @@ def _group_entry(name: str, versions: list[str]) -> dict[str, Any]:
 
 
 def _resource_entry(kind: Kind) -> dict[str, Any]:
-    entry: dict[str, Any] = {
+    return {
         "name": kind.plural,
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": list(kind.verbs),
+        **_names_and_categories(kind),
     }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
-    return entry
+
+
+def _names_and_categories(kind: Kind) -> dict[str, list[str]]:
+    fields = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+    return {name: values for name, values in fields.items() if values}
 
 
 Subresource = tuple[Kind, str, tuple[str, str, str], tuple[str, ...]]
@@ -138,12 +139,12 @@ def _subresources(kind: Kind) -> list[Subresource]:
 
 
 def _subresource_entry(subresource: Subresource) -> dict[str, Any]:
-    kind, name, (group, version, answer), verbs = subresource
+    kind, name, (group, version, response_kind), verbs = subresource
     entry: dict[str, Any] = {
         "name": f"{kind.plural}/{name}",
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": answer,
+        "kind": response_kind,
         "verbs": list(verbs),
     }
     if (group, version) != (kind.group, kind.version):
@@ -158,15 +159,12 @@ def _aggregated_resource_entry(kind: Kind) -> dict[str, Any]:
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
+        **_names_and_categories(kind),
     }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
     if kind.subresources:
         entry["subresources"] = [
-            {"subresource": name, "responseKind": _response_kind(*answer), "verbs": list(verbs)}
-            for _, name, answer, verbs in _subresources(kind)
+            {"subresource": name, "responseKind": _response_kind(*response_kind), "verbs": list(verbs)}
+            for _, name, response_kind, verbs in _subresources(kind)
         ]
     return entry
 

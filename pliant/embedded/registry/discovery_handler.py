@@ -1,4 +1,4 @@
-"""What the server tells about itself: health, version, discovery, OpenAPI."""
+"""Serves health, version, discovery and OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.kube.transport.base import JSON, Reply, Request
 
 UNAUTHENTICATED_PATHS = ("/healthz", "/livez", "/readyz", "/version")
-"""Paths anybody may read."""
 
 SERVER_VERSION = {
     "major": "1",
@@ -30,7 +29,7 @@ SERVER_VERSION = {
 
 
 class DiscoveryHandler:
-    """Answers that change only with the catalog, made once and kept until it does."""
+    """Serves documents that depend only on the registry; replies are cached until the registry changes."""
 
     def __init__(self, registry: KindRegistry) -> None:
         self._registry = registry
@@ -38,7 +37,7 @@ class DiscoveryHandler:
         self._cached_replies: dict[tuple[str, str], Reply] = {}
 
     def handle(self, request: Request) -> Reply | None:
-        """The answer to a question about the server itself; None when the path is about objects."""
+        """Return the reply to a discovery request; None if the path is about objects."""
         path = request.path.rstrip("/")
         if path in UNAUTHENTICATED_PATHS[:3] or path.startswith(
             tuple(f"{health}/" for health in UNAUTHENTICATED_PATHS[:3])
@@ -51,59 +50,59 @@ class DiscoveryHandler:
         if self._cached_version != self._registry.version:
             self._cached_replies.clear()
             self._cached_version = self._registry.version
-        form = _accepted_discovery_version(request.accept) if len(parts) == 1 and is_discovery else ""
-        if (path, form) not in self._cached_replies:
-            self._cached_replies[path, form] = self._render_reply(parts, form)
-        return self._cached_replies[path, form]
+        discovery_version = _accepted_discovery_version(request.accept) if len(parts) == 1 and is_discovery else ""
+        if (path, discovery_version) not in self._cached_replies:
+            self._cached_replies[path, discovery_version] = self._render_reply(parts, discovery_version)
+        return self._cached_replies[path, discovery_version]
 
     def _render_reply(self, path_parts: list[str], discovery_version: str) -> Reply:
         if discovery_version:
             content = discovery.aggregated_discovery(
                 self._registry, is_core=path_parts[0] == "api", version=discovery_version
             )
-            media = f"{JSON};g=apidiscovery.k8s.io;v={discovery_version};as=APIGroupDiscoveryList"
-            return _reply_with_etag(content, media)
-        found = self._find_document(path_parts)
-        if found is None:
+            media_type = f"{JSON};g=apidiscovery.k8s.io;v={discovery_version};as=APIGroupDiscoveryList"
+            return _reply_with_etag(content, media_type)
+        document = self._find_document(path_parts)
+        if document is None:
             raise path_not_found()
-        return _reply_with_etag(found, JSON)
+        return _reply_with_etag(document, JSON)
 
     def _find_document(self, path_parts: list[str]) -> dict[str, Any] | None:
-        catalog = self._registry
-        makers: dict[tuple[str, int], Callable[[], dict[str, Any] | None]] = {
+        registry = self._registry
+        builders: dict[tuple[str, int], Callable[[], dict[str, Any] | None]] = {
             ("", 1): lambda: {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]},
             ("version", 1): lambda: SERVER_VERSION,
             ("api", 1): discovery.core_api_versions,
-            ("api", 2): lambda: discovery.api_resource_list(catalog, "", path_parts[1]),
-            ("apis", 1): lambda: discovery.api_group_list(catalog),
-            ("apis", 2): lambda: discovery.api_group(catalog, path_parts[1]),
-            ("apis", 3): lambda: discovery.api_resource_list(catalog, path_parts[1], path_parts[2]),
+            ("api", 2): lambda: discovery.api_resource_list(registry, "", path_parts[1]),
+            ("apis", 1): lambda: discovery.api_group_list(registry),
+            ("apis", 2): lambda: discovery.api_group(registry, path_parts[1]),
+            ("apis", 3): lambda: discovery.api_resource_list(registry, path_parts[1], path_parts[2]),
         }
         if path_parts[:2] == ["openapi", "v3"]:
             return self._find_openapi_document(path_parts[2:])
-        maker = makers.get((path_parts[0], len(path_parts)))
-        return maker() if maker is not None else None
+        build = builders.get((path_parts[0], len(path_parts)))
+        return build() if build is not None else None
 
     def _find_openapi_document(self, path_parts: list[str]) -> dict[str, Any] | None:
         match path_parts:
             case []:
-                return openapi.index(self._registry)
+                return openapi.openapi_index(self._registry)
             case ["api", version]:
-                return openapi.document(self._registry, "", version)
+                return openapi.openapi_document(self._registry, "", version)
             case ["apis", group, version]:
-                return openapi.document(self._registry, group, version)
+                return openapi.openapi_document(self._registry, group, version)
             case _:
                 return None
 
 
 def _reply_with_etag(content: dict[str, Any], media_type: str) -> Reply:
     body = msgspec.json.encode(content)
-    tag = hashlib.sha256(body).hexdigest().upper()
-    return Reply(status=200, body=body, content_type=media_type, headers={"ETag": f'"{tag}"', "Vary": "Accept"})
+    etag = hashlib.sha256(body).hexdigest().upper()
+    return Reply(status=200, body=body, content_type=media_type, headers={"ETag": f'"{etag}"', "Vary": "Accept"})
 
 
 def _accepted_discovery_version(accept: str) -> str:
-    """The newest form of aggregated discovery a client reads, in its own order of preference."""
+    """Return the version of aggregated discovery that a client prefers; empty if it accepts none."""
     for clause in accept.split(","):
         options = {part.strip() for part in clause.split(";")}
         if "as=APIGroupDiscoveryList" in options:

@@ -1,4 +1,4 @@
-"""The part of JSONPath that printer columns, scale paths and selectable fields use."""
+"""The subset of JSONPath that printer columns, scale paths and selectable fields use."""
 
 from __future__ import annotations
 
@@ -24,26 +24,24 @@ _TOKEN: Final = re.compile(
 
 
 class JsonPath:
-    """A path into a JSON value, parsed once."""
-
     def __init__(self, text: str, steps: tuple[PathStep, ...]) -> None:
         self.text = text
         self._steps = steps
 
     @classmethod
     def parse(cls, text: str) -> JsonPath:
-        """A path such as `.status.conditions[?(@.type=="Ready")].status`; InvalidSpec when it cannot be read."""
+        """Parse a path such as `.status.conditions[?(@.type=="Ready")].status`; raise InvalidSpec if it is invalid."""
         return _parse_cached(text)
 
     def find_all(self, value: Any) -> list[Any]:
-        """Every value the path leads to; none where a step is missing."""
+        """Return all values at the path."""
         found: Iterable[Any] = (value,)
         for step in self._steps:
             found = [inner for outer in found for inner in step(outer)]
         return list(found)
 
     def find_first(self, value: Any) -> Any:
-        """The first value the path leads to, or None."""
+        """Return the first value at the path, or None."""
         found = self.find_all(value)
         return found[0] if found else None
 
@@ -61,7 +59,7 @@ def _parse_cached(text: str) -> JsonPath:
     while position < len(body) and body != ".":
         match = _TOKEN.match(body, position)
         if match is None:
-            raise InvalidSpec("jsonPath", f"cannot read {text!r} from {body[position:]!r} on")
+            raise InvalidSpec("jsonPath", f"cannot parse {text!r} at {body[position:]!r}")
         steps.append(_parse_step(match))
         position = match.end()
     return JsonPath(text, tuple(steps))
@@ -110,15 +108,15 @@ def _all_children(value: Any) -> Iterator[Any]:
 
 
 def _filter_step(path: JsonPath, is_equal: bool, literal: str) -> PathStep:
-    wanted = (
+    expected = (
         literal[1:-1] if literal[0] in "'\"" else {"true": True, "false": False, "null": None}.get(literal, literal)
     )
 
     def step(value: Any) -> Iterator[Any]:
-        for entry in value if isinstance(value, list) else ():
-            seen = path.find_first(entry)
-            matches = str(seen) == wanted if isinstance(wanted, str) else seen is wanted
+        for item in value if isinstance(value, list) else ():
+            actual = path.find_first(item)
+            matches = str(actual) == expected if isinstance(expected, str) else actual is expected
             if matches is is_equal:
-                yield entry
+                yield item
 
     return step

@@ -1,4 +1,4 @@
-"""OpenAPI v3 of what is served: an index with content hashes, and a document per group and version."""
+"""OpenAPI v3 documents of the served kinds: an index with content hashes, and a document per group and version."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _CORE_PACKAGES: Final = {
 _WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
 
 
-def index(registry: KindRegistry) -> dict[str, Any]:
-    """The answer to /openapi/v3: where each document is; the hash in its address names its content."""
-    places: dict[str, list[Kind]] = {}
+def openapi_index(registry: KindRegistry) -> dict[str, Any]:
+    """Return the response to /openapi/v3: the URL of each document, with a hash of its content."""
+    kinds_by_path: dict[str, list[Kind]] = {}
     for kind in registry.kinds():
-        places.setdefault(_group_version_path(kind.group, kind.version), []).append(kind)
+        kinds_by_path.setdefault(_group_version_path(kind.group, kind.version), []).append(kind)
     return {
         "paths": {
-            place: {"serverRelativeURL": f"/openapi/v3/{place}?hash={_content_hash(kinds)}"}
-            for place, kinds in sorted(places.items())
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={_content_hash(kinds)}"}
+            for path, kinds in sorted(kinds_by_path.items())
         }
     }
 
 
-def document(registry: KindRegistry, group: str, version: str) -> dict[str, Any] | None:
-    """The OpenAPI document of one group and version, or None when it is not served."""
+def openapi_document(registry: KindRegistry, group: str, version: str) -> dict[str, Any] | None:
+    """Return the OpenAPI document of one group and version; None if it is not served."""
     kinds = [kind for kind in registry.kinds() if kind.group == group and kind.version == version]
     if not kinds:
         return None
@@ -65,7 +65,6 @@ def _group_version_path(group: str, version: str) -> str:
 
 
 def _scale_kind() -> Kind:
-    """What every scale subresource answers with, whatever it scales."""
     return Kind(
         group="autoscaling",
         version="v1",
@@ -79,12 +78,12 @@ def _scale_kind() -> Kind:
 
 
 def _content_hash(kinds: Iterable[Kind]) -> str:
-    """A hash over what the document is made from; much cheaper than making the document."""
-    total = hashlib.sha256()
+    """Return a hash of the inputs of a document, which is much cheaper than building the document."""
+    digest = hashlib.sha256()
     for kind in sorted(kinds, key=lambda kind: kind.plural):
-        traits = (kind.plural, kind.kind, kind.list_kind, kind.namespaced, kind.verbs, kind.subresources)
-        total.update(repr((traits, kind.schema.digest if kind.schema else "")).encode())
-    return total.hexdigest().upper()
+        fields = (kind.plural, kind.kind, kind.list_kind, kind.namespaced, kind.verbs, kind.subresources)
+        digest.update(repr((fields, kind.schema.digest if kind.schema else "")).encode())
+    return digest.hexdigest().upper()
 
 
 def _component_name(kind: Kind) -> str:
@@ -125,18 +124,20 @@ def _list_schema(kind: Kind) -> dict[str, Any]:
 
 def _path_items(kind: Kind, scale: Kind) -> dict[str, Any]:
     base = f"/{_group_version_path(kind.group, kind.version)}"
-    inside = f"{base}/namespaces/{{namespace}}" if kind.namespaced else base
-    around = [_path_parameter("namespace")] if kind.namespaced else []
-    one = f"{inside}/{kind.plural}/{{name}}"
+    scope_path = f"{base}/namespaces/{{namespace}}" if kind.namespaced else base
+    scope_parameters = [_path_parameter("namespace")] if kind.namespaced else []
+    object_path = f"{scope_path}/{kind.plural}/{{name}}"
     paths = {
-        f"{inside}/{kind.plural}": _collection_path_item(kind, around),
-        one: _object_path_item(kind, [_path_parameter("name"), *around]),
+        f"{scope_path}/{kind.plural}": _collection_path_item(kind, scope_parameters),
+        object_path: _object_path_item(kind, [_path_parameter("name"), *scope_parameters]),
     }
     if kind.namespaced and "list" in kind.verbs:
         paths[f"{base}/{kind.plural}"] = {"get": _operation(kind, "list", f"{_component_name(kind)}List")}
-    for name, answer in (("status", kind), ("scale", scale)):
+    for name, response_kind in (("status", kind), ("scale", scale)):
         if name in kind.subresources:
-            paths[f"{one}/{name}"] = _object_path_item(answer, [_path_parameter("name"), *around], is_subresource=True)
+            paths[f"{object_path}/{name}"] = _object_path_item(
+                response_kind, [_path_parameter("name"), *scope_parameters], is_subresource=True
+            )
     return {path: item for path, item in paths.items() if len(item) > ("parameters" in item)}
 
 
@@ -158,7 +159,7 @@ def _object_path_item(kind: Kind, parameters: list[dict[str, Any]], *, is_subres
     if "update" in kind.verbs:
         item["put"] = _operation(kind, "put", _component_name(kind), request_media_types=(JSON,))
     if "patch" in kind.verbs:
-        # Strategic merge is served but not told: clients then take merge keys from their own types.
+        # Strategic merge patch is served but not listed: clients then use the merge keys of their own types.
         item["patch"] = _operation(kind, "patch", _component_name(kind), request_media_types=(JSON_PATCH, MERGE_PATCH))
     if "delete" in kind.verbs and not is_subresource:
         item["delete"] = _operation(kind, "delete", None)
@@ -177,7 +178,7 @@ def _operation(
     if request_media_types:
         operation["parameters"] = [_query_parameter(name) for name in _WRITE_PARAMETERS]
         schema = _schema_ref(response_component) if response_component and action != "patch" else {"type": "object"}
-        operation["requestBody"] = {"content": {form: {"schema": schema} for form in request_media_types}}
+        operation["requestBody"] = {"content": {media_type: {"schema": schema} for media_type in request_media_types}}
     return operation
 
 

@@ -1,4 +1,4 @@
-"""The columns of pods, with the status words kubectl users know."""
+"""Table columns of pods, with the status that kubectl prints."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from pliant.embedded.registry.table_columns import (
+from pliant.embedded.registry.tables import (
     AGE_COLUMN,
     NAME_COLUMN,
-    TableColumn,
+    column,
+    field_cell,
     format_duration,
     parse_timestamp,
 )
@@ -18,36 +19,36 @@ Object = Mapping[str, Any]
 
 
 def pod_status_text(pod: Object) -> str:
-    """One word for where a pod is: Pending, ContainerCreating, Init:0/1, CrashLoopBackOff, Terminating…"""
+    """Return the STATUS of `kubectl get pods`: Pending, Init:0/1, CrashLoopBackOff, Terminating and so on."""
     status = pod.get("status") or {}
     phase = status.get("phase") or "Pending"
-    word = status.get("reason") or phase
+    text = status.get("reason") or phase
     if _find_condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
-        word = "SchedulingGated"
-    word = _init_status_text(pod) or _container_status_text(pod, word)
+        text = "SchedulingGated"
+    text = _init_status_text(pod) or _container_status_text(pod, text)
     if pod["metadata"].get("deletionTimestamp"):
         if status.get("reason") == "NodeLost":
             return "Unknown"
         if phase not in ("Succeeded", "Failed"):
             return "Terminating"
-    return word
+    return text
 
 
 def _init_status_text(pod: Object) -> str:
-    """What holds up a pod that still prepares itself; nothing once it is done."""
+    """Return the status of a pod whose init containers are not done; empty otherwise."""
     status = pod.get("status") or {}
     if _find_condition(pod, "Initialized").get("status") == "True":
         return ""
     total = len((pod.get("spec") or {}).get("initContainers") or ())
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
         state = container.get("state") or {}
-        ended, waiting = state.get("terminated"), state.get("waiting")
-        if ended is not None and ended.get("exitCode", 0) == 0:
+        terminated, waiting = state.get("terminated"), state.get("waiting")
+        if terminated is not None and terminated.get("exitCode", 0) == 0:
             continue
         if container.get("started") and container["name"] in _sidecar_names(pod):
             continue
-        if ended is not None:
-            return f"Init:{_termination_text(ended)}"
+        if terminated is not None:
+            return f"Init:{_termination_text(terminated)}"
         if waiting is not None and waiting.get("reason") not in (None, "", "PodInitializing"):
             return f"Init:{waiting['reason']}"
         return f"Init:{index}/{total}"
@@ -55,7 +56,6 @@ def _init_status_text(pod: Object) -> str:
 
 
 def _container_status_text(pod: Object, default: str) -> str:
-    """The word of the first container that has one of its own."""
     any_running = False
     for container in reversed(_container_statuses(pod)):
         state = container.get("state") or {}
@@ -81,15 +81,15 @@ def _container_statuses(pod: Object) -> list[Any]:
 
 
 def _sidecar_names(pod: Object) -> set[str]:
-    """Names of the init containers that go on running beside the others."""
+    """Return the names of restartable init containers."""
     inits = (pod.get("spec") or {}).get("initContainers") or ()
     return {each["name"] for each in inits if each.get("restartPolicy") == "Always"}
 
 
 def _sidecar_statuses(pod: Object) -> list[Any]:
     names = _sidecar_names(pod)
-    told = (pod.get("status") or {}).get("initContainerStatuses") or ()
-    return [each for each in told if each["name"] in names]
+    statuses = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    return [each for each in statuses if each["name"] in names]
 
 
 def _find_condition(pod: Object, condition_type: str) -> Object:
@@ -109,8 +109,8 @@ def _ready_cell(pod: Object, now: datetime) -> str:
 
 def _restarts_cell(pod: Object, now: datetime) -> str:
     status = pod.get("status") or {}
-    lasting = [*_container_statuses(pod), *_sidecar_statuses(pod)]
-    containers = status.get("initContainerStatuses") if _init_status_text(pod) else lasting
+    long_running = [*_container_statuses(pod), *_sidecar_statuses(pod)]
+    containers = status.get("initContainerStatuses") if _init_status_text(pod) else long_running
     count = sum(container.get("restartCount", 0) for container in containers or ())
     last = max(_last_termination_times(containers or ()), default=None)
     return f"{count} ({format_duration(now - last)} ago)" if count and last is not None else str(count)
@@ -118,9 +118,9 @@ def _restarts_cell(pod: Object, now: datetime) -> str:
 
 def _last_termination_times(containers: Any) -> Iterator[datetime]:
     for container in containers:
-        ended = ((container.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
-        if (moment := parse_timestamp(ended)) is not None:
-            yield moment
+        finished_at = ((container.get("lastState") or {}).get("terminated") or {}).get("finishedAt")
+        if (parsed := parse_timestamp(finished_at)) is not None:
+            yield parsed
 
 
 def _readiness_gates_cell(pod: Object, now: datetime) -> str:
@@ -131,31 +131,28 @@ def _readiness_gates_cell(pod: Object, now: datetime) -> str:
     return f"{met}/{len(gates)}"
 
 
+_RESTARTS_DESCRIPTION = (
+    "The number of times the containers in this pod have been restarted "
+    "and when the last container in this pod has restarted."
+)
 POD_COLUMNS: Final = (
     NAME_COLUMN,
-    TableColumn(name="Ready", description="Ready containers of all containers.", cell=_ready_cell),
-    TableColumn(name="Status", description="Where the pod is in its life.", cell=lambda pod, now: pod_status_text(pod)),
-    TableColumn(name="Restarts", description="How often its containers were started again.", cell=_restarts_cell),
+    column("Ready", _ready_cell, "The aggregate readiness state of this pod for accepting traffic."),
+    column("Status", lambda pod, now: pod_status_text(pod), "The aggregate status of the containers in this pod."),
+    column("Restarts", _restarts_cell, _RESTARTS_DESCRIPTION),
     AGE_COLUMN,
-    TableColumn(
-        name="IP",
-        priority=1,
-        description="Address of the pod.",
-        cell=lambda pod, now: (pod.get("status") or {}).get("podIP") or "<none>",
+    column("IP", field_cell("status.podIP", "<none>"), "podIP address allocated to the pod.", wide=True),
+    column(
+        "Node",
+        field_cell("spec.nodeName", "<none>"),
+        "NodeName indicates in which node this pod is scheduled.",
+        wide=True,
     ),
-    TableColumn(
-        name="Node",
-        priority=1,
-        description="Node the pod is bound to.",
-        cell=lambda pod, now: (pod.get("spec") or {}).get("nodeName") or "<none>",
+    column(
+        "Nominated Node",
+        field_cell("status.nominatedNodeName", "<none>"),
+        "nominatedNodeName is set only when this pod preempts other pods on the node.",
+        wide=True,
     ),
-    TableColumn(
-        name="Nominated Node",
-        priority=1,
-        description="Node where room is being made for the pod.",
-        cell=lambda pod, now: (pod.get("status") or {}).get("nominatedNodeName") or "<none>",
-    ),
-    TableColumn(
-        name="Readiness Gates", priority=1, description="Readiness gates that are met.", cell=_readiness_gates_cell
-    ),
+    column("Readiness Gates", _readiness_gates_cell, "Readiness gates whose conditions are true.", wide=True),
 )

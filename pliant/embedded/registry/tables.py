@@ -1,14 +1,179 @@
-"""Lists as kubectl shows them: meta.k8s.io/v1 Tables."""
+"""Tables as kubectl prints them: columns, ages and meta.k8s.io/v1 Table responses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
-from pliant.embedded.registry.builtin_columns import DEFAULT_COLUMNS
-from pliant.embedded.registry.kinds import Kind
+import msgspec
+
+from pliant.embedded.registry.jsonpath import JsonPath
 from pliant.errors import BadRequest
+
+if TYPE_CHECKING:
+    from pliant.embedded.registry.kinds import Kind
+
+CellRenderer = Callable[[Mapping[str, Any], datetime], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableColumn:
+    """A column; kubectl shows one with a priority above 0 only with `-o wide`."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    cell: CellRenderer
+
+    def to_definition(self) -> dict[str, Any]:
+        """Return the entry of a Table's columnDefinitions."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+def column(
+    name: str, cell: CellRenderer, description: str, *, wide: bool = False, column_type: str = "string"
+) -> TableColumn:
+    """Return a column; a `wide` one is shown only with `-o wide`."""
+    return TableColumn(name=name, type=column_type, description=description, priority=int(wide), cell=cell)
+
+
+def field_cell(path: str, default: Any = "") -> CellRenderer:
+    """Return a renderer of the field at a dotted path; `default` if it is empty or absent."""
+    names = path.split(".")
+
+    def cell(obj: Any, now: datetime) -> Any:
+        for name in names:
+            obj = obj.get(name) or {}
+        return obj or default
+
+    return cell
+
+
+def _age_cell(obj: Mapping[str, Any], now: datetime) -> Any:
+    return format_age(obj["metadata"].get("creationTimestamp"), now)
+
+
+_AGE_DESCRIPTION = "Time since CreationTimestamp, the server time when this object was created."
+NAME_COLUMN: Final = TableColumn(
+    name="Name", format="name", description="Name must be unique within a namespace.", cell=field_cell("metadata.name")
+)
+AGE_COLUMN: Final = column("Age", _age_cell, _AGE_DESCRIPTION)
+CREATED_COLUMN: Final = column("Age", _age_cell, _AGE_DESCRIPTION, column_type="date")
+DEFAULT_COLUMNS: Final = (NAME_COLUMN, CREATED_COLUMN)
+
+
+def parse_printer_column(definition: Mapping[str, Any]) -> TableColumn:
+    """Parse an entry of additionalPrinterColumns; raise InvalidSpec if its jsonPath is invalid."""
+    path = JsonPath.parse(definition["jsonPath"])
+    convert = _CELL_CONVERTERS.get(definition["type"], _as_text)
+
+    def cell(obj: Mapping[str, Any], now: datetime) -> Any:
+        value = path.find_first(obj)
+        return None if value is None else convert(value, now)
+
+    return TableColumn(
+        name=definition["name"],
+        type=definition["type"],
+        format=definition.get("format", ""),
+        description=definition.get("description", ""),
+        priority=definition.get("priority", 0),
+        cell=cell,
+    )
+
+
+def _as_text(value: Any, now: datetime) -> Any:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _as_integer(value: Any, now: datetime) -> Any:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _as_number(value: Any, now: datetime) -> Any:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _as_boolean(value: Any, now: datetime) -> Any:
+    return value if isinstance(value, bool) else None
+
+
+def _as_age(value: Any, now: datetime) -> Any:
+    return format_age(value, now) if isinstance(value, str) else None
+
+
+_CELL_CONVERTERS: Final[dict[str, Callable[[Any, datetime], Any]]] = {
+    "string": _as_text,
+    "integer": _as_integer,
+    "number": _as_number,
+    "boolean": _as_boolean,
+    "date": _as_age,
+}
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 31_536_000
+
+
+def format_duration(duration: timedelta) -> str:
+    """Return a duration as kubectl prints it: `90s`, `5m30s`, `42m`, `3h10m`, `30h`, `3d2h`, `45d`, `2y40d`."""
+    seconds = int(duration.total_seconds())
+    if seconds < -1:
+        return "<invalid>"
+    for limit, unit, smaller_unit in _DURATION_FORMATS:
+        if seconds < limit:
+            return _format_units(max(seconds, 0), unit, smaller_unit)
+    return _format_units(seconds, _YEAR, None)
+
+
+def format_age(timestamp: Any, now: datetime) -> str:
+    """Return the time since a timestamp; `<unknown>` if it is empty, `<invalid>` if it cannot be parsed."""
+    if not timestamp:
+        return "<unknown>"
+    created = parse_timestamp(timestamp)
+    return format_duration(now - created) if created is not None else "<invalid>"
+
+
+def parse_timestamp(timestamp: Any) -> datetime | None:
+    """Parse a Kubernetes timestamp, in UTC by default; return None if it is invalid."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        parsed = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
+
+
+_DURATION_FORMATS: tuple[tuple[int, int, int | None], ...] = (
+    (2 * _MINUTE, 1, None),
+    (10 * _MINUTE, _MINUTE, 1),
+    (3 * _HOUR, _MINUTE, None),
+    (8 * _HOUR, _HOUR, _MINUTE),
+    (48 * _HOUR, _HOUR, None),
+    (8 * _DAY, _DAY, _HOUR),
+    (2 * _YEAR, _DAY, None),
+    (8 * _YEAR, _YEAR, _DAY),
+)
+"""Upper limit in seconds, unit, and smaller unit to add."""
+_UNIT_LETTERS = {1: "s", _MINUTE: "m", _HOUR: "h", _DAY: "d", _YEAR: "y"}
+
+
+def _format_units(seconds: int, unit: int, smaller_unit: int | None) -> str:
+    count, remainder = divmod(seconds, unit)
+    text = f"{count}{_UNIT_LETTERS[unit]}"
+    if smaller_unit is None or remainder < smaller_unit:
+        return text
+    return f"{text}{remainder // smaller_unit}{_UNIT_LETTERS[smaller_unit]}"
+
 
 INCLUDE_OBJECT_VALUES: Final = ("None", "Metadata", "Object")
 
@@ -22,9 +187,9 @@ def build_table(
     resource_version: str = "",
     include_headers: bool = True,
 ) -> dict[str, Any]:
-    """A Table with one row per object.
+    """Return a Table with one row per object.
 
-    A watch sends each event as a table of one row; `headings` may be left out after the first.
+    A watch sends each event as a Table of one row; only the first one needs `include_headers`.
     """
     if (include or "Metadata") not in INCLUDE_OBJECT_VALUES:
         raise BadRequest(400, "BadRequest", f'unrecognized includeObject value: "{include}"')

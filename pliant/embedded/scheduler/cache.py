@@ -1,4 +1,4 @@
-"""How much of each node is taken, and which node suits a pod best."""
+"""Scheduler cache: the pods and free resources of each node, and the choice of a node for a pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ResourceAmounts = Mapping[str, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class PodAssignment:
-    """A pod that takes up room on a node, or has it reserved there."""
+    """A pod with the node that it is assigned to or nominated for."""
 
     pod: PodView
     node: str
@@ -27,88 +27,90 @@ class PodAssignment:
 
 
 class SchedulerCache:
-    """The nodes, their tenants, and the room kept for pods that others make way for."""
-
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.assignments: dict[str, PodAssignment] = {}
         self.nominated: dict[str, PodAssignment] = {}
-        """Pods for which others were asked to leave, by uid."""
+        """Pods that preempt others, by uid; their requests are reserved on the nominated node."""
         self._used: dict[str, Counter[str]] = defaultdict(Counter)
         self._priorities: Counter[int] = Counter()
 
     @property
     def lowest_priority(self) -> float:
-        """How important the least important tenant is."""
+        """Return the lowest priority of all assigned pods."""
         return min(self._priorities, default=float("inf"))
 
     def assign_pod(self, pod: PodView, node: str) -> None:
-        """Let a pod take up room; what it has already is not taken twice."""
+        """Add a pod to a node; its requests are counted once, however often it is assigned."""
         uid = pod.metadata.uid
         self.nominated.pop(uid, None)
-        known = self.assignments.get(uid)
-        tenant = PodAssignment(pod, node, known.requests if known else effective_pod_requests(pod.spec))
-        self.assignments[uid] = tenant
-        if known is None:
-            self._used[node].update(tenant.requests)
+        existing = self.assignments.get(uid)
+        assignment = PodAssignment(pod, node, existing.requests if existing else effective_pod_requests(pod.spec))
+        self.assignments[uid] = assignment
+        if existing is None:
+            self._used[node].update(assignment.requests)
             self._priorities[pod.spec.priority] += 1
 
     def release_pod(self, pod_uid: str) -> bool:
-        """Let go of whatever a pod had; whether that was anything."""
-        promised, tenant = self.nominated.pop(pod_uid, None), self.assignments.pop(pod_uid, None)
-        if tenant is not None:
-            self._used[tenant.node].subtract(tenant.requests)
-            self._priorities -= Counter({tenant.pod.spec.priority: 1})
-        return tenant is not None or promised is not None
+        """Remove a pod; return whether that frees resources."""
+        nominated, assignment = self.nominated.pop(pod_uid, None), self.assignments.pop(pod_uid, None)
+        if assignment is not None:
+            self._used[assignment.node].subtract(assignment.requests)
+            self._priorities -= Counter({assignment.pod.spec.priority: 1})
+        return assignment is not None or nominated is not None
 
     def choose_node(self, pod: PodView, *, prefer_packed: bool = False) -> tuple[str | None, str]:
-        """The best node for a pod, or why there is none; `packed` prefers the fullest one that has room."""
-        problems: Counter[str] = Counter()
-        fitting: list[tuple[int, int, Fraction, str]] = []
-        needed, direction = effective_pod_requests(pod.spec), -1 if prefer_packed else 1
+        """Return the best node for a pod, or None and why; `prefer_packed` chooses the fullest node that fits."""
+        reason_counts: Counter[str] = Counter()
+        candidates: list[tuple[int, int, Fraction, str]] = []
+        requests, direction = effective_pod_requests(pod.spec), -1 if prefer_packed else 1
         for name, node in self.nodes.items():
-            lacks = unschedulable_reasons(pod.spec, node) or self.insufficient_resources(pod, needed, node)
-            problems.update(lacks)
-            if not lacks:
-                discouraged = len(untolerated_taints(node.spec.taints, pod.spec.tolerations, DISCOURAGING_EFFECTS))
-                load = direction * self._utilization(node)
-                fitting.append((discouraged, -preference_score(pod.spec, node.metadata), load, name))
-        if fitting:
-            return min(fitting)[-1], ""
-        reasons = ", ".join(f"{count} {problem}" for problem, count in sorted(problems.items()))
-        count = len(self.nodes)
-        return None, f"0/{count} nodes are available: {reasons or 'there are none'}."
+            reasons = unschedulable_reasons(pod.spec, node) or self.insufficient_resources(pod, requests, node)
+            reason_counts.update(reasons)
+            if not reasons:
+                untolerated = len(untolerated_taints(node.spec.taints, pod.spec.tolerations, DISCOURAGING_EFFECTS))
+                utilization = direction * self._utilization(node)
+                candidates.append((untolerated, -preference_score(pod.spec, node.metadata), utilization, name))
+        if candidates:
+            return min(candidates)[-1], ""
+        if not self.nodes:
+            return None, "no nodes available to schedule pods"
+        summary = ", ".join(f"{count} {reason}" for reason, count in sorted(reason_counts.items()))
+        return None, f"0/{len(self.nodes)} nodes are available: {summary}."
 
     def insufficient_resources(
         self, pod: PodView, requests: ResourceAmounts, node: Node, excluded: Iterable[PodAssignment] = ()
     ) -> list[str]:
-        """What a node has too little of for a pod, even when some of its tenants were gone."""
-        name, has = node.metadata.name, node.status.allocatable
+        """Return a reason for each resource that a node lacks for a pod, with the `excluded` pods removed."""
+        name, allocatable = node.metadata.name, node.status.allocatable
         used = self._used[name]
         if self.nominated or excluded:
             used = self._usage_excluding(pod, name, excluded)
         return [
             "Too many pods" if resource == "pods" else f"Insufficient {resource}"
-            for resource, wanted in requests.items()
-            if wanted and used[resource] + wanted > parse_quantity(has.get(resource, "0"))
+            for resource, amount in requests.items()
+            if amount and used[resource] + amount > parse_quantity(allocatable.get(resource, "0"))
         ]
 
     def _usage_excluding(self, pod: PodView, node_name: str, excluded: Iterable[PodAssignment]) -> Counter[str]:
-        """What is taken of a node when some have left, and what is kept for pods that matter as much."""
+        """Return the usage of a node without the excluded pods, plus nominated pods of equal or higher priority."""
         used = self._used[node_name].copy()
-        for tenant in excluded:
-            used.subtract(tenant.requests)
-        for uid, tenant in self.nominated.items():
-            if tenant.node == node_name and uid != pod.metadata.uid and tenant.pod.spec.priority >= pod.spec.priority:
-                used.update(tenant.requests)
+        for assignment in excluded:
+            used.subtract(assignment.requests)
+        for uid, assignment in self.nominated.items():
+            if (
+                assignment.node == node_name
+                and uid != pod.metadata.uid
+                and assignment.pod.spec.priority >= pod.spec.priority
+            ):
+                used.update(assignment.requests)
         return used
 
     def _utilization(self, node: Node) -> Fraction:
-        """How full a node is, by its scarcest resource."""
         used = self._used[node.metadata.name]
         shares = (
             Fraction(used[resource]) / total
-            for resource, has in node.status.allocatable.items()
-            if (total := parse_quantity(has))
+            for resource, amount in node.status.allocatable.items()
+            if (total := parse_quantity(amount))
         )
         return max(shares, default=Fraction(0))

@@ -1,4 +1,4 @@
-"""Pods that start together or not at all, as their PodGroup says."""
+"""Gang scheduling: PodGroups of the coscheduling plugin and of Volcano."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COSCHEDULING_POD_GROUPS: Final = Resource("scheduling.x-k8s.io", "v1alpha1", "po
 VOLCANO_POD_GROUPS: Final = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 POD_GROUP_RESOURCES: Final = (COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS)
 GANG_SCHEDULER_NAMES: Final = frozenset({"scheduler-plugins-scheduler", "volcano"})
-"""Schedulers that know such groups; pods that ask for them are placed here all the same."""
+"""Schedulers with gang scheduling; the embedded scheduler also schedules the pods that name them."""
 _POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _POD_GROUP_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 _PENDING_PHASES: Final = {COSCHEDULING_POD_GROUPS: "Scheduling", VOLCANO_POD_GROUPS: "Inqueue"}
@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 
 
 class GangKey(NamedTuple):
-    """The only way to name a gang."""
-
     resource: Resource
     namespace: str
     name: str
@@ -48,15 +46,13 @@ class _PodGroupStatus(msgspec.Struct, frozen=True):
 
 
 class PodGroupView(msgspec.Struct, frozen=True):
-    """A PodGroup of either dialect: how many of its pods must start at once."""
-
     metadata: ObjectMeta
     spec: _PodGroupSpec = _PodGroupSpec()
     status: _PodGroupStatus = _PodGroupStatus()
 
 
 def gang_of(pod: PodView) -> GangKey | None:
-    """The gang a pod belongs to, if any."""
+    """Return the gang that a pod belongs to, by label or annotation."""
     meta = pod.metadata
     if name := meta.labels.get(_POD_GROUP_LABEL):
         return GangKey(COSCHEDULING_POD_GROUPS, meta.namespace, name)
@@ -66,18 +62,17 @@ def gang_of(pod: PodView) -> GangKey | None:
 
 
 class PodGroupController:
-    """Knows every gang's least size and how many of its pods have a place; tells the groups how they fare."""
+    """Tracks the PodGroups and their scheduled pods, and writes the phase of each group."""
 
     def __init__(self, client: KubeClient, on_change: Callable[[], None]) -> None:
         self._client = client
         self._on_change = on_change
         self._groups: dict[GangKey, PodGroupView] = {}
         self._scheduled: dict[GangKey, set[str]] = defaultdict(set)
-        """Pods with a node, by uid; those that have done their work count too."""
+        """Uids of pods that are assigned to a node and have not failed."""
         self._changed: asyncio.Queue[GangKey] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Write the phases of groups until cancelled."""
         while True:
             key = await self._changed.get()
             group = self._groups.get(key)
@@ -85,9 +80,8 @@ class PodGroupController:
                 await self._write_phase(key, group)
 
     def on_pod_group_change(self, resource: Resource, old: PodGroupView | None, new: PodGroupView | None) -> None:
-        """Take in what became of a PodGroup."""
         group = new or old
-        assert group is not None, "a change of nothing"
+        assert group is not None
         key = GangKey(resource, group.metadata.namespace, group.metadata.name)
         if new is None:
             self._groups.pop(key, None)
@@ -98,19 +92,17 @@ class PodGroupController:
             self._on_change()
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Take in what became of a pod."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._track_pod(old, is_scheduled=False)
         if new is not None:
             self._track_pod(new, is_scheduled=bool(new.spec.node_name) and new.status.phase != "Failed")
 
     def min_member(self, key: GangKey) -> int | None:
-        """How many pods of a gang must have a place at the same time; None when there is no such group."""
+        """Return the minMember of a gang; None if its PodGroup does not exist."""
         group = self._groups.get(key)
         return None if group is None else group.spec.min_member
 
     def scheduled_count(self, key: GangKey) -> int:
-        """How many have one."""
         return len(self._scheduled.get(key, ()))
 
     def _track_pod(self, pod: PodView, *, is_scheduled: bool) -> None:
@@ -123,20 +115,18 @@ class PodGroupController:
         self._changed.put_nowait(key)
 
     def _desired_phase(self, key: GangKey) -> str:
-        is_placed = 0 < self.scheduled_count(key) >= (self.min_member(key) or 0)
-        return _SCHEDULED_PHASE if is_placed else _PENDING_PHASES[key.resource]
+        is_scheduled = 0 < self.scheduled_count(key) >= (self.min_member(key) or 0)
+        return _SCHEDULED_PHASE if is_scheduled else _PENDING_PHASES[key.resource]
 
     async def _write_phase(self, key: GangKey, group: PodGroupView) -> None:
         patch = {"metadata": {"uid": group.metadata.uid}, "status": {"phase": self._desired_phase(key)}}
-        write = partial(self._client.patch, *key, patch, subresource="status")
         try:
-            await with_retries(write)
-        except REJECTION_ERRORS as refusal:
-            log.info("group not told", extra={"group": f"{key.namespace}/{key.name}", "because": str(refusal)})
+            await with_retries(partial(self._client.patch, *key, patch, subresource="status"))
+        except REJECTION_ERRORS as error:
+            log.info("group status not written", extra={"group": f"{key.namespace}/{key.name}", "error": str(error)})
 
 
 def pod_group_informer(
     resource: Resource, client: KubeClient, controller: PodGroupController
 ) -> Informer[PodGroupView]:
-    """Tells gangs of the PodGroups of one dialect."""
     return Informer(client, resource, PodGroupView, on_change=partial(controller.on_pod_group_change, resource))

@@ -1,4 +1,4 @@
-"""Gives pods to nodes: each to the least loaded one that has room and takes it, of those it likes best."""
+"""Assigns pods to nodes: the least loaded node that fits, among those the pod prefers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """Binds pods that have no node; one that finds none is looked at again when a node or room appears.
+    """Binds pending pods; an unschedulable pod is tried again when a node or free resources appear.
 
-    All decisions of a round are taken in one step, in turn, before any of them is carried out: so a gang has its
-    places at once or not at all, and no two of them wait for each other with half of theirs.
+    Each round decides on all pending pods, in queue order, before the first bind call. So a gang is scheduled
+    as a whole or not at all, and two gangs never wait for each other with half of their pods scheduled.
     """
 
     def __init__(self, client: KubeClient, clock: Clock, events: PodEventRecorder) -> None:
@@ -47,21 +47,19 @@ class Scheduler:
         self._cache = SchedulerCache()
         self._unscheduled: dict[str, PodView] = {}
         self._reported_messages: dict[str, str] = {}
-        """What was last told of pods that found no node."""
+        """Last unschedulable message of each pod, by uid."""
         self._woken = asyncio.Event()
         self.pod_groups = PodGroupController(client, on_change=self._woken.set)
 
     async def run(self) -> None:
-        """Place pods until cancelled."""
         while True:
             await self._woken.wait()
             self._woken.clear()
             async with asyncio.TaskGroup() as tasks:
-                for deed in self._schedule_pending():
-                    tasks.create_task(deed)
+                for action in self._schedule_pending():
+                    tasks.create_task(action)
 
     def on_node_change(self, old: Node | None, new: Node | None) -> None:
-        """Take in what became of a node."""
         if new is not None:
             self._cache.nodes[new.metadata.name] = new
         elif old is not None:
@@ -70,7 +68,6 @@ class Scheduler:
             self._woken.set()
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Take in what became of a pod."""
         self.pod_groups.on_pod_change(old, new)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._forget_pod(old.metadata.uid)
@@ -100,68 +97,71 @@ class Scheduler:
             self._woken.set()
 
     def _schedule_pending(self) -> list[_SchedulingAction]:
-        """What to do for all that wait, decided in turn."""
-        deeds: list[_SchedulingAction] = []
+        actions: list[_SchedulingAction] = []
         for gang, pods in _group_by_gang(self._unscheduled.values()):
-            deeds += self._schedule_gang(gang, pods) if gang else [self._schedule_pod(pods[0])]
-        return deeds
+            actions += self._schedule_gang(gang, pods) if gang else [self._schedule_pod(pods[0])]
+        return actions
 
     def _schedule_pod(self, pod: PodView) -> _SchedulingAction:
-        node, problem = self._cache.choose_node(pod)
+        node, message = self._cache.choose_node(pod)
         if node is not None:
             self._assume_pod(pod, node)
             return self._bind(pod, node)
         if not is_preemption_pending(pod, self._cache):
-            way = find_preemption(pod, self._cache)
-            if way is not None:
-                self._cache.nominated[pod.metadata.uid] = PodAssignment(pod, way.node, effective_pod_requests(pod.spec))
-                return self._preempt_victims(pod, way, problem)
-        return self._mark_unschedulable(pod, problem)
+            plan = find_preemption(pod, self._cache)
+            if plan is not None:
+                self._cache.nominated[pod.metadata.uid] = PodAssignment(
+                    pod, plan.node, effective_pod_requests(pod.spec)
+                )
+                return self._preempt_victims(pod, plan, message)
+        return self._mark_unschedulable(pod, message)
 
     def _schedule_gang(self, gang: GangKey, pods: list[PodView]) -> list[_SchedulingAction]:
-        """Places for as many of a gang as there are, if that is enough of them."""
-        name, least = f"pod group {gang.namespace}/{gang.name}", self.pod_groups.min_member(gang)
-        if least is None:
+        """Assign nodes to as many pods of a gang as fit, if minMember is reached."""
+        name, min_member = f"pod group {gang.namespace}/{gang.name}", self.pod_groups.min_member(gang)
+        if min_member is None:
             return [self._mark_unschedulable(pod, f"{name} not found.") for pod in pods]
-        wanted = least - self.pod_groups.scheduled_count(gang)
-        if len(pods) < wanted:
-            return [self._mark_unschedulable(pod, f"{name} waits until {least} members are there.") for pod in pods]
-        seats, problem = self._find_gang_nodes(pods, wanted)
-        if len(seats) < wanted:
-            why = f"{name}: {len(seats)} of {wanted} members fit, and all must at once: {problem}"
-            return [self._mark_unschedulable(pod, why) for pod in pods]
-        for uid, node in seats.items():
+        needed = min_member - self.pod_groups.scheduled_count(gang)
+        if len(pods) < needed:
+            found = self.pod_groups.scheduled_count(gang) + len(pods)
+            message = f"{name} cannot find enough sibling pods, current pods number: {found}"
+            return [self._mark_unschedulable(pod, f"{message}, minMember of group: {min_member}") for pod in pods]
+        nodes, reason = self._find_gang_nodes(pods, needed)
+        if len(nodes) < needed:
+            message = f"{name}: {len(nodes)} of {needed} pods fit, and they must be scheduled together: {reason}"
+            return [self._mark_unschedulable(pod, message) for pod in pods]
+        for uid, node in nodes.items():
             self._assume_pod(self._unscheduled[uid], node)
         return [
-            self._bind(pod, seats[pod.metadata.uid])
-            if pod.metadata.uid in seats
-            else self._mark_unschedulable(pod, problem)
+            self._bind(pod, nodes[pod.metadata.uid])
+            if pod.metadata.uid in nodes
+            else self._mark_unschedulable(pod, reason)
             for pod in pods
         ]
 
     def _find_gang_nodes(self, pods: list[PodView], min_pods: int) -> tuple[dict[str, str], str]:
-        """A node for each pod that fits beside the others, and why one has none: spread out, else packed."""
-        hungriest = sorted(pods, key=lambda pod: -sum(effective_pod_requests(pod.spec).values()))
-        seats, problem = self._try_assignments(pods, prefer_packed=False)
-        if len(seats) < min_pods:
-            closer, other = self._try_assignments(hungriest, prefer_packed=True)
-            if len(closer) > len(seats):
-                return closer, other
-        return seats, problem
+        """Return a node for each pod that fits, and why others do not: spread first, packed if too few fit."""
+        largest_first = sorted(pods, key=lambda pod: -sum(effective_pod_requests(pod.spec).values()))
+        nodes, reason = self._try_assignments(pods, prefer_packed=False)
+        if len(nodes) < min_pods:
+            packed_nodes, packed_reason = self._try_assignments(largest_first, prefer_packed=True)
+            if len(packed_nodes) > len(nodes):
+                return packed_nodes, packed_reason
+        return nodes, reason
 
     def _try_assignments(self, pods: list[PodView], *, prefer_packed: bool) -> tuple[dict[str, str], str]:
-        seats: dict[str, str] = {}
-        problem = ""
+        nodes: dict[str, str] = {}
+        reason = ""
         for pod in pods:
-            node, why = self._cache.choose_node(pod, prefer_packed=prefer_packed)
+            node, message = self._cache.choose_node(pod, prefer_packed=prefer_packed)
             if node is None:
-                problem = problem or why
+                reason = reason or message
             else:
-                seats[pod.metadata.uid] = node
+                nodes[pod.metadata.uid] = node
                 self._cache.assign_pod(pod, node)
-        for uid in seats:
+        for uid in nodes:
             self._cache.release_pod(uid)
-        return seats, problem
+        return nodes, reason
 
     async def _bind(self, pod: PodView, node: str) -> None:
         meta = pod.metadata
@@ -171,30 +171,28 @@ class Scheduler:
         create = partial(self._client.create, PODS, meta.namespace, body, subresource="binding", name=meta.name)
         try:
             await with_retries(create)
-        except REJECTION_ERRORS as refusal:
-            # Gone, leaving, or bound by somebody else: the watch tells which.
-            log.info("pod not bound", extra={"pod": f"{meta.namespace}/{meta.name}", "because": str(refusal)})
+        except REJECTION_ERRORS as error:
+            # The pod is deleted, terminating or bound by another scheduler: a watch event follows.
+            log.info("pod not bound", extra={"pod": f"{meta.namespace}/{meta.name}", "error": str(error)})
             self._forget_pod(meta.uid)
 
-    async def _preempt_victims(self, pod: PodView, plan: PreemptionPlan, problem: str) -> None:
-        """Ask those in the way to leave."""
-        await self._mark_unschedulable(pod, problem)
+    async def _preempt_victims(self, pod: PodView, plan: PreemptionPlan, message: str) -> None:
+        await self._mark_unschedulable(pod, message)
         await self._set_nominated_node(pod.metadata, plan.node)
-        for each in plan.victims:
-            meta = each.pod.metadata
+        for victim in plan.victims:
+            meta = victim.pod.metadata
             await self._events.emit_normal(
                 meta, "Preempted", f"Preempted by pod {pod.metadata.uid} on node {plan.node}"
             )
             await delete_disrupted_pod(self._client, meta, *_PREEMPTION_REASON, self._clock.now())
 
     async def _set_nominated_node(self, pod: PodObjectMeta, node: str) -> None:
-        """Show where room is being made for a pod."""
         patch = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
         with suppress(*REJECTION_ERRORS):
             await self._client.patch(PODS, pod.namespace, pod.name, patch, subresource="status")
 
     async def _mark_unschedulable(self, pod: PodView, message: str) -> None:
-        """Say once that a pod has to wait, and say it again only for another reason."""
+        """Set the PodScheduled condition and emit an event, once for each message."""
         meta = pod.metadata
         if self._reported_messages.get(meta.uid) == message:
             return
@@ -215,7 +213,7 @@ class Scheduler:
 
 
 def _group_by_gang(pending_pods: Iterable[PodView]) -> Iterator[tuple[GangKey | None, list[PodView]]]:
-    """Single pods and whole gangs, in turn; a gang's turn is that of its first pod."""
+    """Yield single pods and whole gangs in queue order; a gang is queued with its first pod."""
     units: dict[GangKey | str, list[PodView]] = {}
     for pod in sorted(pending_pods, key=_queue_sort_key):
         units.setdefault(gang_of(pod) or pod.metadata.uid, []).append(pod)
@@ -224,12 +222,11 @@ def _group_by_gang(pending_pods: Iterable[PodView]) -> Iterator[tuple[GangKey | 
 
 
 def _queue_sort_key(pod: PodView) -> _QueueSortKey:
-    """Pods of higher priority first, then the older ones."""
+    """Return a key that sorts by descending priority, then by age."""
     meta = pod.metadata
     created = meta.creation_timestamp.isoformat() if meta.creation_timestamp else ""
     return -pod.spec.priority, created, meta.namespace, meta.name
 
 
 def _scheduling_inputs(node: Node) -> tuple[object, ...]:
-    """What of a node matters to those who look for one."""
     return node.spec, node.status, node.metadata.labels

@@ -1,4 +1,4 @@
-"""Turns a structural schema into functions that fill in defaults and cut away what it does not know."""
+"""Compiles a structural schema to functions that set defaults and prune unknown fields."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pliant.embedded.schema.metadata import with_object_metadata
 
 Defaulter = Callable[[Any], None]
 Pruner = Callable[[Any], list[list[PathSegment]] | None]
-"""Prunes in place; answers the places of what was unknown, steps from the inside out."""
+"""Prunes in place; returns the paths of unknown fields, with the innermost segment first."""
 
 _ABSENT: Final = object()
 
 
 def deep_copy(value: Any) -> Any:
-    """A JSON value that shares nothing with the original."""
+    """Return a deep copy of a JSON value."""
     if type(value) is dict:
         return {name: deep_copy(member) for name, member in value.items()}
     if type(value) is list:
@@ -25,12 +25,12 @@ def deep_copy(value: Any) -> Any:
 
 
 def compile_defaulter(schema: Mapping[str, Any]) -> Defaulter | None:
-    """Fills in missing values; None where the schema below has no default."""
+    """Return a function that sets missing values; None if the schema has no default."""
     if "items" in schema:
         return _list_defaulter(compile_defaulter(schema["items"]))
-    extra = schema.get("additionalProperties")
-    if isinstance(extra, Mapping) and extra:
-        return _map_defaulter(extra, compile_defaulter(extra))
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, Mapping) and additional:
+        return _map_defaulter(additional, compile_defaulter(additional))
     entries = [
         (name, child.get("default", _ABSENT), bool(child.get("nullable")), compile_defaulter(child))
         for name, child in schema.get("properties", {}).items()
@@ -59,15 +59,15 @@ def _list_defaulter(inner: Defaulter | None) -> Defaulter | None:
 
     def fill(value: Any) -> None:
         if type(value) is list:
-            for entry in value:
-                inner(entry)
+            for item in value:
+                inner(item)
 
     return fill
 
 
-def _map_defaulter(extra: Mapping[str, Any], inner: Defaulter | None) -> Defaulter | None:
-    default = extra.get("default", _ABSENT)
-    replaces_null = default is not _ABSENT and not extra.get("nullable")
+def _map_defaulter(additional: Mapping[str, Any], inner: Defaulter | None) -> Defaulter | None:
+    default = additional.get("default", _ABSENT)
+    replaces_null = default is not _ABSENT and not additional.get("nullable")
     if inner is None and not replaces_null:
         return None
 
@@ -84,23 +84,23 @@ def _map_defaulter(extra: Mapping[str, Any], inner: Defaulter | None) -> Default
 
 
 def compile_pruner(schema: Mapping[str, Any]) -> Pruner | None:
-    """Cuts away unknown fields and nulls that mean "unset"; None where nothing can be cut."""
+    """Return a function that removes unknown fields and nulls of unset fields; None if there is nothing to remove."""
     if schema.get("x-kubernetes-embedded-resource"):
         schema = with_object_metadata(schema)
     if "items" in schema:
         return _list_pruner(compile_pruner(schema["items"]))
-    extra = schema.get("additionalProperties")
+    additional = schema.get("additionalProperties")
     properties = schema.get("properties", {})
     if schema.get("type") != "object" and not properties:
         return None
-    if isinstance(extra, Mapping):
-        # A null for which there is a default is not unset: it becomes the default.
-        keeps_null = not extra or bool(extra.get("nullable")) or "default" in extra
-        return _map_pruner(compile_pruner(extra), keeps_null=keeps_null)
+    if isinstance(additional, Mapping):
+        # A null with a default stays: it becomes the default.
+        keeps_null = not additional or bool(additional.get("nullable")) or "default" in additional
+        return _map_pruner(compile_pruner(additional), keeps_null=keeps_null)
     known = {name: compile_pruner(child) for name, child in properties.items()}
     nullable = {name for name, child in properties.items() if child.get("nullable")}
-    keeps_all = bool(extra or schema.get("x-kubernetes-preserve-unknown-fields"))
-    return _object_pruner(known, nullable, keeps_unknown=keeps_all)
+    keeps_unknown = bool(additional or schema.get("x-kubernetes-preserve-unknown-fields"))
+    return _object_pruner(known, nullable, keeps_unknown=keeps_unknown)
 
 
 def _list_pruner(inner: Pruner | None) -> Pruner | None:
@@ -108,11 +108,11 @@ def _list_pruner(inner: Pruner | None) -> Pruner | None:
         return None
 
     def prune(value: Any) -> list[list[PathSegment]] | None:
-        cut: list[list[PathSegment]] | None = None
+        pruned: list[list[PathSegment]] | None = None
         if type(value) is list:
-            for index, entry in enumerate(value):
-                cut = _merge_pruned_paths(cut, inner(entry), index)
-        return cut
+            for index, item in enumerate(value):
+                pruned = _merge_pruned_paths(pruned, inner(item), index)
+        return pruned
 
     return prune
 
@@ -124,39 +124,39 @@ def _map_pruner(inner: Pruner | None, *, keeps_null: bool) -> Pruner | None:
     def prune(value: Any) -> list[list[PathSegment]] | None:
         if type(value) is not dict:
             return None
-        cut: list[list[PathSegment]] | None = None
+        pruned: list[list[PathSegment]] | None = None
         if not keeps_null and None in value.values():
             for name in [name for name, member in value.items() if member is None]:
                 del value[name]
         if inner is not None:
             for name, member in value.items():
-                cut = _merge_pruned_paths(cut, inner(member), name)
-        return cut
+                pruned = _merge_pruned_paths(pruned, inner(member), name)
+        return pruned
 
     return prune
 
 
 def _object_pruner(known: Mapping[str, Pruner | None], nullable: set[str], *, keeps_unknown: bool) -> Pruner:
     names = frozenset(known)
-    inner_of = {name: inner for name, inner in known.items() if inner is not None}.get
+    pruner_of = {name: inner for name, inner in known.items() if inner is not None}.get
 
     def prune(value: Any) -> list[list[PathSegment]] | None:
         if type(value) is not dict:
             return None
-        cut: list[list[PathSegment]] | None = None
+        pruned: list[list[PathSegment]] | None = None
         if not keeps_unknown and not value.keys() <= names:
             for name in [name for name in value if name not in names]:
                 del value[name]
-                cut = [*(cut or ()), [name]]
+                pruned = [*(pruned or ()), [name]]
         if None in value.values():
             for name in [name for name, member in value.items() if member is None and name in names]:
                 if name not in nullable:
                     del value[name]
         for name, member in value.items():
-            inner = inner_of(name)
+            inner = pruner_of(name)
             if inner is not None:
-                cut = _merge_pruned_paths(cut, inner(member), name)
-        return cut
+                pruned = _merge_pruned_paths(pruned, inner(member), name)
+        return pruned
 
     return prune
 
@@ -166,6 +166,6 @@ def _merge_pruned_paths(
 ) -> list[list[PathSegment]] | None:
     if found is None:
         return pruned
-    for steps in found:
-        steps.append(segment)
+    for segments in found:
+        segments.append(segment)
     return found if pruned is None else pruned + found

@@ -1,8 +1,8 @@
-"""What is wrong with an object, said in the words of the Kubernetes API server."""
+"""Field errors, worded as the Kubernetes API server words them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -13,7 +13,7 @@ from pliant.errors import Invalid
 
 
 class FieldErrorType(Enum):
-    """Kinds of problem: the cause in a Status, and the words a message begins with."""
+    """Types of error: the `reason` of a cause in a Status, and the prefix of the message."""
 
     REQUIRED = ("FieldValueRequired", "Required value")
     INVALID = ("FieldValueInvalid", "Invalid value")
@@ -34,8 +34,6 @@ _TYPES_WITHOUT_VALUE = frozenset({FieldErrorType.REQUIRED, FieldErrorType.TOO_LO
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One field that cannot stay as it is."""
-
     field: str
     reason: str
     message: str
@@ -45,7 +43,7 @@ class FieldError:
 
     @classmethod
     def of(cls, field: str, error_type: FieldErrorType, value: Any, detail: str) -> FieldError:
-        """Word a problem as the real server does: kind, offending value, detail."""
+        """Return an error with the message of the Kubernetes API server: type, value, detail."""
         parts = [error_type.message_prefix]
         if error_type not in _TYPES_WITHOUT_VALUE:
             parts.append(to_json_text(value))
@@ -58,49 +56,54 @@ PathSegment = str | int
 
 
 class FieldErrorBuilder:
-    """A problem that learns its place on the way up, so that sound objects cost no paths."""
+    """An error whose path is added on the way up, so that valid objects cost no paths."""
 
-    __slots__ = ("detail", "reason", "steps", "value")
+    __slots__ = ("detail", "error_type", "segments", "value")
 
     def __init__(self, error_type: FieldErrorType, value: Any = "", detail: str = "") -> None:
-        self.reason = error_type
+        self.error_type = error_type
         self.value = value
         self.detail = detail
-        """May hold `{path}`, filled in when the place is known."""
-        self.steps: list[PathSegment] = []
+        """May contain `{path}`, which `build` replaces."""
+        self.segments: list[PathSegment] = []
 
     def prepend(self, segment: PathSegment) -> FieldErrorBuilder:
-        """The same fault, seen from one level further out."""
-        self.steps.append(segment)
+        self.segments.append(segment)
         return self
 
     def build(self) -> FieldError:
-        """The finished problem, with its whole path."""
-        path = format_path(self.steps)
-        return FieldError.of(path, self.reason, self.value, self.detail.replace("{path}", path))
+        path = format_path(self.segments)
+        return FieldError.of(path, self.error_type, self.value, self.detail.replace("{path}", path))
+
+
+ValidationResult = list[FieldErrorBuilder] | None
+Validator = Callable[[Any], ValidationResult]
+
+
+def invalid_value(value: Any, detail: str) -> list[FieldErrorBuilder]:
+    return [FieldErrorBuilder(FieldErrorType.INVALID, value, detail)]
 
 
 def format_path(segments: Sequence[PathSegment]) -> str:
-    """Steps noted from the inside out, as `spec.list[0].name`."""
+    """Return segments, the innermost first, as `spec.list[0].name`."""
     text = ""
-    for step in reversed(segments):
-        if isinstance(step, int):
-            text += f"[{step}]"
+    for segment in reversed(segments):
+        if isinstance(segment, int):
+            text += f"[{segment}]"
         else:
-            text += f".{step}" if text else step
+            text += f".{segment}" if text else segment
     return text
 
 
 def to_json_text(value: Any) -> str:
-    """A value as it appears in a message: JSON, strings quoted."""
     return msgspec.json.encode(value).decode()
 
 
 def invalid_error(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The 422 that tells every problem of one object at once."""
-    unique = list(dict.fromkeys(str(problem) for problem in errors))
-    said = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+    """Return the 422 error with all field errors of one object."""
+    unique = list(dict.fromkeys(str(error) for error in errors))
+    summary = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
     title = f"{kind}.{group}" if group else kind
-    causes = [{"reason": p.reason, "message": p.message, "field": p.field} for p in errors]
+    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
     details = {"name": name, "group": group, "kind": kind, "causes": causes}
-    return Invalid(422, "Invalid", f'{title} "{name}" is invalid: {said}', details=details)
+    return Invalid(422, "Invalid", f'{title} "{name}" is invalid: {summary}', details=details)

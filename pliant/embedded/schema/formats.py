@@ -1,4 +1,4 @@
-"""The string formats an OpenAPI schema may ask for, as yes-or-no questions."""
+"""The string and integer formats of OpenAPI schemas, and Go regular expressions."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _DATE_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([
 
 
 def _parses_with(parser: Callable[[str], object]) -> Callable[[str], bool]:
-    def question(text: str) -> bool:
+    def is_parsable(text: str) -> bool:
         try:
             parser(text)
         except ValueError:
             return False
         return True
 
-    return question
+    return is_parsable
 
 
 def _is_date_time(text: str) -> bool:
@@ -82,7 +82,7 @@ STRING_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "uri": _is_uri,
     "uuid": _matches_pattern(_UUID),
 }
-"""Formats that are checked; any other is a note to the reader, as in Kubernetes."""
+"""Formats that are validated; others are ignored, as in Kubernetes."""
 
 INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 
@@ -100,11 +100,11 @@ _POSIX_CLASSES: Final = {
 
 @lru_cache(maxsize=1024)
 def compile_go_pattern(pattern: str, field_path: str = "pattern") -> re.Pattern[str]:
-    """A Go regular expression in Python's terms; InvalidSpec names `where` when it is none."""
+    """Translate a Go regular expression; raise InvalidSpec with `field_path` if it is invalid."""
     text = pattern
-    for name, members in _POSIX_CLASSES.items():
-        text = text.replace(name, members)
-    # In Go `$` is the very end; in Python it also matches before a last newline.
+    for name, characters in _POSIX_CLASSES.items():
+        text = text.replace(name, characters)
+    # In Go `$` matches only at the end; in Python it also matches before a trailing newline.
     if text.endswith("$") and not text.endswith(r"\$"):
         text = text[:-1] + r"\Z"
     try:

@@ -1,4 +1,4 @@
-"""What every Kubernetes object carries: its metadata, as a schema and as rules for names and labels."""
+"""The schema of object metadata, and the validation of names, labels and annotations."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ _STRING: Final = {"type": "string"}
 
 
 def with_object_metadata(schema: Mapping[str, Any], *, require_type: bool = False) -> dict[str, Any]:
-    """A schema whose objects carry apiVersion, kind and metadata; `strict` makes the first two required."""
-    stated = schema.get("properties", {})
+    """Add apiVersion, kind and metadata to a schema; `require_type` makes the first two required."""
+    properties = schema.get("properties", {})
     fields = {"apiVersion": _STRING, "kind": _STRING, "metadata": load_definition("ObjectMeta")}
     required = [*schema.get("required", ()), *(("apiVersion", "kind") if require_type else ())]
-    return {**schema, "type": "object", "properties": {**stated, **fields}, "required": list(dict.fromkeys(required))}
+    return {
+        **schema,
+        "type": "object",
+        "properties": {**properties, **fields},
+        "required": list(dict.fromkeys(required)),
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """What the names of one kind may look like."""
-
     pattern: re.Pattern[str]
     max_length: int
     message: str
@@ -72,26 +75,26 @@ MAX_ANNOTATION_BYTES: Final = 262_144
 
 
 def validate_metadata(metadata: Mapping[str, Any], rule: NameRule = DNS_SUBDOMAIN) -> list[FieldError]:
-    """Names, labels and annotations that Kubernetes would refuse; types are the schema's business."""
-    problems: list[FieldError] = []
+    """Return the errors of names, labels and annotations; the schema validates their types."""
+    errors: list[FieldError] = []
     name = metadata.get("name")
-    if name and (says := name_problem(name, rule)):
-        problems.append(FieldError.of("metadata.name", FieldErrorType.INVALID, name, says))
-    problems += _validate_labels(metadata.get("labels") or {})
+    if name and (message := name_problem(name, rule)):
+        errors.append(FieldError.of("metadata.name", FieldErrorType.INVALID, name, message))
+    errors += _validate_labels(metadata.get("labels") or {})
     annotations = metadata.get("annotations") or {}
     for key in annotations:
-        if says := qualified_name_problem(key.lower()):
-            problems.append(FieldError.of("metadata.annotations", FieldErrorType.INVALID, key, says))
+        if message := qualified_name_problem(key.lower()):
+            errors.append(FieldError.of("metadata.annotations", FieldErrorType.INVALID, key, message))
     size = sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
     if size > MAX_ANNOTATION_BYTES:
         limit = f"may not be more than {MAX_ANNOTATION_BYTES} bytes"
-        problems.append(FieldError.of("metadata.annotations", FieldErrorType.TOO_LONG, "", limit))
-    return problems
+        errors.append(FieldError.of("metadata.annotations", FieldErrorType.TOO_LONG, "", limit))
+    return errors
 
 
 @lru_cache(maxsize=4096)
 def name_problem(name: str, rule: NameRule) -> str:
-    """What is wrong with a name, or nothing."""
+    """Return what is wrong with a name; empty if it is valid."""
     if len(name) > rule.max_length:
         return f"must be no more than {rule.max_length} bytes"
     return "" if rule.pattern.fullmatch(name) else rule.message
@@ -99,12 +102,12 @@ def name_problem(name: str, rule: NameRule) -> str:
 
 @lru_cache(maxsize=4096)
 def qualified_name_problem(key: str) -> str:
-    """What is wrong with the key of a label or annotation, or nothing."""
+    """Return what is wrong with the key of a label or annotation; empty if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if slash and not prefix:
         return "prefix part must be non-empty"
-    if prefix and (says := name_problem(prefix, DNS_SUBDOMAIN)):
-        return f"prefix part {says}"
+    if prefix and (message := name_problem(prefix, DNS_SUBDOMAIN)):
+        return f"prefix part {message}"
     if len(name) > 63:
         return "name part must be no more than 63 bytes"
     return "" if _QUALIFIED_NAME.fullmatch(name) else _KEY_MESSAGE
@@ -112,7 +115,7 @@ def qualified_name_problem(key: str) -> str:
 
 @lru_cache(maxsize=4096)
 def label_value_problem(value: str) -> str:
-    """What is wrong with the value of a label, or nothing."""
+    """Return what is wrong with the value of a label; empty if it is valid."""
     if len(value) > 63:
         return "must be no more than 63 bytes"
     return "" if _LABEL_VALUE.fullmatch(value) else _LABEL_VALUE_MESSAGE
@@ -120,7 +123,7 @@ def label_value_problem(value: str) -> str:
 
 def _validate_labels(labels: Mapping[str, str]) -> Iterator[FieldError]:
     for key, value in labels.items():
-        if says := qualified_name_problem(key):
-            yield FieldError.of("metadata.labels", FieldErrorType.INVALID, key, says)
-        if says := label_value_problem(value):
-            yield FieldError.of("metadata.labels", FieldErrorType.INVALID, value, says)
+        if message := qualified_name_problem(key):
+            yield FieldError.of("metadata.labels", FieldErrorType.INVALID, key, message)
+        if message := label_value_problem(value):
+            yield FieldError.of("metadata.labels", FieldErrorType.INVALID, value, message)

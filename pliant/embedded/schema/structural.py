@@ -1,4 +1,4 @@
-"""Refuses schemas that are not structural: every field must have one clear type, stated in one place."""
+"""Rejects schemas that are not structural, as Kubernetes does."""
 
 from __future__ import annotations
 
@@ -13,23 +13,16 @@ _JSON_TYPES: Final = frozenset({"object", "array", "string", "integer", "number"
 _COMBINATORS: Final = ("allOf", "anyOf", "oneOf")
 _UNSUPPORTED_KEYWORDS: Final = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems")
 _FORBIDDEN_IN_COMBINATORS: Final = (
-    "type",
-    "default",
-    "nullable",
-    "title",
-    "description",
-    "additionalProperties",
-    "x-kubernetes-preserve-unknown-fields",
-    "x-kubernetes-embedded-resource",
-    "x-kubernetes-int-or-string",
+    *("type", "default", "nullable", "title", "description", "additionalProperties"),
+    *("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"),
 )
-"""What a schema inside allOf, anyOf, oneOf or not may not say: it only narrows what stands outside."""
+"""Keywords that a schema inside allOf, anyOf, oneOf or not must not have."""
 
 _NOT_A_SCHEMA_MESSAGE: Final = "must be a schema, that is, an object"
 
 
 def require_structural(schema: Any, field_path: str) -> None:
-    """Raise InvalidSpec naming the place where a schema stops being structural."""
+    """Raise InvalidSpec with the path at which a schema is not structural."""
     if not isinstance(schema, Mapping):
         raise InvalidSpec(field_path, _NOT_A_SCHEMA_MESSAGE)
     if schema.get("type") != "object":
@@ -47,37 +40,37 @@ def _require_structural_node(schema: Any, field_path: str) -> None:
     _require_valid_default(schema, field_path)
     for name, child in schema.get("properties", {}).items():
         _require_structural_node(child, f"{field_path}.properties[{name}]")
-    extra = schema.get("additionalProperties")
-    if isinstance(extra, Mapping) and extra:
-        _require_structural_node(extra, f"{field_path}.additionalProperties")
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, Mapping) and additional:
+        _require_structural_node(additional, f"{field_path}.additionalProperties")
     if "items" in schema:
         _require_structural_node(schema["items"], f"{field_path}.items")
-    for junctor, part in _combinator_parts(schema, field_path):
-        _require_structural_part(part, junctor, is_int_or_string=bool(schema.get("x-kubernetes-int-or-string")))
+    for part_path, part in _combinator_parts(schema, field_path):
+        _require_structural_part(part, part_path, is_int_or_string=bool(schema.get("x-kubernetes-int-or-string")))
 
 
 def _require_type(schema: Mapping[str, Any], field_path: str) -> None:
-    kind = schema.get("type")
+    json_type = schema.get("type")
     if schema.get("x-kubernetes-int-or-string"):
-        if kind:
+        if json_type:
             raise InvalidSpec(f"{field_path}.type", "must be empty if x-kubernetes-int-or-string is true")
         return
-    if kind is None:
+    if json_type is None:
         if not schema.get("x-kubernetes-preserve-unknown-fields"):
             raise InvalidSpec(f"{field_path}.type", "Required value: must not be empty for specified object fields")
-    elif kind not in _JSON_TYPES:
+    elif json_type not in _JSON_TYPES:
         names = ", ".join(f'"{name}"' for name in sorted(_JSON_TYPES))
-        raise InvalidSpec(f"{field_path}.type", f'Unsupported value: "{kind}": supported values: {names}')
-    if kind == "array" and "items" not in schema:
+        raise InvalidSpec(f"{field_path}.type", f'Unsupported value: "{json_type}": supported values: {names}')
+    if json_type == "array" and "items" not in schema:
         raise InvalidSpec(f"{field_path}.items", "Required value: must be specified")
-    if schema.get("x-kubernetes-embedded-resource") and kind != "object":
+    if schema.get("x-kubernetes-embedded-resource") and json_type != "object":
         raise InvalidSpec(f"{field_path}.type", "must be object if x-kubernetes-embedded-resource is true")
 
 
 def _require_valid_keywords(schema: Mapping[str, Any], field_path: str) -> None:
-    for word in _UNSUPPORTED_KEYWORDS:
-        if word in schema:
-            raise InvalidSpec(f"{field_path}.{word}", "Forbidden: not supported in a structural schema")
+    for keyword in _UNSUPPORTED_KEYWORDS:
+        if keyword in schema:
+            raise InvalidSpec(f"{field_path}.{keyword}", "Forbidden: not supported in a structural schema")
     if schema.get("uniqueItems"):
         raise InvalidSpec(f"{field_path}.uniqueItems", "Forbidden: uniqueItems cannot be set to true")
     if schema.get("properties") and schema.get("additionalProperties"):
@@ -88,22 +81,22 @@ def _require_valid_keywords(schema: Mapping[str, Any], field_path: str) -> None:
         raise InvalidSpec(f"{field_path}.properties", "must be an object of schemas")
     if "pattern" in schema:
         compile_go_pattern(schema["pattern"], f"{field_path}.pattern")
-    style = schema.get("x-kubernetes-list-type")
-    if style == "map":
+    list_type = schema.get("x-kubernetes-list-type")
+    if list_type == "map":
         _require_map_keys(schema, field_path)
-    elif style not in (None, "atomic", "set"):
+    elif list_type not in (None, "atomic", "set"):
         raise InvalidSpec(
             f"{field_path}.x-kubernetes-list-type",
-            f'Unsupported value: "{style}": supported values: "atomic", "map", "set"',
+            f'Unsupported value: "{list_type}": supported values: "atomic", "map", "set"',
         )
 
 
 def _require_valid_default(schema: Mapping[str, Any], field_path: str) -> None:
     if "default" not in schema:
         return
-    check = compile_validator(schema)
-    for fault in (check(schema["default"]) if check is not None else None) or ():
-        raise InvalidSpec(f"{field_path}.default", fault.build().message)
+    validate = compile_validator(schema)
+    for error in (validate(schema["default"]) if validate is not None else None) or ():
+        raise InvalidSpec(f"{field_path}.default", error.build().message)
 
 
 def _require_map_keys(schema: Mapping[str, Any], field_path: str) -> None:
@@ -122,9 +115,9 @@ def _require_map_keys(schema: Mapping[str, Any], field_path: str) -> None:
 
 def _combinator_parts(schema: Mapping[str, Any], field_path: str) -> list[tuple[str, Any]]:
     parts = [
-        (f"{field_path}.{junctor}[{index}]", part)
-        for junctor in _COMBINATORS
-        for index, part in enumerate(schema.get(junctor, ()))
+        (f"{field_path}.{combinator}[{index}]", part)
+        for combinator in _COMBINATORS
+        for index, part in enumerate(schema.get(combinator, ()))
     ]
     if "not" in schema:
         parts.append((f"{field_path}.not", schema["not"]))
@@ -134,13 +127,13 @@ def _combinator_parts(schema: Mapping[str, Any], field_path: str) -> list[tuple[
 def _require_structural_part(schema: Any, field_path: str, *, is_int_or_string: bool) -> None:
     if not isinstance(schema, Mapping):
         raise InvalidSpec(field_path, _NOT_A_SCHEMA_MESSAGE)
-    for word in _FORBIDDEN_IN_COMBINATORS:
-        if word in schema and not (word == "type" and is_int_or_string):
-            raise InvalidSpec(f"{field_path}.{word}", "Forbidden: must be empty to be structural")
+    for keyword in _FORBIDDEN_IN_COMBINATORS:
+        if keyword in schema and not (keyword == "type" and is_int_or_string):
+            raise InvalidSpec(f"{field_path}.{keyword}", "Forbidden: must be empty to be structural")
     _require_valid_keywords(schema, field_path)
     for name, child in schema.get("properties", {}).items():
         _require_structural_part(child, f"{field_path}.properties[{name}]", is_int_or_string=False)
     if "items" in schema:
         _require_structural_part(schema["items"], f"{field_path}.items", is_int_or_string=False)
-    for place, part in _combinator_parts(schema, field_path):
-        _require_structural_part(part, place, is_int_or_string=is_int_or_string)
+    for part_path, part in _combinator_parts(schema, field_path):
+        _require_structural_part(part, part_path, is_int_or_string=is_int_or_string)

@@ -1,6 +1,6 @@
-"""Turns a structural schema into one function that finds every fault of a value.
+"""Compiles a structural schema to one function that finds all errors of a value.
 
-A check answers None for a sound value. Faults gather their path while they travel outward, so sound values, the
+A validator returns None for a valid value. Errors collect their path on the way up, so that valid values, the
 common case, cost neither strings nor lists.
 """
 
@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from pliant.embedded.schema.field_errors import FieldErrorBuilder, FieldErrorType
-from pliant.embedded.schema.list_validators import list_validators
+from pliant.embedded.schema.field_errors import (
+    FieldErrorBuilder,
+    FieldErrorType,
+    ValidationResult,
+    Validator,
+    invalid_value,
+)
+from pliant.embedded.schema.keyword_validators import (
+    enum_validator,
+    list_validators,
+    number_validators,
+    string_validators,
+)
 from pliant.embedded.schema.metadata import with_object_metadata
-from pliant.embedded.schema.scalar_validators import enum_validator, number_validators, string_validators
 
-ValidationResult = list[FieldErrorBuilder] | None
-Validator = Callable[[Any], ValidationResult]
-
-JSON_TYPE_NAMES: Final[dict[type, str]] = {
+_JSON_TYPE_NAMES: Final[dict[type, str]] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -29,40 +36,39 @@ JSON_TYPE_NAMES: Final[dict[type, str]] = {
 
 
 def compile_validator(schema: Mapping[str, Any]) -> Validator | None:
-    """The check for one schema node; None where anything goes."""
+    """Return the validator of a schema; None if every value is valid."""
     if schema.get("x-kubernetes-embedded-resource"):
         schema = with_object_metadata(schema, require_type=True)
     typed = _type_validator(schema)
     rest = [*([enum_validator(schema["enum"])] if "enum" in schema else []), *_combinator_validators(schema)]
-    check = chain_validators([*([typed] if typed else []), *rest])
+    check = _chain_validators([*([typed] if typed else []), *rest])
     if check is None or not schema.get("nullable"):
         return check
-    sound = check
-    return lambda value: None if value is None else sound(value)
+    non_null = check
+    return lambda value: None if value is None else non_null(value)
 
 
-def chain_validators(validators: list[Validator]) -> Validator | None:
-    """Checks one after the other; the first that finds something ends it, as later ones may rely on it."""
+def _chain_validators(validators: list[Validator]) -> Validator | None:
+    """Return a validator that stops at the first one with errors: later ones may rely on earlier ones."""
     if len(validators) <= 1:
         return validators[0] if validators else None
     first, *others = validators
 
-    def check(value: Any) -> ValidationResult:
-        faults = first(value)
-        if faults is not None:
-            return faults
+    def validate(value: Any) -> ValidationResult:
+        errors = first(value)
+        if errors is not None:
+            return errors
         for other in others:
-            faults = other(value)
-            if faults is not None:
-                return faults
+            errors = other(value)
+            if errors is not None:
+                return errors
         return None
 
-    return check
+    return validate
 
 
-def type_error(value: Any, expected: str) -> list[FieldErrorBuilder]:
-    """The one fault of a value that is of another JSON type."""
-    found = JSON_TYPE_NAMES.get(type(value), "unknown")
+def _type_error(value: Any, expected: str) -> list[FieldErrorBuilder]:
+    found = _JSON_TYPE_NAMES.get(type(value), "unknown")
     return [FieldErrorBuilder(FieldErrorType.TYPE, found, f'{{path}} in body must be of type {expected}: "{found}"')]
 
 
@@ -72,8 +78,7 @@ def _type_validator(schema: Mapping[str, Any]) -> Validator | None:
     name = schema.get("type")
     if name is None:
         return _untyped_validator(schema)
-    checks = _VALIDATORS_BY_TYPE[name](schema)
-    inner = chain_validators(checks)
+    inner = _chain_validators(_VALIDATORS_BY_TYPE[name](schema))
     if name == "integer":
         return _integer_validator(inner)
     if name == "number":
@@ -85,125 +90,115 @@ def _exact_type_validator(expected: type, name: str, inner: Validator | None) ->
     if inner is None and expected is str:
         return _validate_string
     if inner is None:
-        return lambda value: None if type(value) is expected else type_error(value, name)
-    sound = inner
-    return lambda value: sound(value) if type(value) is expected else type_error(value, name)
+        return lambda value: None if type(value) is expected else _type_error(value, name)
+    return lambda value: inner(value) if type(value) is expected else _type_error(value, name)
 
 
 def _validate_string(value: Any) -> ValidationResult:
-    return None if type(value) is str else type_error(value, "string")
+    return None if type(value) is str else _type_error(value, "string")
 
 
 def _integer_validator(inner: Validator | None) -> Validator:
-    def check(value: Any) -> ValidationResult:
+    def validate(value: Any) -> ValidationResult:
         if type(value) is int or (type(value) is float and value.is_integer()):
             return inner(value) if inner is not None else None
-        return type_error(value, "integer")
+        return _type_error(value, "integer")
 
-    return check
+    return validate
 
 
 def _number_validator(inner: Validator | None) -> Validator:
-    def check(value: Any) -> ValidationResult:
+    def validate(value: Any) -> ValidationResult:
         if type(value) is int or type(value) is float:
             return inner(value) if inner is not None else None
-        return type_error(value, "number")
+        return _type_error(value, "number")
 
-    return check
+    return validate
 
 
 def _int_or_string_validator(schema: Mapping[str, Any]) -> Validator:
-    of_number, of_string = chain_validators(number_validators(schema)), chain_validators(string_validators(schema))
+    of_number, of_string = _chain_validators(number_validators(schema)), _chain_validators(string_validators(schema))
 
-    def check(value: Any) -> ValidationResult:
+    def validate(value: Any) -> ValidationResult:
         if type(value) is str:
             return of_string(value) if of_string is not None else None
         if type(value) is int or (type(value) is float and value.is_integer()):
             return of_number(value) if of_number is not None else None
-        return type_error(value, "integer,string")
+        return _type_error(value, "integer,string")
 
-    return check
+    return validate
 
 
 def _untyped_validator(schema: Mapping[str, Any]) -> Validator | None:
-    """Without a type, each keyword speaks only about values it fits."""
-    table: dict[type, Validator] = {}
-    for name, make in _VALIDATORS_BY_TYPE.items():
-        inner = chain_validators(make(schema))
+    """Return a validator that applies each keyword only to values of the type that the keyword is for."""
+    by_type: dict[type, Validator] = {}
+    for name, create in _VALIDATORS_BY_TYPE.items():
+        inner = _chain_validators(create(schema))
         if inner is not None:
-            for wanted in (int, float) if name in ("integer", "number") else (_PYTHON_TYPES[name],):
-                table[wanted] = inner
-    if not table:
+            for value_type in (int, float) if name in ("integer", "number") else (_PYTHON_TYPES[name],):
+                by_type[value_type] = inner
+    if not by_type:
         return None
 
-    def check(value: Any) -> ValidationResult:
-        inner = table.get(type(value))
+    def validate(value: Any) -> ValidationResult:
+        inner = by_type.get(type(value))
         return inner(value) if inner is not None else None
 
-    return check
+    return validate
 
 
 def _object_validators(schema: Mapping[str, Any]) -> list[Validator]:
-    checks: list[Validator] = []
+    validators: list[Validator] = []
     properties = {name: compile_validator(child) for name, child in schema.get("properties", {}).items()}
     extra = schema.get("additionalProperties")
-    others = compile_validator(extra) if isinstance(extra, Mapping) else None
+    additional = compile_validator(extra) if isinstance(extra, Mapping) else None
     required = tuple(schema.get("required", ()))
-    if required or others is not None or any(properties.values()):
-        checks.append(_properties_validator(properties, others, required))
-    least, most = schema.get("minProperties"), schema.get("maxProperties")
-    if least is not None or most is not None:
-        checks.append(_property_count_validator(least or 0, most))
-    return checks
+    if required or additional is not None or any(properties.values()):
+        validators.append(_properties_validator(properties, additional, required))
+    min_count, max_count = schema.get("minProperties"), schema.get("maxProperties")
+    if min_count is not None or max_count is not None:
+        validators.append(_property_count_validator(min_count or 0, max_count))
+    return validators
 
 
 def _properties_validator(
     properties: Mapping[str, Validator | None], additional: Validator | None, required: tuple[str, ...]
 ) -> Validator:
-    lookup = properties.get
-    # Most members are plain strings: knowing those by name saves a call for each.
-    texts = frozenset(name for name, inner in properties.items() if inner is _validate_string)
+    # Most properties are strings without further keywords: a set lookup saves a call for each.
+    plain_strings = frozenset(name for name, inner in properties.items() if inner is _validate_string)
 
-    def check(value: Any) -> ValidationResult:
-        faults: list[FieldErrorBuilder] | None = None
+    def validate(value: Any) -> ValidationResult:
+        errors: ValidationResult = None
         for name, member in value.items():
-            if type(member) is str and name in texts:
+            if type(member) is str and name in plain_strings:
                 continue
-            inner = lookup(name, additional)
+            inner = properties.get(name, additional)
             if inner is not None:
-                found = inner(member)
-                if found is not None:
-                    faults = (faults or []) + [fault.prepend(name) for fault in found]
+                member_errors = inner(member)
+                if member_errors is not None:
+                    errors = (errors or []) + [error.prepend(name) for error in member_errors]
         for name in required:
             if name not in value:
-                faults = [*(faults or ()), FieldErrorBuilder(FieldErrorType.REQUIRED).prepend(name)]
-        return faults
+                errors = [*(errors or ()), FieldErrorBuilder(FieldErrorType.REQUIRED).prepend(name)]
+        return errors
 
-    return check
+    return validate
 
 
 def _property_count_validator(min_count: int, max_count: int | None) -> Validator:
-    def check(value: Any) -> ValidationResult:
+    def validate(value: Any) -> ValidationResult:
         if len(value) < min_count:
-            return [
-                FieldErrorBuilder(
-                    FieldErrorType.INVALID, value, f"{{path}} in body should have at least {min_count} properties"
-                )
-            ]
+            return invalid_value(value, f"{{path}} in body should have at least {min_count} properties")
         if max_count is not None and len(value) > max_count:
             return [FieldErrorBuilder(FieldErrorType.TOO_MANY, len(value), f"must have at most {max_count} items")]
         return None
 
-    return check
+    return validate
 
 
 def _array_validators(schema: Mapping[str, Any]) -> list[Validator]:
     items = schema.get("items")
     return list_validators(schema, compile_validator(items) if isinstance(items, Mapping) else None)
-
-
-def _no_validators(schema: Mapping[str, Any]) -> list[Validator]:
-    return []
 
 
 _VALIDATORS_BY_TYPE: Final[dict[str, Callable[[Mapping[str, Any]], list[Validator]]]] = {
@@ -212,7 +207,7 @@ _VALIDATORS_BY_TYPE: Final[dict[str, Callable[[Mapping[str, Any]], list[Validato
     "string": string_validators,
     "integer": number_validators,
     "number": number_validators,
-    "boolean": _no_validators,
+    "boolean": lambda schema: [],
 }
 _PYTHON_TYPES: Final[dict[str, type]] = {"object": dict, "array": list, "string": str, "boolean": bool}
 
@@ -229,59 +224,50 @@ def _combinator_validators(schema: Mapping[str, Any]) -> Iterable[Validator]:
 
 
 def _all_of_validator(validators: list[Validator]) -> Validator:
-    def check(value: Any) -> ValidationResult:
-        faults = [fault for part in validators for fault in part(value) or ()]
-        return (
-            [FieldErrorBuilder(FieldErrorType.INVALID, "", '"{path}" must validate all the schemas (allOf)'), *faults]
-            if faults
-            else None
-        )
+    def validate(value: Any) -> ValidationResult:
+        errors = [error for part in validators for error in part(value) or ()]
+        return [*invalid_value("", '"{path}" must validate all the schemas (allOf)'), *errors] if errors else None
 
-    return check
+    return validate
 
 
 def _any_of_validator(validators: list[Validator | None]) -> Validator:
-    def check(value: Any) -> ValidationResult:
-        tried: list[list[FieldErrorBuilder]] = []
+    def validate(value: Any) -> ValidationResult:
+        alternatives: list[list[FieldErrorBuilder]] = []
         for part in validators:
-            faults = part(value) if part is not None else None
-            if faults is None:
+            errors = part(value) if part is not None else None
+            if errors is None:
                 return None
-            tried.append(faults)
-        return [
-            FieldErrorBuilder(FieldErrorType.INVALID, "", '"{path}" must validate at least one schema (anyOf)'),
-            *_fewest_errors(tried),
-        ]
+            alternatives.append(errors)
+        summary = invalid_value("", '"{path}" must validate at least one schema (anyOf)')
+        return [*summary, *_fewest_errors(alternatives)]
 
-    return check
+    return validate
 
 
 def _one_of_validator(validators: list[Validator | None]) -> Validator:
-    def check(value: Any) -> ValidationResult:
-        outcomes = [part(value) if part is not None else None for part in validators]
-        sound = sum(outcome is None for outcome in outcomes)
-        if sound == 1:
+    def validate(value: Any) -> ValidationResult:
+        results = [part(value) if part is not None else None for part in validators]
+        valid_count = sum(result is None for result in results)
+        if valid_count == 1:
             return None
-        says = '"{path}" must validate one and only one schema (oneOf). Found '
-        if sound:
-            return [FieldErrorBuilder(FieldErrorType.INVALID, "", f"{says}{sound} valid alternatives")]
-        return [
-            FieldErrorBuilder(FieldErrorType.INVALID, "", f"{says}none valid"),
-            *_fewest_errors([out for out in outcomes if out]),
-        ]
+        detail = '"{path}" must validate one and only one schema (oneOf). Found '
+        if valid_count:
+            return invalid_value("", f"{detail}{valid_count} valid alternatives")
+        return [*invalid_value("", f"{detail}none valid"), *_fewest_errors([each for each in results if each])]
 
-    return check
+    return validate
 
 
 def _not_validator(inner: Validator | None) -> Validator:
-    def check(value: Any) -> ValidationResult:
+    def validate(value: Any) -> ValidationResult:
         if inner is not None and inner(value) is not None:
             return None
-        return [FieldErrorBuilder(FieldErrorType.INVALID, "", '"{path}" must not validate the schema (not)')]
+        return invalid_value("", '"{path}" must not validate the schema (not)')
 
-    return check
+    return validate
 
 
 def _fewest_errors(alternatives: list[list[FieldErrorBuilder]]) -> list[FieldErrorBuilder]:
-    """The faults of the alternative that needs the fewest changes: most likely the one that was meant."""
+    """Return the errors of the alternative with the fewest: most likely the one that the user intended."""
     return min(alternatives, key=len, default=[])

@@ -1,18 +1,64 @@
-"""What everybody may see: the committed state of all objects, and the indexes to find them by."""
+"""The committed objects in memory, indexed by key, uid and owner, and the recent changes that watches replay."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+import asyncio
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
+from operator import attrgetter
 
-from pliant.embedded.storage.change_history import ChangeHistory
 from pliant.embedded.storage.stored_objects import ObjectChange, ObjectKey, StoredObject
+from pliant.errors import Gone
 
 _MAX_NAME = "\U0010ffff"
+_BY_VERSION = attrgetter("version")
+
+
+class ChangeHistory:
+    """Changes in the order of their versions; readers pull them, so a slow reader costs nothing.
+
+    All changes after `oldest_version` are kept. A reader that starts before it gets `Gone` and has to list again.
+    """
+
+    def __init__(self, oldest_version: int, max_changes: int) -> None:
+        self.oldest_version = oldest_version
+        self._max_changes = max_changes
+        self._changes: list[ObjectChange] = []
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    def append(self, change: ObjectChange) -> None:
+        """Add a change; drop the oldest changes in bulk when there are too many."""
+        self._changes.append(change)
+        if len(self._changes) > self._max_changes + self._max_changes // 4:
+            surplus = len(self._changes) - self._max_changes
+            self.oldest_version = self._changes[surplus - 1].version
+            del self._changes[:surplus]
+
+    def changes_since(self, version: int) -> list[ObjectChange]:
+        """Return all changes after `version`; raise `Gone` when some of them have been dropped."""
+        if version < self.oldest_version:
+            raise Gone(410, "Expired", f"too old resource version: {version} ({self.oldest_version})")
+        if not self._changes or self._changes[-1].version <= version:
+            return []
+        return self._changes[bisect_right(self._changes, version, key=_BY_VERSION) :]
+
+    def notify_readers(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait_changed(self) -> None:
+        """Wait for the next `notify_readers`."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiting.discard(waiter)
 
 
 class ObjectIndex:
-    """Records by key, by uid and by owner, with a history per resource; changed only by `apply`."""
+    """Objects by key, by uid and by owner, with a history for each resource."""
 
     def __init__(self, version: int, max_history: int) -> None:
         self.version = version
@@ -25,80 +71,75 @@ class ObjectIndex:
         self._histories: dict[str, ChangeHistory] = {}
 
     def get(self, key: ObjectKey) -> StoredObject | None:
-        """The present state of one object."""
         return self._objects.get(key)
 
     def resources(self) -> tuple[str, ...]:
-        """Every resource that ever held an object."""
+        """Return every resource that has ever had an object."""
         return tuple(self._names)
 
     def list_objects(self, resource: str, namespace: str = "") -> list[StoredObject]:
-        """Objects by namespace and name, in one namespace or in all."""
+        """Return objects sorted by namespace and name, of one namespace or of all."""
         names = self._names.get(resource, [])
         if namespace:
             names = names[bisect_left(names, (namespace, "")) : bisect_left(names, (namespace, _MAX_NAME))]
         return [self._objects[ObjectKey(resource, *name)] for name in names]
 
     def list_objects_at(self, version: int, resource: str, namespace: str = "") -> list[StoredObject]:
-        """The same list as it was at an earlier version; raises `Gone` when that is forgotten."""
-        past: dict[ObjectKey, StoredObject] = {record.key: record for record in self.list_objects(resource, namespace)}
-        for event in reversed(self.history(resource).changes_since(version)):
-            if namespace and event.after.key.namespace != namespace:
+        """Return the list as it was at an earlier version; raise `Gone` when its changes have been dropped."""
+        past: dict[ObjectKey, StoredObject] = {obj.key: obj for obj in self.list_objects(resource, namespace)}
+        for change in reversed(self.history(resource).changes_since(version)):
+            if namespace and change.after.key.namespace != namespace:
                 continue
-            if event.before is None:
-                past.pop(event.after.key, None)
+            if change.before is None:
+                past.pop(change.after.key, None)
             else:
-                past[event.after.key] = event.before
+                past[change.after.key] = change.before
         return [past[key] for key in sorted(past)]
 
     def is_empty(self, resource: str, namespace: str = "") -> bool:
-        """Whether a resource has no object, in one namespace or at all."""
         names = self._names.get(resource, [])
         if not namespace:
             return not names
         return bisect_left(names, (namespace, "")) == bisect_left(names, (namespace, _MAX_NAME))
 
     def find_key_by_uid(self, uid: str) -> ObjectKey | None:
-        """Where the object of this uid is kept, if it still exists."""
         return self._by_uid.get(uid)
 
     def dependents(self, uid: str) -> tuple[ObjectKey, ...]:
-        """Objects that name this uid among their owners, in a stable order."""
+        """Return the keys of objects with this uid in their ownerReferences, sorted."""
         return tuple(sorted(self._by_owner.get(uid, ())))
 
     def owner_uids(self) -> tuple[str, ...]:
-        """Every uid somebody names as owner."""
+        """Return every uid that an ownerReference names."""
         return tuple(self._by_owner)
 
     def history(self, resource: str) -> ChangeHistory:
-        """The recent past of one resource."""
         found = self._histories.get(resource)
         if found is None:
             found = self._histories[resource] = ChangeHistory(self._initial_version, self._max_history)
         return found
 
     def load(self, objects: Iterable[StoredObject]) -> None:
-        """Fill empty shelves with what was kept on disk."""
-        for record in objects:
-            self._index_object(record)
+        for obj in objects:
+            self._index_object(obj)
 
     def apply_changes(self, changes: Iterable[ObjectChange]) -> None:
-        """Make committed changes visible, then wake those who watch."""
-        touched: set[str] = set()
-        for event in changes:
-            key = event.after.key
-            if event.before is not None:
-                self._unindex_object(event.before)
-            if event.is_deleted:
+        """Make committed changes visible, then notify watches."""
+        changed_resources: set[str] = set()
+        for change in changes:
+            key = change.after.key
+            if change.before is not None:
+                self._unindex_object(change.before)
+            if change.is_deleted:
                 names = self._names[key.resource]
                 del names[bisect_left(names, key[1:])]
                 del self._objects[key]
             else:
-                self._index_object(event.after)
-            self.version = event.version
-            self.history(key.resource).append(event)
-            touched.add(key.resource)
-        for resource in sorted(touched):
+                self._index_object(change.after)
+            self.version = change.version
+            self.history(key.resource).append(change)
+            changed_resources.add(key.resource)
+        for resource in sorted(changed_resources):
             self._histories[resource].notify_readers()
 
     def _index_object(self, obj: StoredObject) -> None:

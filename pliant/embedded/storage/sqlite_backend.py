@@ -1,4 +1,4 @@
-"""Committed objects on disk: one SQLite file in WAL mode, synchronised before anybody hears of a write."""
+"""Durable storage of objects: one SQLite file in WAL mode, synchronized before a write is acknowledged."""
 
 from __future__ import annotations
 
@@ -31,66 +31,60 @@ _SET_VERSION_SQL = "UPDATE counter SET version = ? WHERE id = 1"
 
 
 class StorageBackend(Protocol):
-    """Keeps committed changes; `commit` returns only when they would survive a power cut."""
+    """Stores committed changes; `commit` returns when they would survive a power failure."""
 
-    def commit(self, changes: Iterable[ObjectChange]) -> None:
-        """Write a group of changes, all or none."""
+    def commit(self, changes: Iterable[ObjectChange]) -> None: ...
 
-    def close(self) -> None:
-        """Give the file back."""
+    def close(self) -> None: ...
 
 
 def _initialize_database(db: sqlite3.Connection) -> None:
-    # A second server on the same file would not see the first one's memory.
+    # A second API server on the same file would not see the objects that the first one holds in memory.
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
-    layout = db.execute("PRAGMA user_version").fetchone()[0]
-    if layout not in (0, _SCHEMA_VERSION):
-        raise UnsupportedEnvironment(f"it was written by another version of this program (layout {layout})")
+    schema_version = db.execute("PRAGMA user_version").fetchone()[0]
+    if schema_version not in (0, _SCHEMA_VERSION):
+        raise UnsupportedEnvironment(f"another version of pliant wrote it (schema version {schema_version})")
     db.executescript(_CREATE_TABLES_SQL)
     db.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
 
 
 class SqliteBackend:
-    """The present state of every object, and the version of the last change."""
-
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
 
     @classmethod
     def open(cls, path: Path) -> SqliteBackend:
-        """Open or create the file, readable by its owner alone; only one server may have it open."""
+        """Open or create the file, with mode 0600; only one server may have it open."""
         path.touch(mode=0o600, exist_ok=True)
-        # One thread at a time uses it: the loop's while opening, the writer's afterwards.
+        # One thread at a time uses it: the event loop's while opening, then the writer's.
         db = sqlite3.connect(path, timeout=0.5, isolation_level=None, check_same_thread=False)
         try:
             _initialize_database(db)
-        except (sqlite3.DatabaseError, UnsupportedEnvironment) as problem:
+        except (sqlite3.DatabaseError, UnsupportedEnvironment) as error:
             db.close()
-            locked = "locked" in str(problem)
-            why = "another server has it open: stop that one, or choose another data folder" if locked else problem
-            raise UnsupportedEnvironment(f"cannot use {path}: {why}") from problem
+            locked = "locked" in str(error)
+            reason = "another cluster has it open: stop it or choose another data directory" if locked else error
+            raise UnsupportedEnvironment(f"cannot use {path}: {reason}") from error
         return cls(db)
 
     def last_version(self) -> int:
-        """The version of the last committed change."""
         return int(self._db.execute("SELECT version FROM counter").fetchone()[0])
 
     def load_objects(self) -> Iterator[StoredObject]:
-        """Every object kept."""
         for resource, body in self._db.execute("SELECT resource, body FROM objects"):
             yield to_stored_object(resource, decode_object(body))
 
     def commit(self, changes: Iterable[ObjectChange]) -> None:
-        """Write the last state of each object changed, all or none, and synchronise the file."""
-        last: dict[ObjectKey, ObjectChange] = {event.after.key: event for event in changes}
-        version = max(event.version for event in last.values())
+        """Write the last state of each changed object in one transaction, and synchronize the file."""
+        last: dict[ObjectKey, ObjectChange] = {change.after.key: change for change in changes}
+        version = max(change.version for change in last.values())
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany(_DELETE_SQL, [key for key, event in last.items() if event.is_deleted])
+            self._db.executemany(_DELETE_SQL, [key for key, change in last.items() if change.is_deleted])
             self._db.executemany(
-                _UPSERT_SQL, [(*key, event.after.body) for key, event in last.items() if not event.is_deleted]
+                _UPSERT_SQL, [(*key, change.after.body) for key, change in last.items() if not change.is_deleted]
             )
             self._db.execute(_SET_VERSION_SQL, (version,))
             self._db.execute("COMMIT")
@@ -100,5 +94,4 @@ class SqliteBackend:
             raise
 
     def close(self) -> None:
-        """Fold the log into the file and give it back."""
         self._db.close()

@@ -1,4 +1,4 @@
-"""Optimistic writes with group commit: decided in order at once, seen and answered only when durable."""
+"""The object store: writes are decided in order at once, and acknowledged after a group commit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Transaction:
-    """One write being decided: sees every write decided before it, committed or not."""
+    """A write that is being decided; it sees all writes decided before it, committed or not."""
 
     def __init__(
         self, committed: ObjectIndex, uncommitted: dict[ObjectKey, ObjectChange], version: int, *, dry_run: bool
@@ -38,18 +38,17 @@ class Transaction:
         self._own: dict[ObjectKey, ObjectChange] = {}
 
     def get(self, key: ObjectKey) -> StoredObject | None:
-        """The state this write would build upon."""
-        event = self._own.get(key) or self._uncommitted.get(key)
-        if event is not None:
-            return None if event.is_deleted else event.after
+        change = self._own.get(key) or self._uncommitted.get(key)
+        if change is not None:
+            return None if change.is_deleted else change.after
         return self.committed.get(key)
 
     def put(self, resource: str, obj: Object) -> StoredObject:
-        """Create or replace an object; its resource version is set in place, except in a dry run."""
+        """Create or replace an object; set its resource version in place, except in a dry run."""
         return self._add_change(resource, obj, is_deleted=False)
 
     def remove(self, resource: str, obj: Object) -> StoredObject:
-        """Take an object away; `obj` is the state told to those who watch."""
+        """Delete an object; `obj` is its last state, which watches receive."""
         return self._add_change(resource, obj, is_deleted=True)
 
     def _add_change(self, resource: str, obj: Object, *, is_deleted: bool) -> StoredObject:
@@ -57,14 +56,14 @@ class Transaction:
             self.version += 1
             obj["metadata"]["resourceVersion"] = str(self.version)
         after = to_stored_object(resource, obj)
-        event = ObjectChange(self.get(after.key), after, is_deleted)
-        self._own[after.key] = event
-        self.changes.append(event)
+        change = ObjectChange(self.get(after.key), after, is_deleted)
+        self._own[after.key] = change
+        self.changes.append(change)
         return after
 
 
 class _CommitGroup:
-    """Writes that share one commit."""
+    """Changes that share one commit."""
 
     def __init__(self, done: asyncio.Future[None]) -> None:
         self.changes: list[ObjectChange] = []
@@ -72,11 +71,11 @@ class _CommitGroup:
 
 
 class Store:
-    """All objects of one cluster, with one counter of versions.
+    """All objects of one cluster, with one version counter.
 
     `write` runs a synchronous decision against everything decided before it, then waits until its group is on
-    disk. Only then do memory, listeners, watchers and the caller learn of it, in that order. Without a journal the
-    same happens at once, in the caller's own step.
+    disk. Only then do the index, listeners, watches and the caller see it, in that order. Without a backend the
+    changes are published at once.
     """
 
     def __init__(self, committed: ObjectIndex, backend: StorageBackend | None) -> None:
@@ -91,23 +90,22 @@ class Store:
 
     @classmethod
     def in_memory(cls, *, max_history: int = MAX_HISTORY_CHANGES) -> Store:
-        """A store that forgets everything at its end and never waits."""
         return cls(ObjectIndex(0, max_history), None)
 
     @classmethod
     @asynccontextmanager
     async def open(cls, path: Path, *, max_history: int = MAX_HISTORY_CHANGES) -> AsyncIterator[Store]:
-        """A store kept in a file, with all it held when it was last closed or killed."""
-        journal = SqliteBackend.open(path)
-        shelves = ObjectIndex(journal.last_version(), max_history)
-        shelves.load(journal.load_objects())
-        async with cls(shelves, journal).run_writer() as store:
+        """Open a store in a file, with all objects that were committed to it."""
+        backend = SqliteBackend.open(path)
+        index = ObjectIndex(backend.last_version(), max_history)
+        index.load(backend.load_objects())
+        async with cls(index, backend).run_writer() as store:
             yield store
 
     @asynccontextmanager
     async def run_writer(self) -> AsyncIterator[Store]:
-        """Own the writer thread and the journal for as long as the store is used."""
-        with ThreadPoolExecutor(1, thread_name_prefix="journal") as self._writer:
+        """Run the writer thread; on exit, wait for pending commits and close the backend."""
+        with ThreadPoolExecutor(1, thread_name_prefix="store-writer") as self._writer:
             try:
                 yield self
             finally:
@@ -115,17 +113,17 @@ class Store:
                     await self._wait_committed()
                 finally:
                     if self._backend is not None:
-                        # In its own thread: a commit may still be under way there.
+                        # In the writer thread: a commit may still be running there.
                         self._writer.submit(self._backend.close)
 
     def add_listener(self, listener: ChangeListener) -> None:
-        """Call `listener` with changes as they become visible, before their writers are answered."""
+        """Call `listener` with changes when they become visible, before their writers get a response."""
         self._listeners.append(listener)
 
     async def write(self, decide: Callable[[Transaction], T], *, dry_run: bool = False) -> T:
-        """Run `decide` and commit what it changed; an error it raises changes nothing.
+        """Run `decide` and commit its changes; if it raises an error, nothing changes.
 
-        Nobody may be told of a state that is not yet durable: refusals and no-ops wait for what they build on.
+        Errors and no-ops also wait for uncommitted changes: no caller may see a state that is not yet durable.
         """
         transaction = Transaction(self.committed, self._uncommitted, self._version, dry_run=dry_run)
         try:
@@ -140,12 +138,11 @@ class Store:
         if self._backend is None:
             self._publish_changes(transaction.changes)
         else:
-            # Shielded: a caller who goes away does not take back what the others of the group wrote.
+            # Shielded: a caller that is cancelled must not cancel the commit of the other writes of the group.
             await asyncio.shield(self._add_to_group(transaction.changes))
         return result
 
     async def _wait_committed(self) -> None:
-        """Wait until everything decided so far is committed."""
         group = self._open_group or self._committing_group
         if group is not None:
             await asyncio.shield(group.done)
@@ -155,10 +152,10 @@ class Store:
         if self._open_group is None:
             self._open_group = _CommitGroup(loop.create_future())
             if self._committing_group is None:
-                # Not at once: writes decided in the same turn of the loop share one synchronisation.
+                # Not at once: writes decided in the same iteration of the event loop share one commit.
                 loop.call_soon(self._start_commit, loop)
         self._open_group.changes.extend(changes)
-        self._uncommitted.update((event.after.key, event) for event in changes)
+        self._uncommitted.update((change.after.key, change) for change in changes)
         return self._open_group.done
 
     def _start_commit(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -177,23 +174,23 @@ class Store:
         if error is not None:
             self._fail_group(group, error)
             return
-        for event in group.changes:
-            if self._uncommitted.get(event.after.key) is event:
-                del self._uncommitted[event.after.key]
+        for change in group.changes:
+            if self._uncommitted.get(change.after.key) is change:
+                del self._uncommitted[change.after.key]
         self._publish_changes(group.changes)
         group.done.set_result(None)
         if self._open_group is not None:
             self._start_commit(loop)
 
     def _fail_group(self, group: _CommitGroup, error: BaseException) -> None:
-        """Refuse a group that could not be kept, and everything that was decided on top of it."""
+        """Reject a group that could not be committed, and all writes that were decided on top of it."""
         log.error("commit failed", extra={"writes": len(group.changes)}, exc_info=error)
         failed = (group,) if self._open_group is None else (group, self._open_group)
         self._open_group = None
         self._uncommitted.clear()
         for each in failed:
-            each.done.set_exception(ServerError(500, "InternalError", f"the write could not be kept: {error}"))
-            each.done.exception()  # seen: its writers may all have gone away
+            each.done.set_exception(ServerError(500, "InternalError", f"cannot store the write: {error}"))
+            each.done.exception()  # marks it as retrieved: all of its writers may be cancelled
 
     def _publish_changes(self, changes: Sequence[ObjectChange]) -> None:
         self.committed.apply_changes(changes)

@@ -1,4 +1,4 @@
-"""How objects rest in the store: encoded, with just enough beside them to find and filter them."""
+"""Stored objects: encoded JSON, with the metadata that lookups and selectors need."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ INDEXED_FIELDS: Mapping[str, tuple[str, ...]] = {
     "/events": ("involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid"),
     "/services": ("spec.clusterIP",),
 }
-"""Fields kept beside each object, because selectors name them often; others are read from the object."""
+"""Fields stored beside each object, because selectors use them often; others are read from the object."""
 
 
 class ObjectKey(NamedTuple):
-    """The only way to name a stored object; `resource` is `group/plural`, whatever the version."""
+    """Key of a stored object; `resource` is `group/plural`, without the version."""
 
     resource: str
     namespace: str
@@ -28,7 +28,7 @@ class ObjectKey(NamedTuple):
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
-    """One state of one object."""
+    """One version of one object."""
 
     key: ObjectKey
     uid: str
@@ -40,18 +40,18 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
     def selectable_fields(self) -> dict[str, str]:
-        """The fields known without decoding the object."""
+        """Return the fields that selectors can use without decoding the object."""
         fields = {"metadata.name": self.key.name, "metadata.namespace": self.key.namespace}
         fields.update(zip(INDEXED_FIELDS.get(self.key.resource, ()), self.indexed_values, strict=True))
         return fields
 
     def decode(self) -> Object:
-        """A fresh copy of the object, free to be changed."""
+        """Return a new copy of the object."""
         return decode_object(self.body)
 
 
 class ObjectChange(msgspec.Struct, frozen=True, gc=False):
-    """One committed change: `after` is the last state when the object is gone."""
+    """A change of an object; `after` is the last state if the object was deleted."""
 
     before: StoredObject | None
     after: StoredObject
@@ -59,12 +59,10 @@ class ObjectChange(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def version(self) -> int:
-        """The resource version this change made."""
         return self.after.version
 
     @property
     def watch_event_type(self) -> str:
-        """The word a watch uses for it."""
         if self.is_deleted:
             return "DELETED"
         return "ADDED" if self.before is None else "MODIFIED"
@@ -75,18 +73,16 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_object(body: bytes) -> Object:
-    """The object some bytes of JSON hold."""
     return _DECODER.decode(body)
 
 
 def encode_object(obj: Mapping[str, Any]) -> bytes:
-    """The JSON of an object, apiVersion and kind first so that lists and versions can be told by prefix."""
+    """Return the JSON of an object with apiVersion and kind first, so that their values can be read from the prefix."""
     head = {"apiVersion": obj.get("apiVersion", ""), "kind": obj.get("kind", "")}
     return _ENCODER.encode({**head, **obj})
 
 
 def to_stored_object(resource: str, obj: Object) -> StoredObject:
-    """The record of an object that carries its uid and resource version."""
     metadata = obj["metadata"]
     return StoredObject(
         key=ObjectKey(resource, metadata.get("namespace") or "", metadata["name"]),

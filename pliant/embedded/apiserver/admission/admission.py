@@ -23,7 +23,7 @@ from pliant.embedded.apiserver.admission.priority_classes import (
 )
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION
-from pliant.embedded.registry.crd_validation import apply_crd_defaults, validate_crd
+from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.storage.stored_objects import Object

@@ -40,8 +40,8 @@ class ObjectFilter:
         """The selection a query describes; raises `BadRequest` for what cannot be selected by."""
         labels, fields = info.query_text("labelSelector"), info.query_text("fieldSelector")
         by_field = FieldSelector.parse(fields, info.kind) if fields else None
-        if by_field is not None and info.kind.form is not None:
-            by_field = by_field.with_renamed_fields(info.kind.form.stored_field_path)
+        if by_field is not None and info.kind.conversion is not None:
+            by_field = by_field.with_renamed_fields(info.kind.conversion.stored_field_path)
         known = {"metadata.name", "metadata.namespace", *INDEXED_FIELDS.get(info.kind.resource_key, ())}
         return cls(
             namespace=info.namespace,

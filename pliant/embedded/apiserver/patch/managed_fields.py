@@ -222,7 +222,7 @@ def _merge_schema(kind: Kind) -> MergeSchema:
     if kind.is_custom:
         known = kind.schema.openapi if kind.schema is not None else {}
         return {**known, "properties": {**(known.get("properties") or {}), "metadata": _builtin_schema("ObjectMeta")}}
-    return {} if kind.form is not None else _builtin_schema(kind.kind)
+    return {} if kind.conversion is not None else _builtin_schema(kind.kind)
 
 
 @cache
