@@ -21,7 +21,7 @@ _FORBID = (
 _RESTRICTED = ("unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", _FORBID, "sh")
 _STUBBORN = "trap '' TERM; sleep 600 & (setsid sh -c 'setsid sleep 600 & echo up; sleep 600' &); wait"
 NOTICE = (
-    "pods share this machine's network and files (docs/embedded.md, Without namespaces): this machine refuses "
+    "pods use the host network and filesystem (docs/embedded.md, Without namespaces): this machine refuses "
     "user namespaces (No space left on device): their number is limited to none. Allow them with: sudo sysctl -w "
     "user.max_user_namespaces=15000"
 )
@@ -92,12 +92,12 @@ def test_whoever_insists_on_private_networks_is_told_what_forbids_them(restricte
 def test_keeping_pods_in_is_refused(restricted: Restricted) -> None:
     ended = restricted.run("run", "--no-egress", str(QUICKSTART / "job.yaml"))
     assert ended.code == 1
-    assert "--no-egress cannot be kept where pods share this machine's network: leave it out" in ended.err
+    assert "--no-egress cannot be enforced when pods use the host network: remove the option" in ended.err
 
 
 def test_the_doctor_and_the_status_tell(restricted: Restricted) -> None:
     told = " ".join(restricted.run("doctor").out.split())
-    assert "namespaces pods share this machine's network and files (docs/embedded.md, Without namespaces)" in told
+    assert "namespaces pods use the host network and filesystem (docs/embedded.md, Without namespaces)" in told
     assert "allow them: sudo sysctl -w user.max_user_namespaces=15000" in told
     up = restricted.run("up")
     try:

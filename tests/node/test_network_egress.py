@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.network.egress_connector import EgressPolicy
+from pliant.embedded.network.egress_manager import WELL_KNOWN_PORTS
 from pliant.embedded.network.egress_proxy import proxy_variables
-from pliant.embedded.network.transparent_proxy import WELL_KNOWN_PORTS
 from pliant.kube.resources import SERVICES
 from tests.node.outside import outside_address
 from tests.node.running import Running, running
@@ -42,9 +42,9 @@ async def test_without_egress_a_pod_is_told_so(tmp_path: Path) -> None:
     host = outside_address()
     async with running(tmp_path, egress=EgressPolicy(allow_external=False)) as cluster:
         told = await _fetched(cluster, "plain", f"http://{host}:8000/file")
-        assert told == f"403 pods of this cluster may not reach {host}: it was started with --no-egress"
+        assert told == f"403 egress to {host} is denied: the cluster was started with --no-egress"
         told = await _fetched(cluster, "tunnel", f"https://{host}:8000/file")
-        assert "Tunnel connection failed: 403 pods of this cluster may not reach" in told
+        assert "Tunnel connection failed: 403 egress to" in told
 
 
 async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ async def test_the_loopback_of_this_machine_is_out_of_reach_unless_it_is_allowed
             for number, host in enumerate(("127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]")):
                 told = await cluster.ran(f"asker-{number}", f"{script} http://{host}:{port}/")
                 assert told.startswith("403 ")
-                assert told.endswith("pods reach it only with --allow-host-loopback")
+                assert told.endswith("pods need --allow-host-loopback to reach it")
         (tmp_path / "two").mkdir()
         async with running(tmp_path / "two", egress=EgressPolicy(allow_host_loopback=True, use_pasta=False)) as cluster:
             for number, host in enumerate(("127.0.0.1", "localhost")):
@@ -74,7 +74,7 @@ async def test_the_proxy_leads_into_the_cluster_too(tmp_path: Path) -> None:
         script = f"until python3 -c '{PYTHON}' http://web/ | grep Directory >/dev/null; do sleep 0.05; done; echo found"
         assert await cluster.ran("asker", script) == "found"
         told = await _fetched(cluster, "lost", "http://nobody/")
-        assert told == "502 there is no nobody in this cluster, or nobody behind it is ready"
+        assert told == "502 nobody does not exist in the cluster, or has no ready endpoints"
 
 
 async def test_a_program_that_knows_no_proxy_reaches_well_known_ports_outside(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_a_machine_behind_a_proxy_lets_its_pods_out_through_it(
     monkeypatch.delenv("no_proxy", raising=False)
     async with server, running(tmp_path, egress=PROXY) as cluster:
         assert await _fetched(cluster, "plain", "http://example.com/file?x=1") == "relayed"
-        assert "said: HTTP/1.1 403 not there" in await _fetched(cluster, "tunnel", "https://example.com/")
+        assert "responded: HTTP/1.1 403 not there" in await _fetched(cluster, "tunnel", "https://example.com/")
     plain, tunnel = heard
     assert plain.startswith(b"GET http://example.com/file?x=1 HTTP/1.1\r\n")
     assert tunnel.startswith(b"CONNECT example.com:443 HTTP/1.1\r\n")
@@ -132,10 +132,10 @@ async def test_what_is_no_request_of_a_proxy_is_answered_as_such(tmp_path: Path)
     )
     async with running(tmp_path, egress=EgressPolicy(allow_external=False)) as cluster:
         told = await cluster.ran("asker", "curl -sS -m 5 --noproxy '*' http://10.88.0.1:3128/")
-        assert told == "this is an HTTP proxy: ask for http://HOST/..., or CONNECT to HOST:PORT"
+        assert told == "this is an HTTP proxy: request http://HOST/... or CONNECT HOST:PORT"
         await cluster.pod("other", [{"name": "main", "command": ["python3", "-c", senseless]}])
         await cluster.finished("other")
-        assert "400 this is not a request that an HTTP proxy understands" in await cluster.output("other")
+        assert "400 malformed HTTP request line" in await cluster.output("other")
 
 
 def test_programs_are_told_of_the_proxy_in_every_usual_way() -> None:

@@ -96,7 +96,7 @@ async def test_when_pasta_dies_pods_go_out_by_the_proxy(tmp_path: Path, caplog: 
     async with running(tmp_path) as cluster:
         (program,) = _programs(tmp_path)
         os.kill(program, signal.SIGKILL)
-        await eventually(lambda: bool(_said(caplog, "pasta ended")), what="its end is told")
+        await eventually(lambda: bool(_said(caplog, "pasta exited")), what="its end is told")
         assert "3128" in await cluster.ran("env", "echo $http_proxy")
     assert len(_said(caplog, "pasta")) == 1
 
@@ -113,8 +113,8 @@ async def test_a_pasta_that_fails_is_told_once_and_done_without(
     async with running(tmp_path) as cluster:
         assert "3128" in await cluster.ran("env", "echo $http_proxy")
     (told,) = _said(caplog, "pasta")
-    assert told.getMessage() == "pasta is not used: pods go out by the proxy"
-    assert vars(told)["because"] == "no luck today"
+    assert told.getMessage() == "pasta unavailable: egress through the HTTP proxy"
+    assert vars(told)["error"] == "no luck today"
 
 
 @pytest.mark.usefixtures("usable")

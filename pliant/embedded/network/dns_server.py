@@ -1,9 +1,8 @@
-"""Answer what pods ask about names: the cluster's from memory, others by asking this machine's resolvers."""
+"""The DNS server of the cluster: resolves cluster names itself and forwards other names to the host's resolvers."""
 
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -14,7 +13,9 @@ from pliant.embedded.network.dns_message import (
     MalformedDnsMessage,
     ResponseCode,
     encode_response,
+    frame_tcp_message,
     parse_query,
+    read_tcp_message,
 )
 from pliant.embedded.network.dns_upstream import UpstreamResolver
 from pliant.embedded.network.dns_zone import DnsZone
@@ -23,13 +24,9 @@ from pliant.embedded.network.streams import ConnectionTasks
 
 DNS_PORT = 53
 _IDLE_TIMEOUT = 10.0
-"""Seconds for which a connection may stay silent."""
-_LENGTH_PREFIX = struct.Struct("!H")
 
 
 class DnsServer:
-    """Knows what to answer; the kind of connection does not matter to it."""
-
     def __init__(self, service_index: ServiceIndex, upstream: UpstreamResolver) -> None:
         self._service_index = service_index
         self._zone = DnsZone(service_index)
@@ -41,7 +38,7 @@ class DnsServer:
     async def serve(
         cls, agent: NodeAgent, service_index: ServiceIndex, upstream: UpstreamResolver
     ) -> AsyncIterator[DnsServer]:
-        """A server that pods reach at the bridge's address."""
+        """Serve UDP and TCP at the address of the gateway."""
         server = cls(service_index, upstream)
         loop = asyncio.get_running_loop()
         datagrams = await agent.open_socket("datagram", agent.address, DNS_PORT)
@@ -56,38 +53,36 @@ class DnsServer:
             await server._connections.cancel_all()
 
     def resolve_locally(self, question: DnsQuestion, client_ip: str) -> tuple[Sequence[Any], ResponseCode] | None:
-        """Records and code for a question; None when somebody outside must be asked."""
-        found = self._zone.find_records(question.name, question.record_type, self._client_namespace(client_ip))
-        if found is not None:
-            return found, ResponseCode.NO_ERROR
+        """Return records and response code; None if an upstream resolver must be asked."""
+        records = self._zone.find_records(question.name, question.record_type, self._client_namespace(client_ip))
+        if records is not None:
+            return records, ResponseCode.NO_ERROR
         if self._zone.is_cluster_name(question.name) or not self._upstream.has_servers:
             return (), ResponseCode.NXDOMAIN
         return None
 
     async def resolve_upstream(self, message: bytes, question: DnsQuestion, *, over_tcp: bool) -> bytes:
-        """What resolvers outside answer."""
-        heard = await self._upstream.query(message, over_tcp=over_tcp)
-        return heard or encode_response(question, (), ResponseCode.SERVER_FAILURE)
+        response = await self._upstream.query(message, over_tcp=over_tcp)
+        return response or encode_response(question, (), ResponseCode.SERVER_FAILURE)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background for as long as the server runs."""
+        """Run a coroutine as a task that is cancelled when the server stops."""
         self._connections.spawn(work)
 
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the questions of one connection."""
         with (
             self._connections.track(writer),
             suppress(OSError, asyncio.IncompleteReadError, TimeoutError, MalformedDnsMessage),
         ):
             while True:
-                message = await asyncio.wait_for(_read_tcp_message(reader), _IDLE_TIMEOUT)
+                message = await asyncio.wait_for(read_tcp_message(reader), _IDLE_TIMEOUT)
                 question = parse_query(message)
-                known = self.resolve_locally(question, writer.get_extra_info("peername")[0])
-                if known is not None:
-                    reply = encode_response(question, *known)
+                local = self.resolve_locally(question, writer.get_extra_info("peername")[0])
+                if local is not None:
+                    response = encode_response(question, *local)
                 else:
-                    reply = await self.resolve_upstream(message, question, over_tcp=True)
-                writer.write(_LENGTH_PREFIX.pack(len(reply)) + reply)
+                    response = await self.resolve_upstream(message, question, over_tcp=True)
+                writer.write(frame_tcp_message(response))
                 await writer.drain()
 
     def _client_namespace(self, client_ip: str) -> str:
@@ -96,8 +91,6 @@ class DnsServer:
 
 
 class _DnsDatagramProtocol(asyncio.DatagramProtocol):
-    """Answers each datagram with another."""
-
     def __init__(self, server: DnsServer) -> None:
         self._server = server
         self._send: Callable[[bytes, Any], None] = _discard_datagram
@@ -109,12 +102,12 @@ class _DnsDatagramProtocol(asyncio.DatagramProtocol):
         try:
             question = parse_query(data)
         except MalformedDnsMessage:
-            return  # it is no question: whoever sent it waits for no answer
-        known = self._server.resolve_locally(question, addr[0])
-        if known is None:
+            return
+        local = self._server.resolve_locally(question, addr[0])
+        if local is None:
             self._server.run_in_background(self._answer_from_upstream(data, question, addr))
             return
-        self._send(encode_response(question, *known, max_size=question.max_response_size), addr)
+        self._send(encode_response(question, *local, max_size=question.max_response_size), addr)
 
     async def _answer_from_upstream(
         self, message: bytes, question: DnsQuestion, client_address: tuple[str, int]
@@ -122,10 +115,4 @@ class _DnsDatagramProtocol(asyncio.DatagramProtocol):
         self._send(await self._server.resolve_upstream(message, question, over_tcp=False), client_address)
 
 
-async def _read_tcp_message(reader: asyncio.StreamReader) -> bytes:
-    (length,) = _LENGTH_PREFIX.unpack(await reader.readexactly(_LENGTH_PREFIX.size))
-    return await reader.readexactly(length)
-
-
-def _discard_datagram(data: bytes, addr: Any) -> None:
-    """Nobody is connected yet."""
+def _discard_datagram(data: bytes, addr: Any) -> None: ...

@@ -1,4 +1,4 @@
-"""What the names of a cluster stand for: services, the pods behind them, and addresses read backwards."""
+"""The DNS records of the cluster: services, pods and reverse lookups."""
 
 from __future__ import annotations
 
@@ -16,39 +16,37 @@ from pliant.embedded.network.service_index import ServiceIndex, resolve_target_p
 from pliant.embedded.object_views import PodView, ServicePortView, ServiceView, pod_hostname
 
 CLUSTER_DOMAIN = "cluster.local"
-SEARCH_DOMAINS = ("svc." + CLUSTER_DOMAIN, CLUSTER_DOMAIN)
-"""Where a short name is looked for, after the namespace of the one who asks."""
 _HEADLESS = "None"
 _REVERSE_SUFFIX = ".in-addr.arpa"
 _CLUSTER_IP_PREFIXES = ("10.88.", "10.96.")
 
 
 def search_domains(namespace: str) -> tuple[str, ...]:
-    """The domains in which pods of a namespace look for short names."""
-    return (f"{namespace}.svc.{CLUSTER_DOMAIN}", *SEARCH_DOMAINS)
+    """Return the search domains of pods in a namespace."""
+    return (f"{namespace}.svc.{CLUSTER_DOMAIN}", f"svc.{CLUSTER_DOMAIN}", CLUSTER_DOMAIN)
 
 
 class DnsZone:
-    """Answers for all names of the cluster, from the present state of pods and services."""
+    """Resolves names of the cluster from the current pods and services."""
 
     def __init__(self, service_index: ServiceIndex) -> None:
         self._service_index = service_index
 
     def find_records(self, name: str, record_type: int, namespace: str) -> list[DnsRecord] | None:
-        """What is known of a name, perhaps nothing of the kind asked for; None when there is no such name."""
-        found = self._reverse_records(name) if name.endswith(_REVERSE_SUFFIX) else self._resolve_name(name, namespace)
-        if found is None:
+        """Return the records of a name, empty if none has the type; None if the name does not exist."""
+        records = self._reverse_records(name) if name.endswith(_REVERSE_SUFFIX) else self._resolve_name(name, namespace)
+        if records is None:
             return None
         return [
             each
-            for each in found
+            for each in records
             if record_type in (each.record_type, RecordType.ANY) or each.record_type is RecordType.CNAME
         ]
 
     def is_cluster_name(self, name: str) -> bool:
-        """Whether a name is not for resolvers outside: it has the form of ours, in a namespace that is there.
+        """Return whether upstream resolvers must not be asked: the name has the form of a cluster name.
 
-        A namespace may be called as a domain is (`dev`), so longer names must name a service too.
+        A namespace may have the name of a top-level domain, such as `dev`; so longer names must also name a service.
         """
         if name.endswith(_REVERSE_SUFFIX):
             return _parse_reverse_name(name).startswith(_CLUSTER_IP_PREFIXES)
@@ -63,18 +61,18 @@ class DnsZone:
                 return False
 
     def resolve_addresses(self, name: str, namespace: str) -> list[str]:
-        """The addresses of a name, in the words of one who asks from a namespace."""
-        found = self._resolve_name(name.rstrip(".").lower(), namespace) or ()
-        return [".".join(map(str, each.data)) for each in found if each.record_type is RecordType.A]
+        """Return the IPv4 addresses of a name, as a pod in the namespace resolves it."""
+        records = self._resolve_name(name.rstrip(".").lower(), namespace) or ()
+        return [".".join(map(str, each.data)) for each in records if each.record_type is RecordType.A]
 
     def _resolve_name(self, name: str, namespace: str) -> list[DnsRecord] | None:
-        """Look for a whole name, or for a short one as a resolver would that knows the namespace."""
+        """Resolve a fully qualified name, or a short name with the search domains of the namespace."""
         if name.endswith("." + CLUSTER_DOMAIN) or name == CLUSTER_DOMAIN:
             return self._resolve_cluster_labels(name.split(".")[:-2])
         for domain in search_domains(namespace):
-            found = self._resolve_cluster_labels(f"{name}.{domain}".split(".")[:-2])
-            if found is not None:
-                return found
+            records = self._resolve_cluster_labels(f"{name}.{domain}".split(".")[:-2])
+            if records is not None:
+                return records
         return None
 
     def _resolve_cluster_labels(self, labels: list[str]) -> list[DnsRecord] | None:
@@ -83,8 +81,8 @@ class DnsZone:
                 return self._resolve_service_labels(rest)
             case [dashed, namespace, "pod"]:
                 pod = self._service_index.pod_by_ip(dashed.replace("-", "."))
-                is_there = pod is not None and pod.metadata.namespace == namespace
-                return [address_record(pod.status.pod_ip)] if pod and is_there else None
+                is_found = pod is not None and pod.metadata.namespace == namespace
+                return [address_record(pod.status.pod_ip)] if pod and is_found else None
             case []:
                 return []
             case _:
@@ -116,25 +114,25 @@ class DnsZone:
         return list(_address_records(self._service_index.backend_pods(service))) or None
 
     def _pod_records(self, host: str, service: ServiceView | None) -> list[DnsRecord] | None:
-        """A pod by its own name below a service, or by its address written with dashes."""
+        """Return the records of a pod below a headless service, by hostname or by its address with dashes."""
         if service is None or service.spec.cluster_ip != _HEADLESS:
             return None
-        found = [pod for pod in self._service_index.backend_pods(service) if _pod_label(pod, service) == host]
-        return list(_address_records(found)) or None
+        pods = [pod for pod in self._service_index.backend_pods(service) if _pod_label(pod, service) == host]
+        return list(_address_records(pods)) or None
 
     def _named_port_records(self, port: str, protocol: str, service: ServiceView | None) -> list[DnsRecord] | None:
         if service is None:
             return None
-        chosen = [each for each in service.spec.ports if (each.name, each.protocol.lower()) == (port, protocol)]
-        return list(self._srv_records(service, chosen)) or None
+        ports = [each for each in service.spec.ports if (each.name, each.protocol.lower()) == (port, protocol)]
+        return list(self._srv_records(service, ports)) or None
 
     def _srv_records(self, service: ServiceView, ports: Sequence[ServicePortView]) -> Iterator[DnsRecord]:
-        whole = _service_fqdn(service)
+        service_name = _service_fqdn(service)
         if service.spec.cluster_ip != _HEADLESS:
-            yield from (srv_record(each.port, whole) for each in ports)
+            yield from (srv_record(each.port, service_name) for each in ports)
             return
         for pod in self._service_index.backend_pods(service):
-            target = f"{_pod_label(pod, service)}.{whole}"
+            target = f"{_pod_label(pod, service)}.{service_name}"
             yield from (srv_record(resolve_target_port(pod, each), target) for each in ports)
 
     def _reverse_records(self, name: str) -> list[DnsRecord] | None:
@@ -159,7 +157,7 @@ def _address_records(pods: Sequence[PodView]) -> Iterator[DnsRecord]:
 
 
 def _pod_label(pod: PodView, service: ServiceView) -> str:
-    """What a pod is called below a service."""
+    """Return the label of a pod below a headless service."""
     if pod.spec.subdomain == service.metadata.name:
         return pod_hostname(pod).lower()
     return pod.status.pod_ip.replace(".", "-")

@@ -1,4 +1,4 @@
-"""Where a pod's connection through the proxy may lead: to the cluster always, outside where that is allowed."""
+"""Connections of pods to the cluster and, if the egress policy allows it, to external hosts."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from pliant.embedded.network.service_index import ServiceIndex
 from pliant.embedded.network.streams import Stream
 
 CLUSTER_NETWORKS = (ipaddress.ip_network("10.88.0.0/16"), ipaddress.ip_network("10.96.0.0/16"))
-"""The addresses of pods and of services."""
+"""The networks of pods and of services."""
 _LOOPBACK = ipaddress.ip_address("127.0.0.1")
 _CONNECT_TIMEOUT = 10.0
-"""Seconds for somebody outside to take a connection."""
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressPolicy:
-    """What pods may reach beyond the cluster."""
+    """What pods may reach outside the cluster."""
 
     allow_external: bool = True
     allow_host_loopback: bool = False
-    """Also what listens on 127.0.0.1 of this machine."""
+    """Whether pods may connect to 127.0.0.1 of the host."""
     use_pasta: bool = True
-    """By plain sockets where `pasta` is installed; else by a proxy and well-known ports alone."""
+    """Use `pasta` if it is installed; otherwise the HTTP proxy and the transparent proxy."""
 
 
 class ConnectionDenied(Exception):
-    """A connection that is not made; the words are for the pod that wanted it."""
+    """A connection that is refused; the message is sent to the pod."""
 
     def __init__(self, status_code: int, message: str) -> None:
         super().__init__(message)
@@ -44,8 +43,6 @@ class ConnectionDenied(Exception):
 
 
 class EgressConnector:
-    """Makes connections on behalf of pods."""
-
     def __init__(
         self, agent: NodeAgent, service_index: ServiceIndex, upstream: UpstreamResolver, policy: EgressPolicy
     ) -> None:
@@ -56,58 +53,58 @@ class EgressConnector:
         self._policy = policy
 
     async def connect(self, host: str, port: int, client_ip: str) -> Stream:
-        """A connection to a host as the pod at the address `asker` knows it, or else Refused."""
-        inside = self._resolve_in_cluster(host, client_ip)
-        if inside:
-            return await self._connect_to_pod(host, inside, port)
+        """Connect to a host, resolved as the pod at `client_ip` resolves it; raise ConnectionDenied if that fails."""
+        cluster_addresses = self._resolve_in_cluster(host, client_ip)
+        if cluster_addresses:
+            return await self._connect_to_pod(host, cluster_addresses, port)
         self._require_external_allowed(host)
-        relay = HostProxy.for_target("https", host, port)
+        host_proxy = HostProxy.for_target("https", host, port)
         return await (
-            _connect_or_deny(host, port, relay.open_tunnel(host, port)) if relay else self._connect_external(host, port)
+            _connect_or_deny(host, port, host_proxy.open_tunnel(host, port))
+            if host_proxy
+            else self._connect_external(host, port)
         )
 
     async def connect_for_http(self, host: str, port: int, client_ip: str) -> tuple[Stream, HostProxy | None]:
-        """The same for plain requests, which a proxy of this machine wants for itself; that proxy, if so."""
-        relay = None if self._resolve_in_cluster(host, client_ip) else HostProxy.for_target("http", host, port)
-        if relay is None:
+        """Connect for a plain HTTP request; also return the host's proxy if the connection goes to it."""
+        host_proxy = None if self._resolve_in_cluster(host, client_ip) else HostProxy.for_target("http", host, port)
+        if host_proxy is None:
             return await self.connect(host, port, client_ip), None
         self._require_external_allowed(host)
-        return await _connect_or_deny(host, port, relay.connect()), relay
+        return await _connect_or_deny(host, port, host_proxy.connect()), host_proxy
 
     def _require_external_allowed(self, host: str) -> None:
-        """Refuse hosts that pods may not reach beyond the cluster, as far as their name tells."""
-        known = _LOOPBACK if _is_host_loopback(host) else _parse_ip(host)
-        if known is not None and not self._is_allowed_address(known):
+        address = _LOOPBACK if _is_host_loopback(host) else _parse_ip(host)
+        if address is not None and not self._is_allowed_address(address):
             raise _loopback_denied(host)
         if not self._policy.allow_external:
-            raise ConnectionDenied(403, f"pods of this cluster may not reach {host}: it was started with --no-egress")
+            raise ConnectionDenied(403, f"egress to {host} is denied: the cluster was started with --no-egress")
 
     def _resolve_in_cluster(self, host: str, client_ip: str) -> list[str]:
-        """The addresses in the cluster that a host stands for."""
-        literal = _parse_ip(host)
-        if literal is not None:
-            return [host] if any(literal in network for network in CLUSTER_NETWORKS) else []
+        address = _parse_ip(host)
+        if address is not None:
+            return [host] if any(address in network for network in CLUSTER_NETWORKS) else []
         pod = self._service_index.pod_by_ip(client_ip)
-        found = self._zone.resolve_addresses(host, pod.metadata.namespace if pod else "default")
-        if not found and self._is_cluster_only_name(host):
-            raise ConnectionDenied(502, f"there is no {host} in this cluster, or nobody behind it is ready")
-        return found
+        addresses = self._zone.resolve_addresses(host, pod.metadata.namespace if pod else "default")
+        if not addresses and self._is_cluster_only_name(host):
+            raise ConnectionDenied(502, f"{host} does not exist in the cluster, or has no ready endpoints")
+        return addresses
 
     def _is_cluster_only_name(self, host: str) -> bool:
-        """Whether a name can mean nothing outside; one of two parts can, when pods may go there."""
+        """Return whether a name cannot be external; a name of two labels can, if egress is allowed."""
         if _is_host_loopback(host) or (host.count(".") == 1 and self._policy.allow_external):
             return False
         return self._zone.is_cluster_name(host)
 
     async def _connect_to_pod(self, host: str, addresses: list[str], port: int) -> Stream:
-        problem: Exception | None = None
+        last_error: Exception | None = None
         for address in addresses:
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT):
                     return await Stream.from_socket(await self._agent.connect(address, port))
-            except (OSError, AgentLost) as failure:
-                problem = failure
-        raise ConnectionDenied(502, f"{host}:{port} cannot be reached: {_failure_text(problem)}")
+            except (OSError, AgentLost) as error:
+                last_error = error
+        raise ConnectionDenied(502, f"cannot connect to {host}:{port}: {_failure_text(last_error)}")
 
     async def _connect_external(self, host: str, port: int) -> Stream:
         *others, last = await self._resolve_external(host)
@@ -117,13 +114,13 @@ class EgressConnector:
         return await _connect_or_deny(host, port, _open_stream(last, port))
 
     async def _resolve_external(self, host: str) -> list[str]:
-        """The addresses of a host outside that pods may reach."""
+        """Return the addresses of an external host that pods may reach."""
         if _is_host_loopback(host) and not _parse_ip(host):
             host = str(_LOOPBACK)
-        found = [host.strip("[]")] if _parse_ip(host) else await self._upstream.resolve_addresses(host)
-        if not found:
-            raise ConnectionDenied(502, f"{host} is not known to the resolvers of this machine")
-        allowed = [each for each in found if (known := _parse_ip(each)) and self._is_allowed_address(known)]
+        addresses = [host.strip("[]")] if _parse_ip(host) else await self._upstream.resolve_addresses(host)
+        if not addresses:
+            raise ConnectionDenied(502, f"cannot resolve {host}: the DNS servers of the host do not know it")
+        allowed = [each for each in addresses if (address := _parse_ip(each)) and self._is_allowed_address(address)]
         if not allowed:
             raise _loopback_denied(host)
         return allowed
@@ -135,12 +132,11 @@ class EgressConnector:
 
 
 async def _connect_or_deny(host: str, port: int, connecting: Awaitable[Stream]) -> Stream:
-    """A connection within due time, or a refusal that tells what went wrong."""
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT):
             return await connecting
-    except OSError as problem:
-        raise ConnectionDenied(502, f"{host}:{port} cannot be reached: {_failure_text(problem)}") from problem
+    except OSError as error:
+        raise ConnectionDenied(502, f"cannot connect to {host}:{port}: {_failure_text(error)}") from error
 
 
 async def _open_stream(address: str, port: int) -> Stream:
@@ -148,7 +144,7 @@ async def _open_stream(address: str, port: int) -> Stream:
 
 
 def _parse_ip(host: str) -> IpAddress | None:
-    """The address that a host is written as; None for names."""
+    """Return the address if the host is one; None if it is a name."""
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:
@@ -158,20 +154,19 @@ def _parse_ip(host: str) -> IpAddress | None:
 
 
 def _is_host_loopback(host: str) -> bool:
-    literal = _parse_ip(host)
-    if literal is not None:
-        return literal.is_loopback or literal.is_unspecified
+    address = _parse_ip(host)
+    if address is not None:
+        return address.is_loopback or address.is_unspecified
     name = host.rstrip(".").lower()
     return name == "localhost" or name.endswith(".localhost")
 
 
 def _loopback_denied(host: str) -> ConnectionDenied:
-    return ConnectionDenied(
-        403, f"{host} is this machine's own loopback or link: pods reach it only with --allow-host-loopback"
-    )
+    message = f"{host} is a loopback or link-local address of the host: pods need --allow-host-loopback to reach it"
+    return ConnectionDenied(403, message)
 
 
 def _failure_text(error: Exception | None) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     return getattr(error, "strerror", None) or str(error)

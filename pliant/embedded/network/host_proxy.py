@@ -1,4 +1,4 @@
-"""The proxy that this machine itself goes out through, where its environment names one."""
+"""The HTTP proxy that the host itself uses, if its environment names one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProxy:
-    """Where the proxy is, and what it must be told of us."""
-
     host: str
     port: int
     use_tls: bool = False
@@ -24,41 +22,37 @@ class HostProxy:
 
     @classmethod
     def for_target(cls, scheme: str, host: str, port: int) -> HostProxy | None:
-        """The proxy for a host outside; None where this machine goes there directly."""
+        """Return the proxy for an external host; None if the host connects directly."""
         bracketed = f"[{host}]" if ":" in host else host
-        found = urlsplit(proxy_from_environment(f"{scheme}://{bracketed}:{port}") or "")
-        if found.scheme not in _DEFAULT_PORTS or not found.hostname:
+        url = urlsplit(proxy_from_environment(f"{scheme}://{bracketed}:{port}") or "")
+        if url.scheme not in _DEFAULT_PORTS or not url.hostname:
             return None
         return cls(
-            host=found.hostname,
-            port=found.port or _DEFAULT_PORTS[found.scheme],
-            use_tls=found.scheme == "https",
-            authorization=basic_header(unquote(found.username), unquote(found.password or ""))
-            if found.username
-            else "",
+            host=url.hostname,
+            port=url.port or _DEFAULT_PORTS[url.scheme],
+            use_tls=url.scheme == "https",
+            authorization=basic_header(unquote(url.username), unquote(url.password or "")) if url.username else "",
         )
 
     @property
     def headers(self) -> list[str]:
-        """What every request to the proxy carries."""
         return [f"Proxy-Authorization: {self.authorization}"] if self.authorization else []
 
     async def connect(self) -> Stream:
-        """A connection to the proxy."""
         return Stream(*await asyncio.open_connection(self.host, self.port, ssl=self.use_tls or None))
 
     async def open_tunnel(self, host: str, port: int) -> Stream:
-        """A connection to a host through the proxy; ConnectionRefusedError tells why there is none."""
+        """Connect to a host through the proxy; raise ConnectionRefusedError if the proxy rejects it."""
         stream = await self.connect()
-        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}", *self.headers, "", ""]
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *self.headers, "", ""]
         stream.writer.write("\r\n".join(lines).encode("latin-1"))
         try:
             head = await stream.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            head = b"it hung up\r\n"
-        said = head.partition(b"\r\n")[0].decode("latin-1")
-        if said.split(" ")[1:2] != ["200"]:
+            head = b"connection closed\r\n"
+        status_line = head.partition(b"\r\n")[0].decode("latin-1")
+        if status_line.split(" ")[1:2] != ["200"]:
             stream.abort()
-            raise ConnectionRefusedError(f"the proxy {self.host}:{self.port} of this machine said: {said}")
+            raise ConnectionRefusedError(f"proxy {self.host}:{self.port} of the host responded: {status_line}")
         return stream

@@ -1,4 +1,4 @@
-"""The two ways in which pods are connected; one is chosen when a cluster starts, and stays."""
+"""Private and host network mode of pods, and the network services of each."""
 
 from __future__ import annotations
 
@@ -28,169 +28,157 @@ from pliant.embedded.network.service_proxy import ServiceProxy
 from pliant.errors import UnsupportedEnvironment
 
 NetworkModeChoice = Literal["private", "host", ""]
-"""A network of its own for every pod, this machine's for all, or the first where that is possible."""
+"""Empty chooses `private` where possible, otherwise `host`."""
 API_SERVER_ADDRESSES: Final = (GATEWAY_ADDRESS, API_SERVICE_IP)
-"""What pods may call the API server beside its usual names."""
+"""Addresses of the API server for pods; its certificate must include them."""
 _LOOPBACK = "127.0.0.1"
+_FALLBACK_DOC = "(docs/embedded.md, Without namespaces)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkContext:
-    """A cluster as far as its network is concerned."""
-
     data_dir: Path
     api_url: str
-    """Where the API is for everybody on this machine."""
+    """URL of the API server for programs on the host."""
     service_index: ServiceIndex
     egress: EgressPolicy
 
 
 class NetworkMode(Protocol):
-    """How pods reach each other, the API and the world."""
+    """How pods reach each other, the API server and external hosts."""
 
     @property
-    def agent(self) -> NodeAgent:
-        """Who runs them."""
+    def agent(self) -> NodeAgent: ...
 
     @property
-    def name(self) -> str:
-        """What people call it."""
+    def name(self) -> str: ...
 
     @property
     def fallback_notice(self) -> str:
-        """What people must know who did not choose it; nothing when all is as usual."""
+        """What users should know if the mode was chosen for them; otherwise empty."""
 
     def serve_network(self, context: NetworkContext) -> AbstractAsyncContextManager[PodNetwork]:
-        """All that the network offers, as pods are told of it."""
+        """Run the network services of pods."""
 
-    def serve_api(self, http_front: HttpsServer) -> AbstractAsyncContextManager[None]:
-        """Ways for pods to the API server, open for as long as the context lasts."""
+    def serve_api(self, https_server: HttpsServer) -> AbstractAsyncContextManager[None]:
+        """Make the API server listen where pods can reach it."""
 
     def api_address(self, api_url: str) -> tuple[str, int]:
-        """Where pods reach it; others do at the address."""
+        """Return the address at which pods reach the API server; `api_url` is that for programs on the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateNetworkMode:
-    """Every pod has a network of its own."""
+    """Every pod has its own network namespace."""
 
     agent: NodeAgent
     name: str = "private"
     fallback_notice: str = ""
 
     def serve_network(self, context: NetworkContext) -> AbstractAsyncContextManager[PodNetwork]:
-        """Names, services and a way out on the bridge."""
         return serve_private_network(self.agent, context.service_index, context.egress, context.data_dir)
 
     @asynccontextmanager
-    async def serve_api(self, http_front: HttpsServer) -> AsyncIterator[None]:
+    async def serve_api(self, https_server: HttpsServer) -> AsyncIterator[None]:
         """Listen on the bridge, and at the address of the service `kubernetes`."""
         assert self.agent.listener is not None
         at_service = await self.agent.open_socket("stream", API_SERVICE_IP, API_SERVICE_PORT)
-        async with http_front.temporary_listener(self.agent.listener), http_front.temporary_listener(at_service):
+        async with https_server.temporary_listener(self.agent.listener), https_server.temporary_listener(at_service):
             yield
 
     def api_address(self, api_url: str) -> tuple[str, int]:
-        """At that service."""
         return API_SERVICE_IP, API_SERVICE_PORT
 
 
 @dataclass(frozen=True, slots=True)
 class HostNetworkMode:
-    """All pods share the network of this machine, at an address of the loopback each."""
+    """All pods share the network of the host; each has its own loopback address."""
 
     agent: HostNetworkAgent
     fallback_reason: str
-    """Why nothing better is to be had; nothing when it was asked for."""
+    """Why the private mode is not possible; empty if the user chose the host mode."""
     name: str = "host"
 
     @property
     def fallback_notice(self) -> str:
-        """What is different, and how to change that."""
         if not self.fallback_reason:
             return ""
-        where = "(docs/embedded.md, Without namespaces)"
-        return f"pods share this machine's network and files {where}: {self.fallback_reason}"
+        return f"pods use the host network and filesystem {_FALLBACK_DOC}: {self.fallback_reason}"
 
     @asynccontextmanager
     async def serve_network(self, context: NetworkContext) -> AsyncIterator[PodNetwork]:
-        """Services at addresses of the loopback, and names in words; the way out is this machine's."""
+        """Serve cluster IPs at loopback addresses; the agent rewrites hostnames, and egress is that of the host."""
         if not context.egress.allow_external:
-            because = f"; {self.fallback_reason}" if self.fallback_reason else ""
+            reason = f"; {self.fallback_reason}" if self.fallback_reason else ""
             raise UnsupportedEnvironment(
-                f"--no-egress cannot be kept where pods share this machine's network: leave it out{because}"
+                f"--no-egress cannot be enforced when pods use the host network: remove the option{reason}"
             )
-        directory = ClusterHostnameRewriter(context.service_index, self.agent.address_pool)
-        self.agent.rewrite_hostnames = directory.rewrite_hostnames
-        self.agent.rewrite_short_hostnames = directory.rewrite_service_names
+        rewriter = ClusterHostnameRewriter(context.service_index, self.agent.address_pool)
+        self.agent.rewrite_hostnames = rewriter.rewrite_hostnames
+        self.agent.rewrite_short_hostnames = rewriter.rewrite_service_names
         self.agent.memory_dir = context.data_dir / "memory"
         async with ServiceProxy.serve(self.agent, context.service_index):
-            links = partial(_pod_service_variables, context, self.agent)
+            variables = partial(_pod_service_variables, context, self.agent)
             yield HostPodNetwork(
-                api_url=context.api_url, hostname_rewriter=directory, service_variables=links, process_env=os.environ
+                api_url=context.api_url, hostname_rewriter=rewriter, service_variables=variables, process_env=os.environ
             )
 
-    def serve_api(self, http_front: HttpsServer) -> AbstractAsyncContextManager[None]:
-        """They are where everybody's are."""
+    def serve_api(self, https_server: HttpsServer) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
     def api_address(self, api_url: str) -> tuple[str, int]:
-        """Where everybody reaches it."""
         return _LOOPBACK, urlsplit(api_url).port or API_SERVICE_PORT
 
 
 def _pod_service_variables(context: NetworkContext, agent: HostNetworkAgent, pod: PodObject) -> dict[str, str]:
-    """What pods are told of services; the API is somewhere else for everybody here."""
-    found = service_variables(context.service_index, pod, agent.address_pool.map_service_address)
-    return {name: value for name, value in found.items() if not name.startswith("KUBERNETES_")}
+    """Return the service variables without those of the API server, which has another address here."""
+    variables = service_variables(context.service_index, pod, agent.address_pool.map_service_address)
+    return {name: value for name, value in variables.items() if not name.startswith("KUBERNETES_")}
 
 
 @asynccontextmanager
-async def start_network_mode(launch: AgentOptions, choice: NetworkModeChoice) -> AsyncIterator[NetworkMode]:
-    """An agent that is ready, in the mode that was wished for, or else in the best that this machine allows."""
+async def start_network_mode(agent_options: AgentOptions, choice: NetworkModeChoice) -> AsyncIterator[NetworkMode]:
+    """Start the node agent in the chosen mode, or in the best one that the host supports."""
     async with AsyncExitStack() as stack:
-        yield await _enter_network_mode(stack, launch, choice)
-
-
-async def _enter_network_mode(stack: AsyncExitStack, launch: AgentOptions, choice: NetworkModeChoice) -> NetworkMode:
-    reason = ""
-    if choice != "host":
-        try:
-            return PrivateNetworkMode(await stack.enter_async_context(NodeAgent.start(launch)))
-        except UnsupportedEnvironment as problem:
-            if choice == "private":
-                raise
-            reason = str(problem)
-    return HostNetworkMode(
-        await stack.enter_async_context(HostNetworkAgent.start(replace(launch, network_mode="host"))), reason
-    )
+        reason = ""
+        if choice != "host":
+            try:
+                agent = await stack.enter_async_context(NodeAgent.start(agent_options))
+            except UnsupportedEnvironment as error:
+                if choice == "private":
+                    raise
+                reason = str(error)
+            else:
+                yield PrivateNetworkMode(agent)
+                return
+        host_options = replace(agent_options, network_mode="host")
+        yield HostNetworkMode(await stack.enter_async_context(HostNetworkAgent.start(host_options)), reason)
 
 
 @asynccontextmanager
 async def serve_private_network(
     agent: NodeAgent, service_index: ServiceIndex, egress: EgressPolicy, data_dir: Path
 ) -> AsyncIterator[PrivatePodNetwork]:
-    """A network for pods that is served, as they are told of it."""
-    async with serve_network_services(agent, service_index, egress, data_dir / "outside") as way_out:
-        links = partial(service_variables, service_index, map_address=str)
-        yield PrivatePodNetwork(agent.address, data_dir, way_out.proxy_environment, links)
+    async with serve_network_services(agent, service_index, egress, data_dir / "outside") as egress_manager:
+        variables = partial(service_variables, service_index, map_address=str)
+        yield PrivatePodNetwork(agent.address, data_dir, egress_manager.proxy_environment, variables)
 
 
 @asynccontextmanager
 async def serve_network_services(
     agent: NodeAgent, service_index: ServiceIndex, egress: EgressPolicy, state_dir: Path
 ) -> AsyncIterator[EgressManager]:
-    """Names that are answered, services that are reached, and a way out of the pods' network, made in `folder`."""
+    """Run the DNS server, the service proxy and egress; `state_dir` is for the files of egress."""
     _raise_open_file_limit()
     upstream = UpstreamResolver.from_host() if egress.allow_external else UpstreamResolver(())
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(DnsServer.serve(agent, service_index, upstream))
         await stack.enter_async_context(ServiceProxy.serve(agent, service_index))
-        routes = EgressConnector(agent, service_index, upstream, egress)
-        yield await stack.enter_async_context(EgressManager.serve(agent, routes, egress, state_dir))
+        connector = EgressConnector(agent, service_index, upstream, egress)
+        yield await stack.enter_async_context(EgressManager.serve(agent, connector, egress, state_dir))
 
 
 def _raise_open_file_limit() -> None:
-    """Let this process hold as many connections as it may: each one that is led on takes two descriptors."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    """Raise the soft limit to the hard limit: each proxied connection needs two file descriptors."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

@@ -1,4 +1,4 @@
-"""The files in which a pod's programs look for names, by the rules of Kubernetes."""
+"""/etc/hosts, /etc/resolv.conf and service environment variables of a pod."""
 
 from __future__ import annotations
 
@@ -9,40 +9,34 @@ from pliant.embedded.network.dns_zone import CLUSTER_DOMAIN, search_domains
 from pliant.embedded.network.service_index import API_SERVICE_KEY, ServiceIndex
 from pliant.embedded.object_views import ServicePortView, ServiceView
 
-_DEFAULT_OPTION = ("ndots", "5")
-_DNS_POLICY_NONE = "None"
-_DNS_POLICY_DEFAULT = "Default"
-
 RawPod = Mapping[str, Any]
 
 
 def render_hosts_file(pod: RawPod, hostname: str, pod_ip: str) -> str:
-    """What a pod's /etc/hosts says: itself, and the aliases it asks for."""
     namespace, spec = pod["metadata"]["namespace"], pod["spec"]
     subdomain = spec.get("subdomain") or ""
-    whole = f"{hostname}.{subdomain}.{namespace}.svc.{CLUSTER_DOMAIN} " if subdomain else ""
-    lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", f"{pod_ip}\t{whole}{hostname}"]
+    fqdn = f"{hostname}.{subdomain}.{namespace}.svc.{CLUSTER_DOMAIN} " if subdomain else ""
+    lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", f"{pod_ip}\t{fqdn}{hostname}"]
     aliases = ((each["ip"], each.get("hostnames") or ()) for each in spec.get("hostAliases") or ())
-    lines += (f"{target}\t{' '.join(names)}" for target, names in aliases)
+    lines += (f"{ip}\t{' '.join(names)}" for ip, names in aliases)
     return "".join(f"{line}\n" for line in lines)
 
 
 def render_resolv_conf(pod: RawPod, nameserver: str) -> str:
-    """What a pod's /etc/resolv.conf says: whom to ask, and where to look for short names.
+    """Return the content of /etc/resolv.conf for the dnsPolicy and dnsConfig of a pod.
 
-    The resolvers of the machine cannot be reached from a pod: the cluster's own asks them on its behalf.
+    With dnsPolicy Default the cluster DNS is used, too: pods cannot reach the DNS servers of the host.
     """
     spec = pod["spec"]
-    wishes = spec.get("dnsConfig") or {}
+    dns_config = spec.get("dnsConfig") or {}
     policy = spec.get("dnsPolicy") or "ClusterFirst"
-    servers = [] if policy == _DNS_POLICY_NONE else [nameserver]
-    searches = (
-        [] if policy in (_DNS_POLICY_NONE, _DNS_POLICY_DEFAULT) else [*search_domains(pod["metadata"]["namespace"])]
-    )
-    options = {} if policy in (_DNS_POLICY_NONE, _DNS_POLICY_DEFAULT) else dict([_DEFAULT_OPTION])
-    servers += wishes.get("nameservers") or ()
-    searches += wishes.get("searches") or ()
-    options |= {each["name"]: each.get("value") or "" for each in wishes.get("options") or ()}
+    uses_cluster_domains = policy not in ("None", "Default")
+    servers = [] if policy == "None" else [nameserver]
+    searches = [*search_domains(pod["metadata"]["namespace"])] if uses_cluster_domains else []
+    options = {"ndots": "5"} if uses_cluster_domains else {}
+    servers += dns_config.get("nameservers") or ()
+    searches += dns_config.get("searches") or ()
+    options |= {each["name"]: each.get("value") or "" for each in dns_config.get("options") or ()}
     return "".join(f"{line}\n" for line in _resolv_conf_lines(servers, searches, options))
 
 
@@ -57,16 +51,16 @@ def _resolv_conf_lines(servers: list[str], searches: list[str], options: Mapping
 def service_variables(
     service_index: ServiceIndex, pod: Mapping[str, Any], map_address: Callable[[str], str]
 ) -> dict[str, str]:
-    """`NAME_SERVICE_HOST` and its kin for the services that a pod is told of, at the addresses it finds them at.
+    """Return `NAME_SERVICE_HOST` and the other variables of the services in a pod's namespace.
 
-    That of the API server is told to every pod, unless its namespace has one of the same name.
+    The variables of the API server are for every pod, unless its namespace has a service `kubernetes`.
     """
     namespace = pod["metadata"]["namespace"]
-    told = [each for each in (service_index.service(*API_SERVICE_KEY),) if each is not None]
+    services = [each for each in (service_index.service(*API_SERVICE_KEY),) if each is not None]
     if pod["spec"].get("enableServiceLinks") is not False:
-        told += service_index.services_with_cluster_ip(namespace)
+        services += service_index.services_with_cluster_ip(namespace)
     variables: dict[str, str] = {}
-    for service in told:
+    for service in services:
         if service.spec.ports:
             variables.update(_variables_of_service(service, map_address(service.spec.cluster_ip)))
     return variables

@@ -1,4 +1,4 @@
-"""Know which services there are, which pods stand behind them, and who is at which address."""
+"""Index of services and pods for the pod network: by name, by address and by label."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pliant.embedded.object_views import PodView, ServicePortView, ServiceSpecVi
 from pliant.kube.objects import ObjectMeta
 
 API_SERVICE_IP = "10.96.0.1"
-"""Where pods reach the API server, as the service `kubernetes`."""
+"""Cluster IP of the service `kubernetes`."""
 API_SERVICE_PORT = 443
 API_SERVICE_KEY = ("default", "kubernetes")
-"""Namespace and name of that service."""
 
 _API_SERVICE = ServiceView(
     metadata=ObjectMeta(name="kubernetes", namespace="default"),
@@ -26,17 +25,12 @@ _API_SERVICE = ServiceView(
 
 @dataclass(frozen=True, slots=True)
 class ServiceEndpoint:
-    """Where one port of a service leads to."""
-
     address: str
     port: int
 
 
 class ServiceIndex:
-    """The present state of services and pods, as far as the network is concerned.
-
-    `on_change` is told whenever something of it may be different.
-    """
+    """The current services and pods; `on_change` is called when routes may have changed."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = _ignore_change
@@ -46,11 +40,10 @@ class ServiceIndex:
         self._services: dict[str, dict[str, ServiceView]] = defaultdict(dict)
         self._services_by_ip: dict[str, ServiceView] = {}
         self._services_with_ip: dict[str, dict[str, ServiceView]] = defaultdict(dict)
-        """Of the services of each namespace those with an address of their own."""
+        """Services with a cluster IP, by namespace and name."""
         self._services[API_SERVICE_KEY[0]][API_SERVICE_KEY[1]] = _API_SERVICE
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Take in what became of a pod."""
         if old is not None:
             self._remove_pod(old)
         if new is not None and new.status.pod_ip and not new.is_finished:
@@ -59,9 +52,9 @@ class ServiceIndex:
             self.on_change()
 
     def on_service_change(self, old: ServiceView | None, new: ServiceView | None) -> None:
-        """Take in what became of a service; that of the API is known by itself, and stays."""
-        known = new or old
-        if known is None or (known.metadata.namespace, known.metadata.name) == API_SERVICE_KEY:
+        """Update a service; the service `kubernetes` is built in and never changes."""
+        service = new or old
+        if service is None or (service.metadata.namespace, service.metadata.name) == API_SERVICE_KEY:
             return
         if old is not None:
             self._services_with_ip[old.metadata.namespace].pop(old.metadata.name, None)
@@ -76,48 +69,43 @@ class ServiceIndex:
             self.on_change()
 
     def service(self, namespace: str, name: str) -> ServiceView | None:
-        """The service of that name."""
         return self._services[namespace].get(name) if namespace in self._services else None
 
     def services_with_cluster_ip(self, namespace: str) -> list[ServiceView]:
-        """The services of a namespace that have an address of their own, but for that of the API."""
+        """Return the services of a namespace with a cluster IP, except the service `kubernetes`."""
         return list(self._services_with_ip[namespace].values()) if namespace in self._services_with_ip else []
 
     def service_by_ip(self, cluster_ip: str) -> ServiceView | None:
-        """The service that has an address of the cluster."""
         return _API_SERVICE if cluster_ip == API_SERVICE_IP else self._services_by_ip.get(cluster_ip)
 
     def services(self) -> Iterator[ServiceView]:
-        """Every service there is."""
-        for held in self._services.values():
-            yield from held.values()
+        for by_name in self._services.values():
+            yield from by_name.values()
 
     def backend_pods(self, service: ServiceView) -> list[PodView]:
-        """The pods a service stands for."""
-        even_unready = service.spec.publish_not_ready_addresses
-        return [pod for pod in self.selected_pods(service) if even_unready or _accepts_connections(pod)]
+        """Return the selected pods that receive connections."""
+        include_unready = service.spec.publish_not_ready_addresses
+        return [pod for pod in self.selected_pods(service) if include_unready or _accepts_connections(pod)]
 
     def selected_pods(self, service: ServiceView) -> list[PodView]:
-        """The pods a service would stand for if all were ready, found from its rarest label."""
-        wanted = service.spec.selector.items()
-        if not wanted:
+        """Return all pods that match the selector, sorted by name; the search starts from the rarest label."""
+        selector = service.spec.selector.items()
+        if not selector:
             return []
         namespace = service.metadata.namespace
-        rarest = min((self._by_label.get((namespace, *label), {}) for label in wanted), key=len)
-        matching = (pod for pod in rarest.values() if wanted <= pod.metadata.labels.items())
+        rarest = min((self._by_label.get((namespace, *label), {}) for label in selector), key=len)
+        matching = (pod for pod in rarest.values() if selector <= pod.metadata.labels.items())
         return sorted(matching, key=lambda pod: pod.metadata.name)
 
     def endpoints(self, service: ServiceView, port: ServicePortView) -> list[ServiceEndpoint]:
-        """Where a port of a service leads to now."""
-        found = ((pod, resolve_target_port(pod, port)) for pod in self.backend_pods(service))
-        return [ServiceEndpoint(pod.status.pod_ip, number) for pod, number in found if number]
+        targets = ((pod, resolve_target_port(pod, port)) for pod in self.backend_pods(service))
+        return [ServiceEndpoint(pod.status.pod_ip, target_port) for pod, target_port in targets if target_port]
 
     def pod_by_ip(self, pod_ip: str) -> PodView | None:
-        """The pod that has an address."""
         return self._pods_by_ip.get(pod_ip)
 
     def has_namespace(self, name: str) -> bool:
-        """Whether pods or services are in a namespace of that name."""
+        """Return whether a namespace has pods or services."""
         return bool(self._services.get(name) or self._pods.get(name))
 
     def _add_pod(self, pod: PodView) -> None:
@@ -135,14 +123,14 @@ class ServiceIndex:
         if self._pods_by_ip.get(known.status.pod_ip) is known:
             del self._pods_by_ip[known.status.pod_ip]
         for key, value in known.metadata.labels.items():
-            filed = self._by_label[namespace, key, value]
-            filed.pop(name, None)
-            if not filed:
+            labeled = self._by_label[namespace, key, value]
+            labeled.pop(name, None)
+            if not labeled:
                 del self._by_label[namespace, key, value]
 
 
 def resolve_target_port(pod: PodView, service_port: ServicePortView) -> int:
-    """The port of a pod that a service's port means; 0 when the pod has none of that name."""
+    """Return the pod's port for a service port; 0 if the pod has no port of that name."""
     target = service_port.target_port or service_port.port
     if isinstance(target, int):
         return target
@@ -153,16 +141,14 @@ def resolve_target_port(pod: PodView, service_port: ServicePortView) -> int:
 
 
 def _accepts_connections(pod: PodView) -> bool:
-    """Whether a pod takes new connections: it is ready and does not leave."""
     return pod.is_ready and pod.metadata.deletion_timestamp is None
 
 
 def _routing_state(pod: PodView | None) -> object:
-    """What of a pod concerns others on the network."""
+    """Return the state of a pod that routing depends on."""
     if pod is None or pod.is_finished or not pod.status.pod_ip:
         return None
     return pod.metadata.uid, pod.status.pod_ip, _accepts_connections(pod), pod.metadata.labels
 
 
-def _ignore_change() -> None:
-    """Tell nobody."""
+def _ignore_change() -> None: ...

@@ -1,4 +1,4 @@
-"""Connections that are being served, so that all of them can be ended."""
+"""Byte streams between two connections, and the tasks that serve connections."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 
 class ConnectionTasks:
-    """Knows the tasks that serve connections."""
+    """The tasks that serve the connections of a server."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @contextmanager
     def track(self, writer: asyncio.StreamWriter) -> Iterator[None]:
-        """Count the present task among them for as long as the block runs; then its connection is closed."""
+        """Register the current task while the block runs, then close its connection."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -30,13 +30,11 @@ class ConnectionTasks:
             writer.close()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Serve something in a task of its own."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def cancel_all(self) -> None:
-        """Break all of them off."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -48,19 +46,18 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """One connection, to read from and to write to."""
+    """A connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     @classmethod
     async def from_socket(cls, sock: socket) -> Stream:
-        """A connected socket as a stream."""
         reader, writer = await asyncio.open_connection(sock=sock, limit=_CHUNK_BYTES)
         return cls(reader, writer)
 
     def abort(self) -> None:
-        """Break the connection off, as a program does that has died: the other side is told at once."""
+        """Reset the connection, so that the peer notices at once."""
         sock = self.writer.get_extra_info("socket")
         if sock is not None and sock.fileno() >= 0:
             sock.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
@@ -68,7 +65,7 @@ class Stream:
 
 
 async def splice_streams(one: Stream, other: Stream) -> None:
-    """Carry bytes both ways until both sides have said all; what breaks on one side breaks on the other."""
+    """Copy bytes in both directions until both sides have sent EOF; an error on one side resets both."""
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_copy_bytes(one.reader, other.writer))
