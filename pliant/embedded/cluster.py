@@ -34,7 +34,6 @@ from pliant.embedded.controllers.pod_gc import PodGarbageCollector
 from pliant.embedded.controllers.taint_eviction import TaintEvictionController
 from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
 from pliant.embedded.kubelet.environment.config_objects import ConfigView
-from pliant.embedded.kubelet.environment.pod_network import PodNetwork
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP, SECRET
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.logs.inotify import FileWatcher
@@ -60,8 +59,7 @@ from pliant.embedded.object_views import PodView, ServiceView
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.scheduler.gpu_allocation import GpuAllocator, assign_gpus_to_nodes
 from pliant.embedded.scheduler.pod_groups import POD_GROUP_RESOURCES, pod_group_informer
-from pliant.embedded.scheduler.scheduler import SCHEDULER_NAME as SCHEDULER
-from pliant.embedded.scheduler.scheduler import Scheduler
+from pliant.embedded.scheduler.scheduler import SCHEDULER_NAME, Scheduler
 from pliant.embedded.storage.store import Store
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
@@ -110,13 +108,6 @@ class BackgroundTask(Protocol):
     async def run(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkServices:
-    service_index: ServiceIndex
-    agent_supervisor: AgentSupervisor
-    kubernetes_service: KubernetesServiceController
-
-
 class EmbeddedCluster:
     """A running cluster; leaving the context of `start` stops it."""
 
@@ -163,14 +154,19 @@ class EmbeddedCluster:
                 data_dir=config.data_dir, api_url=url, service_index=service_index, egress=config.egress
             )
             supervisor = await stack.enter_async_context(AgentSupervisor.start(mode, https_server, network_context))
-            credentials = stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate)))
             client = KubeClient(transport)
             dependencies = KubeletDependencies(
                 client=client,
                 clock=clock,
                 agent=agent,
-                filesystem=_create_pod_filesystem(
-                    config, CurrentPodNetwork(supervisor), mode.api_address(url), credentials
+                filesystem=PodFilesystem(
+                    data_dir=config.data_dir,
+                    default_working_dir=config.workspace.resolve(),
+                    allowed_host_paths=config.host_paths,
+                    default_mounts=config.mounts,
+                    base_env=_base_environment(os.environ, *mode.api_address(url)),
+                    pod_network=CurrentPodNetwork(supervisor),
+                    credentials=stack.enter_context(closing(PodCredentials(api.tokens, certificate.ca_certificate))),
                 ),
                 logs=logs,
                 stdin=stdin,
@@ -179,28 +175,29 @@ class EmbeddedCluster:
                 services_synced=asyncio.Event(),
             )
             api_address = (agent.address, API_SERVER_PORT) if agent.listener is not None else mode.api_address(url)
-            network = NetworkServices(
-                service_index=service_index,
-                agent_supervisor=supervisor,
-                kubernetes_service=KubernetesServiceController(client, api_address),
+            kubernetes_service = KubernetesServiceController(client, api_address)
+            await stack.enter_async_context(
+                _run_control_plane(config, dependencies, service_index, supervisor, kubernetes_service)
             )
-            await stack.enter_async_context(_run_control_plane(config, dependencies, network))
             yield cls(transport, config.data_dir / "kubeconfig", url, mode)
 
 
 @asynccontextmanager
 async def _run_control_plane(
-    config: ClusterConfig, dependencies: KubeletDependencies, network: NetworkServices
+    config: ClusterConfig,
+    dependencies: KubeletDependencies,
+    service_index: ServiceIndex,
+    supervisor: AgentSupervisor,
+    kubernetes_service: KubernetesServiceController,
 ) -> AsyncIterator[None]:
     """Register the nodes, then run the scheduler, the controllers and the kubelet."""
     client, clock, agent = dependencies.client, dependencies.clock, dependencies.agent
-    service_index, supervisor = network.service_index, network.agent_supervisor
     nodes = {
         name: node_capacity(cpu=config.node_cpu, memory=config.node_memory, gpu=len(gpus))
         for name, gpus in dependencies.gpus.gpus_by_node.items()
     }
     await register_nodes(client, nodes, agent.address, clock.now())
-    scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, SCHEDULER))
+    scheduler = Scheduler(client, clock, PodEventRecorder(client, clock, SCHEDULER_NAME))
     kubelet = Kubelet(dependencies, nodes)
     taints, evictions = TaintController(client, clock), TaintEvictionController(client, clock)
     pod_gc, slices = PodGarbageCollector(client, clock), EndpointSliceController(client, service_index)
@@ -211,14 +208,14 @@ async def _run_control_plane(
     pods = Informer(client, PODS, PodView, on_change=_notify_all(*(each.on_pod_change for each in pod_handlers)))
     node_lifecycle = NodeLifecycleController(dependencies, kubelet, nodes, pods.store.all)
     agent.on_lost, supervisor.on_restarted = node_lifecycle.on_agent_lost, node_lifecycle.on_agent_restarted
-    on_service_change = _notify_all(
-        *(each.on_service_change for each in (service_index, slices, network.kubernetes_service))
-    )
+    service_handlers = (service_index, slices, kubernetes_service)
     node_handlers = (scheduler, taints, evictions, pod_gc, gpu_health, node_lifecycle)
     config_watch = dependencies.config_watch
     informers: tuple[Informer[Any], ...] = (
         pods,
-        Informer(client, SERVICES, ServiceView, on_change=on_service_change),
+        Informer(
+            client, SERVICES, ServiceView, on_change=_notify_all(*(x.on_service_change for x in service_handlers))
+        ),
         Informer(client, PERSISTENT_VOLUME_CLAIMS, VolumeClaimView, on_change=claims.on_claim_change),
         Informer(client, POD_DISRUPTION_BUDGETS, DisruptionBudgetView, on_change=budgets.on_budget_change),
         Informer(client, CONFIG_MAPS, ConfigView, on_change=config_watch.change_handler(CONFIG_MAP)),
@@ -227,7 +224,7 @@ async def _run_control_plane(
         *(pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
     controllers: tuple[BackgroundTask, ...] = (
-        *(kubelet, supervisor, slices, budgets, network.kubernetes_service, claims, scheduler.pod_groups),
+        *(kubelet, supervisor, slices, budgets, kubernetes_service, claims, scheduler.pod_groups),
         *node_handlers,
         *informers,
     )
@@ -237,20 +234,6 @@ async def _run_control_plane(
         dependencies.services_synced.set()
         dependencies.filesystem.remove_unknown_pods({pod.metadata.uid for pod in pods.store.all()})
         yield
-
-
-def _create_pod_filesystem(
-    config: ClusterConfig, pod_network: PodNetwork, api_address: tuple[str, int], credentials: PodCredentials
-) -> PodFilesystem:
-    return PodFilesystem(
-        data_dir=config.data_dir,
-        default_working_dir=config.workspace.resolve(),
-        allowed_host_paths=config.host_paths,
-        default_mounts=config.mounts,
-        base_env=_base_environment(os.environ, *api_address),
-        pod_network=pod_network,
-        credentials=credentials,
-    )
 
 
 async def _create_gpu_allocator(config: ClusterConfig) -> GpuAllocator:

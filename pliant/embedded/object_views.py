@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from pliant.kube.objects import Condition, ObjectMeta
@@ -81,8 +79,3 @@ class ServiceView(_ViewStruct, frozen=True):
 def pod_hostname(pod: PodView) -> str:
     """Return the hostname of a pod, cut to 63 characters: the kernel allows 64."""
     return (pod.spec.hostname or pod.metadata.name)[:63].rstrip("-.")
-
-
-def index_by_namespace(pod: PodView) -> Iterable[str]:
-    """Files a pod under its namespace."""
-    return (pod.metadata.namespace,)

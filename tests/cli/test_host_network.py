@@ -44,7 +44,7 @@ def test_the_quickstart_runs_and_says_once_what_is_different(restricted: Restric
     ended = restricted.run("run", str(QUICKSTART / "job.yaml"))
     assert ended.code == 0, ended.err
     assert ended.err.splitlines()[0] == NOTICE
-    assert ended.err.count("machine's network") == 1
+    assert ended.err.count("host network") == 1
     assert "joined 127." in ended.out
     assert "quickstart succeeded" in ended.err
     assert restricted.processes() == []
@@ -78,7 +78,7 @@ def test_two_servers_of_one_port_are_found_by_their_names(restricted: Restricted
 @pytest.mark.deep
 def test_it_may_be_chosen_and_is_then_no_news(user: OrdinaryUser) -> None:
     ended = user.run("run", "--network", "host", str(QUICKSTART / "job.yaml"))
-    assert (ended.code, "machine's network" in ended.err) == (0, False)
+    assert (ended.code, "host network" in ended.err) == (0, False)
     assert "joined 127." in ended.out
 
 

@@ -36,7 +36,7 @@ async def discover_gpus() -> list[Gpu]:
     if shutil.which("nvidia-smi") is None:
         return _gpus_from_driver_files(_DRIVER_GPUS_DIR)
     try:
-        return [gpu for gpu, _ in await _query_nvidia_smi()]
+        return [gpu for gpu, _ in await asyncio.to_thread(_query_nvidia_smi)]
     except NvidiaSmiError:
         return []
 
@@ -68,7 +68,7 @@ class GpuProbe:
         if shutil.which("nvidia-smi") is None:
             return {}
         try:
-            ecc_errors = dict(await _query_nvidia_smi())
+            ecc_errors = dict(await asyncio.to_thread(_query_nvidia_smi))
         except NvidiaSmiError as error:
             self._smi_failures += 1
             # A single failure may be transient.
@@ -101,12 +101,8 @@ def _faults_from_smi(gpus: Iterable[Gpu], ecc_errors: Mapping[str, int]) -> Iter
             yield gpu, f"{ecc_errors[gpu.uuid]} uncorrected ECC errors"
 
 
-async def _query_nvidia_smi() -> list[tuple[Gpu, int]]:
+def _query_nvidia_smi() -> list[tuple[Gpu, int]]:
     """Return each GPU that nvidia-smi lists, with its number of uncorrected memory errors."""
-    return await asyncio.to_thread(_run_nvidia_smi)
-
-
-def _run_nvidia_smi() -> list[tuple[Gpu, int]]:
     try:
         result = subprocess.run(
             ["nvidia-smi", *_SMI_QUERY_ARGUMENTS],

@@ -25,25 +25,21 @@ from pliant.runtime.clock import Clock
 _EVENT_COMPONENT = "persistentvolume-controller"
 
 
-class _ClaimStruct(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
-    """Shared decoding rules."""
-
-
-class _ClaimResources(_ClaimStruct, frozen=True):
+class _ClaimResources(msgspec.Struct, frozen=True):
     requests: dict[str, Quantity] = {}
 
 
-class _ClaimSpec(_ClaimStruct, frozen=True):
+class _ClaimSpec(msgspec.Struct, frozen=True, rename="camel"):
     access_modes: tuple[str, ...] = ()
     resources: _ClaimResources = _ClaimResources()
     volume_name: str = ""
 
 
-class _ClaimStatus(_ClaimStruct, frozen=True):
+class _ClaimStatus(msgspec.Struct, frozen=True):
     phase: str = "Pending"
 
 
-class VolumeClaimView(_ClaimStruct, frozen=True):
+class VolumeClaimView(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
     spec: _ClaimSpec = _ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()

@@ -38,11 +38,8 @@ _ADDRESS_FAMILIES = {RecordType.A: (socket.AF_INET, 4), RecordType.AAAA: (socket
 
 class ResponseCode(IntEnum):
     NO_ERROR = 0
-    FORMAT_ERROR = 1
     SERVER_FAILURE = 2
     NXDOMAIN = 3
-    NOT_IMPLEMENTED = 4
-    REFUSED = 5
 
 
 class MalformedDnsMessage(ValueError):
@@ -75,7 +72,6 @@ def srv_record(port: int, target: str) -> DnsRecord:
 
 
 def name_record(record_type: RecordType, name: str) -> DnsRecord:
-    """Return a CNAME or PTR record."""
     return DnsRecord(record_type, encode_name(name))
 
 
@@ -102,13 +98,11 @@ def parse_query(message: bytes) -> DnsQuestion:
 
 
 def encode_query(message_id: int, name: str, record_type: RecordType) -> bytes:
-    """Return a recursive query."""
     header = _HEADER.pack(message_id, _RECURSION_WANTED, 1, 0, 0, 0)
     return header + encode_name(name) + _QUESTION_TAIL.pack(record_type, _CLASS_IN)
 
 
 def parse_addresses(message: bytes) -> list[str]:
-    """Return all addresses in the answer section of a response."""
     try:
         _, _, questions, answers, _, _ = _HEADER.unpack_from(message)
         offset = _HEADER.size
@@ -150,7 +144,6 @@ def encode_response(
 
 
 def encode_name(name: str) -> bytes:
-    """Return the wire format of a name."""
     labels = [label.encode() for label in name.rstrip(".").split(".")]
     return b"".join(bytes([len(label)]) + label for label in labels) + b"\0"
 
@@ -174,7 +167,6 @@ def _decode_name(message: bytes, offset: int) -> tuple[str, int]:
 
 
 def _skip_name(message: bytes, offset: int) -> int:
-    """Return the offset after a name that may be compressed."""
     while length := message[offset]:
         if length > _MAX_LABEL_LENGTH:
             return offset + 2
@@ -191,7 +183,6 @@ async def read_tcp_message(reader: asyncio.StreamReader) -> bytes:
 
 
 def frame_tcp_message(message: bytes) -> bytes:
-    """Return a message with the length prefix of DNS over TCP."""
     return _TCP_LENGTH.pack(len(message)) + message
 
 

@@ -38,7 +38,6 @@ class DnsServer:
     async def serve(
         cls, agent: NodeAgent, service_index: ServiceIndex, upstream: UpstreamResolver
     ) -> AsyncIterator[DnsServer]:
-        """Serve UDP and TCP at the address of the gateway."""
         server = cls(service_index, upstream)
         loop = asyncio.get_running_loop()
         datagrams = await agent.open_socket("datagram", agent.address, DNS_PORT)
@@ -66,7 +65,6 @@ class DnsServer:
         return response or encode_response(question, (), ResponseCode.SERVER_FAILURE)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine as a task that is cancelled when the server stops."""
         self._connections.spawn(work)
 
     async def serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -45,7 +45,6 @@ class UpstreamResolver:
         return bool(self._servers)
 
     async def query(self, message: bytes, *, over_tcp: bool) -> bytes | None:
-        """Return the first response, or None."""
         for server in self._servers:
             with suppress(OSError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(_QUERY_TIMEOUT):
@@ -87,8 +86,6 @@ class UpstreamResolver:
 
 
 class _SingleResponseProtocol(asyncio.DatagramProtocol):
-    """Waits for the response with one message id."""
-
     def __init__(self, message_id: bytes) -> None:
         self._message_id = message_id
         self.response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

@@ -22,13 +22,10 @@ _CLUSTER_IP_PREFIXES = ("10.88.", "10.96.")
 
 
 def search_domains(namespace: str) -> tuple[str, ...]:
-    """Return the search domains of pods in a namespace."""
     return (f"{namespace}.svc.{CLUSTER_DOMAIN}", f"svc.{CLUSTER_DOMAIN}", CLUSTER_DOMAIN)
 
 
 class DnsZone:
-    """Resolves names of the cluster from the current pods and services."""
-
     def __init__(self, service_index: ServiceIndex) -> None:
         self._service_index = service_index
 
@@ -157,7 +154,6 @@ def _address_records(pods: Sequence[PodView]) -> Iterator[DnsRecord]:
 
 
 def _pod_label(pod: PodView, service: ServiceView) -> str:
-    """Return the label of a pod below a headless service."""
     if pod.spec.subdomain == service.metadata.name:
         return pod_hostname(pod).lower()
     return pod.status.pod_ip.replace(".", "-")

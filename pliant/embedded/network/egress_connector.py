@@ -25,8 +25,6 @@ IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressPolicy:
-    """What pods may reach outside the cluster."""
-
     allow_external: bool = True
     allow_host_loopback: bool = False
     """Whether pods may connect to 127.0.0.1 of the host."""
@@ -114,7 +112,6 @@ class EgressConnector:
         return await _connect_or_deny(host, port, _open_stream(last, port))
 
     async def _resolve_external(self, host: str) -> list[str]:
-        """Return the addresses of an external host that pods may reach."""
         if _is_host_loopback(host) and not _parse_ip(host):
             host = str(_LOOPBACK)
         addresses = [host.strip("[]")] if _parse_ip(host) else await self._upstream.resolve_addresses(host)
@@ -144,7 +141,6 @@ async def _open_stream(address: str, port: int) -> Stream:
 
 
 def _parse_ip(host: str) -> IpAddress | None:
-    """Return the address if the host is one; None if it is a name."""
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:

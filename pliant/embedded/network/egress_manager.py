@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 
 
 class TransparentProxy:
-    """Accepts connections of pods to external addresses and opens them from the host."""
-
     def __init__(self, connector: EgressConnector) -> None:
         self._connector = connector
         self._connections = ConnectionTasks()
@@ -95,7 +93,6 @@ class EgressManager:
             yield manager
 
     def proxy_environment(self, namespace: str) -> dict[str, str]:
-        """Return the proxy variables of a pod; empty if it needs no proxy."""
         if self.uses_pasta and not self._policy.allow_host_loopback and not _host_uses_proxy():
             return {}
         return proxy_variables(self._agent.address, [API_SERVICE_IP, f".{namespace}"])

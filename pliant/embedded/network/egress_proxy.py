@@ -37,7 +37,6 @@ class EgressProxy:
     @classmethod
     @asynccontextmanager
     async def serve(cls, agent: NodeAgent, connector: EgressConnector) -> AsyncIterator[EgressProxy]:
-        """Serve the proxy at the address of the gateway."""
         proxy = cls(connector)
         listener = await agent.open_socket("stream", agent.address, PROXY_PORT)
         server = await asyncio.start_server(proxy.serve_connection, sock=listener, limit=_MAX_HEADER_BYTES)
@@ -69,7 +68,6 @@ class EgressProxy:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str, list[str]]:
-    """Return method, target and headers."""
     try:
         async with asyncio.timeout(_REQUEST_TIMEOUT):
             head = await reader.readuntil(b"\r\n\r\n")

@@ -22,7 +22,6 @@ class HostProxy:
 
     @classmethod
     def for_target(cls, scheme: str, host: str, port: int) -> HostProxy | None:
-        """Return the proxy for an external host; None if the host connects directly."""
         bracketed = f"[{host}]" if ":" in host else host
         url = urlsplit(proxy_from_environment(f"{scheme}://{bracketed}:{port}") or "")
         if url.scheme not in _DEFAULT_PORTS or not url.hostname:

@@ -34,7 +34,6 @@ class ClusterHostnameRewriter:
         )
 
     def rewrite_bytes(self, content: bytes) -> bytes:
-        """Rewrite content if it is text."""
         try:
             return self.rewrite_hostnames(content.decode()).encode()
         except UnicodeDecodeError:

@@ -27,7 +27,6 @@ class LoopbackAddressAllocator:
         return first_address == f"{self._block}.0.1"
 
     def address_of(self, name: str) -> str:
-        """Return the address of a hostname, whether a pod has it or not."""
         return self._format_address(self._number_of(name))
 
     def allocate(self, name: str, pod_uid: str, pod_key: str) -> str:

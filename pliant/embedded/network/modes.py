@@ -45,8 +45,6 @@ class NetworkContext:
 
 
 class NetworkMode(Protocol):
-    """How pods reach each other, the API server and external hosts."""
-
     @property
     def agent(self) -> NodeAgent: ...
 

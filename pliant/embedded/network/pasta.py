@@ -130,7 +130,6 @@ def _build_arguments(program: str, ready_fifo: Path, *, allow_host_loopback: boo
 
 
 async def _wait_first_readable(*fds: int) -> int:
-    """Return the first of the file descriptors that becomes readable."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[int] = loop.create_future()
 

@@ -33,7 +33,7 @@ class ServiceIndex:
     """The current services and pods; `on_change` is called when routes may have changed."""
 
     def __init__(self) -> None:
-        self.on_change: Callable[[], None] = _ignore_change
+        self.on_change: Callable[[], None] = lambda: None
         self._pods: dict[str, dict[str, PodView]] = defaultdict(dict)
         self._by_label: dict[tuple[str, str, str], dict[str, PodView]] = defaultdict(dict)
         self._pods_by_ip: dict[str, PodView] = {}
@@ -83,7 +83,6 @@ class ServiceIndex:
             yield from by_name.values()
 
     def backend_pods(self, service: ServiceView) -> list[PodView]:
-        """Return the selected pods that receive connections."""
         include_unready = service.spec.publish_not_ready_addresses
         return [pod for pod in self.selected_pods(service) if include_unready or _accepts_connections(pod)]
 
@@ -105,7 +104,6 @@ class ServiceIndex:
         return self._pods_by_ip.get(pod_ip)
 
     def has_namespace(self, name: str) -> bool:
-        """Return whether a namespace has pods or services."""
         return bool(self._services.get(name) or self._pods.get(name))
 
     def _add_pod(self, pod: PodView) -> None:
@@ -145,10 +143,6 @@ def _accepts_connections(pod: PodView) -> bool:
 
 
 def _routing_state(pod: PodView | None) -> object:
-    """Return the state of a pod that routing depends on."""
     if pod is None or pod.is_finished or not pod.status.pod_ip:
         return None
     return pod.metadata.uid, pod.status.pod_ip, _accepts_connections(pod), pod.metadata.labels
-
-
-def _ignore_change() -> None: ...

@@ -12,8 +12,6 @@ from typing import Any
 
 
 class ConnectionTasks:
-    """The tasks that serve the connections of a server."""
-
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -46,8 +44,6 @@ _CHUNK_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A connection."""
-
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 

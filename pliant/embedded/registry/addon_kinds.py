@@ -106,7 +106,6 @@ _SAMPLE_TIME: Final = {"timestamp": {"type": "string", "format": "date-time"}, "
 
 
 def metrics_kinds() -> tuple[Kind, ...]:
-    """Return the kinds that `kubectl top` reads."""
     containers = {"containers": {"type": "array", "items": _CONTAINER_METRICS}}
     return (
         _metrics_kind("NodeMetrics", "nodes", {"usage": _QUANTITIES}, namespaced=False),

@@ -21,7 +21,6 @@ _NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL, "Service": DN
 
 @cache
 def builtin_kinds() -> tuple[Kind, ...]:
-    """Return all built-in kinds in the order of discovery."""
     return (
         _core_kind("Binding", "bindings", (), verbs=("create",)),
         _core_kind("ConfigMap", "configmaps", columns.CONFIG_MAP, short_names=("cm",)),

@@ -29,40 +29,34 @@ class JsonPath:
         self._steps = steps
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def parse(cls, text: str) -> JsonPath:
         """Parse a path such as `.status.conditions[?(@.type=="Ready")].status`; raise InvalidSpec if it is invalid."""
-        return _parse_cached(text)
+        body = text.strip()
+        if body.startswith("{") and body.endswith("}"):
+            body = body[1:-1]
+        body = body.removeprefix("$")
+        if body and body[0] not in ".[":
+            body = f".{body}"
+        steps: list[PathStep] = []
+        position = 0
+        while position < len(body) and body != ".":
+            match = _TOKEN.match(body, position)
+            if match is None:
+                raise InvalidSpec("jsonPath", f"cannot parse {text!r} at {body[position:]!r}")
+            steps.append(_parse_step(match))
+            position = match.end()
+        return cls(text, tuple(steps))
 
     def find_all(self, value: Any) -> list[Any]:
-        """Return all values at the path."""
         found: Iterable[Any] = (value,)
         for step in self._steps:
             found = [inner for outer in found for inner in step(outer)]
         return list(found)
 
     def find_first(self, value: Any) -> Any:
-        """Return the first value at the path, or None."""
         found = self.find_all(value)
         return found[0] if found else None
-
-
-@lru_cache(maxsize=1024)
-def _parse_cached(text: str) -> JsonPath:
-    body = text.strip()
-    if body.startswith("{") and body.endswith("}"):
-        body = body[1:-1]
-    body = body.removeprefix("$")
-    if body and body[0] not in ".[":
-        body = f".{body}"
-    steps: list[PathStep] = []
-    position = 0
-    while position < len(body) and body != ".":
-        match = _TOKEN.match(body, position)
-        if match is None:
-            raise InvalidSpec("jsonPath", f"cannot parse {text!r} at {body[position:]!r}")
-        steps.append(_parse_step(match))
-        position = match.end()
-    return JsonPath(text, tuple(steps))
 
 
 def _parse_step(match: re.Match[str]) -> PathStep:
@@ -77,7 +71,7 @@ def _parse_step(match: re.Match[str]) -> PathStep:
         return _slice_step(*(int(bound) if bound else None for bound in (match["start"], match["stop"])))
     if match["all"] is not None:
         return _all_children
-    return _filter_step(_parse_cached(match["path"]), match["op"] == "==", match["value"])
+    return _filter_step(JsonPath.parse(match["path"]), match["op"] == "==", match["value"])
 
 
 def _field_step(name: str) -> PathStep:

@@ -27,15 +27,12 @@ class KindRegistry:
         return cls(builtin_kinds())
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """Return the kind of an API path, if it is served."""
         return self._by_path.get((group, version, plural))
 
     def find_kind(self, api_version: str, kind: str) -> Kind | None:
-        """Return the kind with an apiVersion and kind, if it is served."""
         return self._by_kind.get((api_version, kind))
 
     def kinds(self) -> Iterable[Kind]:
-        """Return all served kinds, built-in kinds first."""
         return self._by_path.values()
 
     def register_crd(self, crd: Mapping[str, Any]) -> None:

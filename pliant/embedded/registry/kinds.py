@@ -23,8 +23,6 @@ class ScaleFieldPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A resource in one version."""
-
     group: str
     version: str
     plural: str

@@ -30,7 +30,6 @@ class TableColumn:
     cell: CellRenderer
 
     def to_definition(self) -> dict[str, Any]:
-        """Return the entry of a Table's columnDefinitions."""
         return {
             "name": self.name,
             "type": self.type,
@@ -43,7 +42,6 @@ class TableColumn:
 def column(
     name: str, cell: CellRenderer, description: str, *, wide: bool = False, column_type: str = "string"
 ) -> TableColumn:
-    """Return a column; a `wide` one is shown only with `-o wide`."""
     return TableColumn(name=name, type=column_type, description=description, priority=int(wide), cell=cell)
 
 
@@ -75,11 +73,10 @@ DEFAULT_COLUMNS: Final = (NAME_COLUMN, CREATED_COLUMN)
 def parse_printer_column(definition: Mapping[str, Any]) -> TableColumn:
     """Parse an entry of additionalPrinterColumns; raise InvalidSpec if its jsonPath is invalid."""
     path = JsonPath.parse(definition["jsonPath"])
-    convert = _CELL_CONVERTERS.get(definition["type"], _as_text)
 
     def cell(obj: Mapping[str, Any], now: datetime) -> Any:
         value = path.find_first(obj)
-        return None if value is None else convert(value, now)
+        return None if value is None else _convert_cell(value, definition["type"], now)
 
     return TableColumn(
         name=definition["name"],
@@ -91,33 +88,16 @@ def parse_printer_column(definition: Mapping[str, Any]) -> TableColumn:
     )
 
 
-def _as_text(value: Any, now: datetime) -> Any:
+def _convert_cell(value: Any, column_type: str, now: datetime) -> Any:
+    """Return a value as the type of its column; None if it has another type."""
+    if column_type == "date":
+        return format_age(value, now) if isinstance(value, str) else None
+    if column_type == "boolean":
+        return value if isinstance(value, bool) else None
+    if column_type in ("integer", "number"):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return (int(value) if column_type == "integer" else value) if is_number else None
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _as_integer(value: Any, now: datetime) -> Any:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _as_number(value: Any, now: datetime) -> Any:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _as_boolean(value: Any, now: datetime) -> Any:
-    return value if isinstance(value, bool) else None
-
-
-def _as_age(value: Any, now: datetime) -> Any:
-    return format_age(value, now) if isinstance(value, str) else None
-
-
-_CELL_CONVERTERS: Final[dict[str, Callable[[Any, datetime], Any]]] = {
-    "string": _as_text,
-    "integer": _as_integer,
-    "number": _as_number,
-    "boolean": _as_boolean,
-    "date": _as_age,
-}
 
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3_600, 86_400, 31_536_000

@@ -37,7 +37,6 @@ class SchedulerCache:
 
     @property
     def lowest_priority(self) -> float:
-        """Return the lowest priority of all assigned pods."""
         return min(self._priorities, default=float("inf"))
 
     def assign_pod(self, pod: PodView, node: str) -> None:

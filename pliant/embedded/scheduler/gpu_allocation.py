@@ -61,8 +61,6 @@ def pod_requested_gpus(pod_spec: Mapping[str, Any]) -> int:
 
 
 class GpuAllocator:
-    """Allocates each healthy GPU to one pod at a time."""
-
     def __init__(self, gpus_by_node: Mapping[str, Sequence[Gpu]]) -> None:
         self.gpus_by_node = gpus_by_node
         self._allocated: dict[str, tuple[str, tuple[Gpu, ...]]] = {}

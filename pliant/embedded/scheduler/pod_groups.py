@@ -52,7 +52,6 @@ class PodGroupView(msgspec.Struct, frozen=True):
 
 
 def gang_of(pod: PodView) -> GangKey | None:
-    """Return the gang that a pod belongs to, by label or annotation."""
     meta = pod.metadata
     if name := meta.labels.get(_POD_GROUP_LABEL):
         return GangKey(COSCHEDULING_POD_GROUPS, meta.namespace, name)

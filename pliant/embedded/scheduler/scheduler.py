@@ -222,7 +222,6 @@ def _group_by_gang(pending_pods: Iterable[PodView]) -> Iterator[tuple[GangKey | 
 
 
 def _queue_sort_key(pod: PodView) -> _QueueSortKey:
-    """Return a key that sorts by descending priority, then by age."""
     meta = pod.metadata
     created = meta.creation_timestamp.isoformat() if meta.creation_timestamp else ""
     return -pod.spec.priority, created, meta.namespace, meta.name

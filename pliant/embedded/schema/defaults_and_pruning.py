@@ -16,7 +16,6 @@ _ABSENT: Final = object()
 
 
 def deep_copy(value: Any) -> Any:
-    """Return a deep copy of a JSON value."""
     if type(value) is dict:
         return {name: deep_copy(member) for name, member in value.items()}
     if type(value) is list:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Callable
@@ -38,21 +37,7 @@ def _parses_with(parser: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def _is_date_time(text: str) -> bool:
-    if _DATE_TIME.fullmatch(text) is None:
-        return False
-    try:
-        datetime.fromisoformat(text[:19])
-    except ValueError:
-        return False
-    return True
-
-
-def _is_base64(text: str) -> bool:
-    try:
-        base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    return True
+    return _DATE_TIME.fullmatch(text) is not None and _parses_with(datetime.fromisoformat)(text[:19])
 
 
 def _is_uri(text: str) -> bool:
@@ -68,7 +53,7 @@ def _matches_pattern(pattern: re.Pattern[str]) -> Callable[[str], bool]:
 
 
 STRING_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
-    "byte": _is_base64,
+    "byte": _parses_with(lambda text: base64.b64decode(text, validate=True)),
     "cidr": _parses_with(lambda text: ipaddress.ip_network(text, strict=False)),
     "date": _parses_with(date.fromisoformat),
     "date-time": _is_date_time,

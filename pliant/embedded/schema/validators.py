@@ -79,10 +79,8 @@ def _type_validator(schema: Mapping[str, Any]) -> Validator | None:
     if name is None:
         return _untyped_validator(schema)
     inner = _chain_validators(_VALIDATORS_BY_TYPE[name](schema))
-    if name == "integer":
-        return _integer_validator(inner)
-    if name == "number":
-        return _number_validator(inner)
+    if name in ("integer", "number"):
+        return _number_validator(name, inner)
     return _exact_type_validator(_PYTHON_TYPES[name], name, inner)
 
 
@@ -98,20 +96,13 @@ def _validate_string(value: Any) -> ValidationResult:
     return None if type(value) is str else _type_error(value, "string")
 
 
-def _integer_validator(inner: Validator | None) -> Validator:
+def _number_validator(type_name: str, inner: Validator | None) -> Validator:
+    allows_fractions = type_name == "number"
+
     def validate(value: Any) -> ValidationResult:
-        if type(value) is int or (type(value) is float and value.is_integer()):
+        if type(value) is int or (type(value) is float and (allows_fractions or value.is_integer())):
             return inner(value) if inner is not None else None
-        return _type_error(value, "integer")
-
-    return validate
-
-
-def _number_validator(inner: Validator | None) -> Validator:
-    def validate(value: Any) -> ValidationResult:
-        if type(value) is int or type(value) is float:
-            return inner(value) if inner is not None else None
-        return _type_error(value, "number")
+        return _type_error(value, type_name)
 
     return validate
 

@@ -110,7 +110,6 @@ class ObjectIndex:
         return tuple(sorted(self._by_owner.get(uid, ())))
 
     def owner_uids(self) -> tuple[str, ...]:
-        """Return every uid that an ownerReference names."""
         return tuple(self._by_owner)
 
     def history(self, resource: str) -> ChangeHistory:

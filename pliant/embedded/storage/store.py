@@ -63,8 +63,6 @@ class Transaction:
 
 
 class _CommitGroup:
-    """Changes that share one commit."""
-
     def __init__(self, done: asyncio.Future[None]) -> None:
         self.changes: list[ObjectChange] = []
         self.done = done
