@@ -23,15 +23,13 @@ from pliant.embedded.apiserver.http.https_server import HttpsServer, bind_loopba
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.controllers.disruption_budgets import DisruptionBudgetView, DisruptionController
-from pliant.embedded.controllers.endpoint_slices import EndpointSliceController
+from pliant.embedded.controllers.endpoint_slices import EndpointSliceController, KubernetesServiceController
 from pliant.embedded.controllers.gpu_health import GpuHealthController
 from pliant.embedded.controllers.gpu_probe import discover_gpus
-from pliant.embedded.controllers.kubernetes_service import KubernetesServiceController
 from pliant.embedded.controllers.node_lifecycle import NodeLifecycleController
 from pliant.embedded.controllers.node_registration import node_capacity, register_nodes
-from pliant.embedded.controllers.node_taints import TaintController
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
-from pliant.embedded.controllers.taint_eviction import TaintEvictionController
+from pliant.embedded.controllers.taints import TaintController, TaintEvictionController
 from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
 from pliant.embedded.kubelet.environment.config_objects import ConfigView
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP, SECRET

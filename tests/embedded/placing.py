@@ -10,9 +10,8 @@ from typing import Any
 from pliant.embedded.apiserver.http.in_process_transport import InProcessTransport
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.cluster import BackgroundTask
-from pliant.embedded.controllers.node_taints import TaintController
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
-from pliant.embedded.controllers.taint_eviction import TaintEvictionController
+from pliant.embedded.controllers.taints import TaintController, TaintEvictionController
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.object_views import PodView
 from pliant.embedded.registry.kind_registry import KindRegistry

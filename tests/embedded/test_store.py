@@ -80,8 +80,8 @@ async def test_lists_are_ordered_and_kept_apart_by_namespace() -> None:
         ("b", "x"),
     ]
     assert [record.key.name for record in store.committed.list_objects(PODS, "a")] == ["b", "z"]
-    assert store.committed.is_empty(PODS, "c")
-    assert not store.committed.is_empty(PODS, "ab")
+    assert not store.committed.list_objects(PODS, "c")
+    assert store.committed.list_objects(PODS, "ab")
 
 
 async def test_an_earlier_list_can_be_had_until_it_is_forgotten() -> None:

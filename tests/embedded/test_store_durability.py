@@ -42,7 +42,7 @@ async def test_a_reopened_store_serves_watches_from_its_version_and_refuses_olde
         with pytest.raises(Gone):
             history.changes_since(1)
         await remove(store, "a")
-        assert [event.watch_event_type for event in history.changes_since(2)] == ["DELETED"]
+        assert [event.is_deleted for event in history.changes_since(2)] == [True]
 
 
 def test_the_journal_synchronises_every_commit_and_keeps_others_out(tmp_path: Path) -> None:

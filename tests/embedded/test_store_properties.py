@@ -72,7 +72,7 @@ class StoreMachine(RuleBasedStateMachine):
             state = dict(then)
             for event in events:
                 assert event.version > version
-                assert (event.watch_event_type == "ADDED") == (event.after.key not in state)
+                assert (event.before is None and not event.is_deleted) == (event.after.key not in state)
                 if event.is_deleted:
                     del state[event.after.key]
                 else:

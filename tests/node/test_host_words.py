@@ -7,8 +7,7 @@ import json
 import pytest
 
 from pliant.embedded.kubelet.environment.command_rewriter import CommandRewriter, is_path_mentioned, mount_variable
-from pliant.embedded.network.hostname_rewriter import ClusterHostnameRewriter
-from pliant.embedded.network.loopback_addresses import LoopbackAddressAllocator
+from pliant.embedded.network.host_network import ClusterHostnameRewriter, LoopbackAddressAllocator
 from pliant.embedded.network.service_index import ServiceIndex
 from pliant.embedded.object_views import (
     PodObjectMeta,

@@ -21,7 +21,7 @@ from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_reque
 from pliant.embedded.apiserver.http.responses import error_response, json_response
 from pliant.embedded.apiserver.streaming import sessions
 from pliant.embedded.apiserver.streaming.logs import LogSource
-from pliant.embedded.registry.discovery_handler import DiscoveryHandler
+from pliant.embedded.registry.discovery import DiscoveryHandler
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import ObjectChange, ObjectKey, StoredObject

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -51,7 +52,10 @@ class GpuHealthController:
                     self._probed_faults = await probe.find_faults()
                 for name in self._allocator.gpus_by_node:
                     await self._sync_node(name)
-                await self._wait_for_change(self._probe_interval if real else None)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._probe_interval if real else None):
+                        await self._woken.wait()
+                self._woken.clear()
         finally:
             probe.close()
 
@@ -64,15 +68,6 @@ class GpuHealthController:
         else:
             self._nodes[known.metadata.name] = new
             self._woken.set()
-
-    async def _wait_for_change(self, timeout: float | None) -> None:
-        try:
-            async with asyncio.timeout(timeout):
-                await self._woken.wait()
-        except TimeoutError:
-            return
-        finally:
-            self._woken.clear()
 
     async def _sync_node(self, node_name: str) -> None:
         node = self._nodes.get(node_name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
@@ -88,15 +89,9 @@ class NodeLifecycleController:
                     self._is_reachable[name] = is_reachable
                     await self._write_ready_condition(name, is_reachable=is_reachable)
                     await self._sync_pod_readiness(name, is_reachable=is_reachable)
-            await self._wait_for_next_check()
-
-    async def _wait_for_next_check(self) -> None:
-        try:
-            async with asyncio.timeout(HEARTBEAT_INTERVAL):
-                await self._woken.wait()
-        except TimeoutError:
-            return
-        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_INTERVAL):
+                    await self._woken.wait()
             self._woken.clear()
 
     async def _apply_fault_annotations(self) -> None:

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from functools import partial
 
-from pliant.embedded.controllers.taint_eviction import disruption_condition
+from pliant.embedded.controllers.taints import disruption_condition
 from pliant.embedded.object_views import PodView
 from pliant.embedded.retries import REJECTION_ERRORS, patch_status, with_retries
 from pliant.errors import NotFound

@@ -10,9 +10,8 @@ from pathlib import Path
 from socket import socket
 
 from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
-from pliant.embedded.network.egress_connector import ConnectionDenied, EgressConnector, EgressPolicy
+from pliant.embedded.network.egress_connector import ConnectionDenied, EgressConnector, EgressPolicy, HostProxy
 from pliant.embedded.network.egress_proxy import EgressProxy, proxy_variables
-from pliant.embedded.network.host_proxy import HostProxy
 from pliant.embedded.network.pasta import PastaProcess, PastaUnavailable, is_installed
 from pliant.embedded.network.service_index import API_SERVICE_IP
 from pliant.embedded.network.streams import ConnectionTasks, Stream, splice_streams

@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
-from pliant.embedded.network.egress_connector import CLUSTER_NETWORKS, ConnectionDenied, EgressConnector
-from pliant.embedded.network.host_proxy import HostProxy
+from pliant.embedded.network.egress_connector import CLUSTER_NETWORKS, ConnectionDenied, EgressConnector, HostProxy
 from pliant.embedded.network.streams import ConnectionTasks, Stream, splice_streams
 
 PROXY_PORT = 3128

@@ -21,7 +21,7 @@ from pliant.embedded.network.dns_server import DnsServer
 from pliant.embedded.network.dns_upstream import UpstreamResolver
 from pliant.embedded.network.egress_connector import EgressConnector, EgressPolicy
 from pliant.embedded.network.egress_manager import EgressManager
-from pliant.embedded.network.hostname_rewriter import ClusterHostnameRewriter
+from pliant.embedded.network.host_network import ClusterHostnameRewriter
 from pliant.embedded.network.service_discovery import service_variables
 from pliant.embedded.network.service_index import API_SERVICE_IP, API_SERVICE_PORT, ServiceIndex
 from pliant.embedded.network.service_proxy import ServiceProxy

@@ -48,6 +48,10 @@ def _node_address_cell(address_type: str) -> CellRenderer:
     return cell
 
 
+def _node_info_cell(field: str) -> CellRenderer:
+    return field_cell(f"status.nodeInfo.{field}", "<unknown>")
+
+
 def _service_ports(service: Object, now: datetime) -> str:
     ports = []
     for port in _get_section(service, "spec").get("ports") or ():
@@ -149,7 +153,7 @@ def _endpoints_cell(endpoint_slice: Object, now: datetime) -> str:
     return _join_first(ready_addresses, "<none>")
 
 
-def _budget_field_cell(field: str) -> CellRenderer:
+def _budget_cell(field: str) -> CellRenderer:
     def cell(budget: Object, now: datetime) -> str:
         value = (budget.get("spec") or {}).get(field)
         return "N/A" if value is None else str(value)
@@ -201,19 +205,9 @@ NODE: Final = (
     column("Version", field_cell("status.nodeInfo.kubeletVersion"), "Kubelet Version reported by the node."),
     column("Internal-IP", _node_address_cell("InternalIP"), "Address inside the cluster.", wide=True),
     column("External-IP", _node_address_cell("ExternalIP"), "Address outside the cluster.", wide=True),
-    column("OS-Image", field_cell("status.nodeInfo.osImage", "<unknown>"), "OS Image reported by the node.", wide=True),
-    column(
-        "Kernel-Version",
-        field_cell("status.nodeInfo.kernelVersion", "<unknown>"),
-        "Kernel Version reported by the node from 'uname -r'.",
-        wide=True,
-    ),
-    column(
-        "Container-Runtime",
-        field_cell("status.nodeInfo.containerRuntimeVersion", "<unknown>"),
-        "ContainerRuntime Version reported by the node.",
-        wide=True,
-    ),
+    column("OS-Image", _node_info_cell("osImage"), "OS Image reported by the node.", wide=True),
+    column("Kernel-Version", _node_info_cell("kernelVersion"), "Kernel Version reported by the node.", wide=True),
+    column("Container-Runtime", _node_info_cell("containerRuntimeVersion"), "ContainerRuntime Version.", wide=True),
 )
 SERVICE: Final = (
     NAME_COLUMN,
@@ -256,10 +250,8 @@ ENDPOINT_SLICE: Final = (
 ENDPOINTS: Final = (NAME_COLUMN, column("Endpoints", _endpoints_cell, "Ready addresses and ports."), AGE_COLUMN)
 POD_DISRUPTION_BUDGET: Final = (
     NAME_COLUMN,
-    column("Min Available", _budget_field_cell("minAvailable"), "The minimum number of pods that must be available."),
-    column(
-        "Max Unavailable", _budget_field_cell("maxUnavailable"), "The maximum number of pods that may be unavailable."
-    ),
+    column("Min Available", _budget_cell("minAvailable"), "The minimum number of pods that must be available."),
+    column("Max Unavailable", _budget_cell("maxUnavailable"), "The maximum number of pods that may be unavailable."),
     column(
         "Allowed Disruptions",
         field_cell("status.disruptionsAllowed", 0),
@@ -270,10 +262,5 @@ POD_DISRUPTION_BUDGET: Final = (
 )
 CRD: Final = (
     NAME_COLUMN,
-    TableColumn(
-        name="Created At",
-        type="date",
-        description="CreationTimestamp is the server time when this object was created.",
-        cell=field_cell("metadata.creationTimestamp", None),
-    ),
+    column("Created At", field_cell("metadata.creationTimestamp", None), "Time of creation.", column_type="date"),
 )

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from pliant.embedded.registry import builtin_columns as columns
 from pliant.embedded.registry.addon_kinds import metrics_kinds, pod_group_kinds, rbac_kinds
-from pliant.embedded.registry.builtin_schema_rules import SCHEMA_RULES
 from pliant.embedded.registry.conversions import ENDPOINTS_CONVERSION, EVENTS_CONVERSION, Conversion, convert_schema
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.registry.pod_columns import POD_COLUMNS
@@ -16,144 +15,181 @@ from pliant.embedded.schema import Schema
 from pliant.embedded.schema.metadata import DNS_1035_LABEL, DNS_LABEL, DNS_SUBDOMAIN, NameRule
 from pliant.schemas import load_definition
 
+_PORT_RANGE: Final = {"minimum": 1, "maximum": 65535}
+_PROTOCOL: Final = {"default": "TCP", "enum": ["TCP", "UDP", "SCTP"]}
+_DNS_LABEL_RULE: Final = {"pattern": f"^{DNS_LABEL.pattern.pattern}$", "maxLength": DNS_LABEL.max_length}
+_PREEMPTION_POLICY: Final = {"enum": ["Never", "PreemptLowerPriority"]}
+_BUDGET_STATUS_COUNTS: Final = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+_ATOMIC_LIST: Final = {"x-kubernetes-list-type": "atomic"}
+"""For lists that Kubernetes merges by key but in which it allows duplicate keys."""
+
+_PROBE_RULES: Final[dict[str, dict[str, Any]]] = {
+    "failureThreshold": {"default": 3, "minimum": 1},
+    "periodSeconds": {"default": 10, "minimum": 1},
+    "successThreshold": {"default": 1, "minimum": 1},
+    "timeoutSeconds": {"default": 1, "minimum": 1},
+    "initialDelaySeconds": {"minimum": 0},
+    "httpGet.path": {"default": "/"},
+    "httpGet.scheme": {"default": "HTTP", "enum": ["HTTP", "HTTPS"]},
+}
+
+_HTTP_GET_FIELDS: Final = ("httpGet.path", "httpGet.scheme")
+
+_CONTAINER_RULES: Final[dict[str, dict[str, Any]]] = {
+    "name": _DNS_LABEL_RULE,
+    "env": _ATOMIC_LIST,
+    "env[].name": {"minLength": 1},
+    "imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+    "ports": _ATOMIC_LIST,
+    "ports[].containerPort": _PORT_RANGE,
+    "ports[].protocol": _PROTOCOL,
+    "resources": {"default": {}},
+    "terminationMessagePath": {"default": "/dev/termination-log"},
+    "terminationMessagePolicy": {"default": "File", "enum": ["File", "FallbackToLogsOnError"]},
+    "volumeMounts[].mountPath": {"minLength": 1},
+    **{
+        f"{probe}.{path}": keywords
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe")
+        for path, keywords in _PROBE_RULES.items()
+    },
+    **{
+        f"lifecycle.{hook}.{path}": _PROBE_RULES[path] for hook in ("postStart", "preStop") for path in _HTTP_GET_FIELDS
+    },
+}
+
+
+def _pod_container_rules() -> dict[str, dict[str, Any]]:
+    return {
+        f"spec.{group}[].{path}": keywords
+        for group in ("containers", "initContainers")
+        for path, keywords in _CONTAINER_RULES.items()
+    }
+
+
+SCHEMA_RULES: Final[dict[str, dict[str, dict[str, Any]]]] = {
+    "PersistentVolumeClaim": {"spec.volumeMode": {"default": "Filesystem", "enum": ["Block", "Filesystem"]}},
+    "Pod": {
+        "spec.dnsPolicy": {
+            "default": "ClusterFirst",
+            "enum": ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"],
+        },
+        "spec.enableServiceLinks": {"default": True},
+        "spec.preemptionPolicy": _PREEMPTION_POLICY,
+        "spec.restartPolicy": {"default": "Always", "enum": ["Always", "OnFailure", "Never"]},
+        "spec.schedulerName": {"default": "default-scheduler"},
+        "spec.securityContext": {"default": {}},
+        "spec.serviceAccountName": {"default": "default"},
+        "spec.terminationGracePeriodSeconds": {"default": 30, "minimum": 0},
+        "spec.activeDeadlineSeconds": {"minimum": 1},
+        "spec.volumes[].name": _DNS_LABEL_RULE,
+        **_pod_container_rules(),
+    },
+    "Service": {
+        "spec.internalTrafficPolicy": {"default": "Cluster", "enum": ["Cluster", "Local"]},
+        "spec.ports[].port": _PORT_RANGE,
+        "spec.ports[].protocol": _PROTOCOL,
+        "spec.sessionAffinity": {"default": "None", "enum": ["None", "ClientIP"]},
+        "spec.type": {"default": "ClusterIP", "enum": ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]},
+    },
+    "Namespace": {"spec": {"default": {"finalizers": ["kubernetes"]}}, "status": {"default": {"phase": "Active"}}},
+    "Secret": {"type": {"default": "Opaque"}},
+    "PriorityClass": {"preemptionPolicy": _PREEMPTION_POLICY},
+    "PodDisruptionBudget": {"status": {"default": dict.fromkeys(_BUDGET_STATUS_COUNTS, 0)}},
+    "Lease": {"spec.leaseDurationSeconds": {"minimum": 1}},
+    "CustomResourceDefinition": {"spec.scope": {"enum": ["Cluster", "Namespaced"]}},
+}
+"""Keywords to add to the published schema, by kind and path; `[]` stands for the items of a list."""
+
 _NAME_RULES: Final[dict[str, NameRule]] = {"Namespace": DNS_LABEL, "Service": DNS_1035_LABEL}
+_CLUSTER_SCOPED: Final = ("Namespace", "Node", "PriorityClass", "CustomResourceDefinition")
+_POD_SUBRESOURCES: Final = ("status", "log", "binding", "eviction", "exec", "attach", "portforward")
+_REFERENCE_FIELDS: Final = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
+_SELECTABLE_FIELDS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("", "Event"): (
+        *(f"involvedObject.{field}" for field in _REFERENCE_FIELDS),
+        *("reason", "reportingComponent", "source", "type"),
+    ),
+    ("", "Namespace"): ("status.phase",),
+    ("", "Node"): ("spec.unschedulable",),
+    ("", "Pod"): (
+        *("spec.hostNetwork", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
+        *("status.nominatedNodeName", "status.phase", "status.podIP"),
+    ),
+    ("", "Secret"): ("type",),
+    ("", "Service"): ("spec.clusterIP", "spec.type"),
+    ("events.k8s.io", "Event"): (
+        *(f"regarding.{field}" for field in _REFERENCE_FIELDS),
+        *("reason", "reportingController", "type"),
+    ),
+}
 
 
 @cache
 def builtin_kinds() -> tuple[Kind, ...]:
+    status = ("status",)
     return (
-        _core_kind("Binding", "bindings", (), verbs=("create",)),
-        _core_kind("ConfigMap", "configmaps", columns.CONFIG_MAP, short_names=("cm",)),
-        _core_kind("Endpoints", "endpoints", columns.ENDPOINTS, short_names=("ep",), conversion=ENDPOINTS_CONVERSION),
-        _core_kind("Event", "events", columns.EVENT, short_names=("ev",), selectable_fields=_EVENT_SELECTABLE_FIELDS),
-        _core_kind(
-            "Namespace",
-            "namespaces",
-            columns.NAMESPACE,
-            namespaced=False,
-            short_names=("ns",),
-            subresources=("status", "finalize"),
-            selectable_fields=("status.phase",),
+        _builtin_kind("", "Binding", (), verbs=("create",)),
+        _builtin_kind("", "ConfigMap", columns.CONFIG_MAP, short_names=("cm",)),
+        _builtin_kind("", "Endpoints", columns.ENDPOINTS, short_names=("ep",), conversion=ENDPOINTS_CONVERSION),
+        _builtin_kind("", "Event", columns.EVENT, short_names=("ev",)),
+        _builtin_kind("", "Namespace", columns.NAMESPACE, short_names=("ns",), subresources=("status", "finalize")),
+        _builtin_kind("", "Node", columns.NODE, short_names=("no",), subresources=status),
+        _builtin_kind(
+            "", "PersistentVolumeClaim", columns.PERSISTENT_VOLUME_CLAIM, short_names=("pvc",), subresources=status
         ),
-        _core_kind(
-            "Node",
-            "nodes",
-            columns.NODE,
-            namespaced=False,
-            short_names=("no",),
-            subresources=("status",),
-            selectable_fields=("spec.unschedulable",),
-        ),
-        _core_kind(
-            "PersistentVolumeClaim",
-            "persistentvolumeclaims",
-            columns.PERSISTENT_VOLUME_CLAIM,
-            short_names=("pvc",),
-            subresources=("status",),
-        ),
-        _core_kind(
+        _builtin_kind(
+            "",
             "Pod",
-            "pods",
             POD_COLUMNS,
             short_names=("po",),
             categories=("all",),
-            subresources=("status", "log", "binding", "eviction", "exec", "attach", "portforward"),
+            subresources=_POD_SUBRESOURCES,
             has_generation=True,
-            selectable_fields=_POD_SELECTABLE_FIELDS,
         ),
-        _core_kind("Secret", "secrets", columns.SECRET, selectable_fields=("type",)),
-        _core_kind(
-            "ServiceAccount", "serviceaccounts", columns.SERVICE_ACCOUNT, short_names=("sa",), subresources=("token",)
-        ),
-        _core_kind(
-            "Service",
-            "services",
-            columns.SERVICE,
-            short_names=("svc",),
-            categories=("all",),
-            subresources=("status",),
-            selectable_fields=("spec.clusterIP", "spec.type"),
-        ),
-        _builtin_kind("coordination.k8s.io", "Lease", "leases", columns.LEASE),
-        _builtin_kind(
-            "discovery.k8s.io", "EndpointSlice", "endpointslices", columns.ENDPOINT_SLICE, has_generation=True
-        ),
-        _builtin_kind(
-            "events.k8s.io",
-            "Event",
-            "events",
-            columns.EVENT,
-            short_names=("ev",),
-            selectable_fields=_EVENTS_V1_SELECTABLE_FIELDS,
-            conversion=EVENTS_CONVERSION,
-        ),
+        _builtin_kind("", "Secret", columns.SECRET),
+        _builtin_kind("", "ServiceAccount", columns.SERVICE_ACCOUNT, short_names=("sa",), subresources=("token",)),
+        _builtin_kind("", "Service", columns.SERVICE, short_names=("svc",), categories=("all",), subresources=status),
+        _builtin_kind("coordination.k8s.io", "Lease", columns.LEASE),
+        _builtin_kind("discovery.k8s.io", "EndpointSlice", columns.ENDPOINT_SLICE, has_generation=True),
+        _builtin_kind("events.k8s.io", "Event", columns.EVENT, short_names=("ev",), conversion=EVENTS_CONVERSION),
         _builtin_kind(
             "policy",
             "PodDisruptionBudget",
-            "poddisruptionbudgets",
             columns.POD_DISRUPTION_BUDGET,
             short_names=("pdb",),
-            subresources=("status",),
+            subresources=status,
             has_generation=True,
         ),
-        _builtin_kind(
-            "scheduling.k8s.io",
-            "PriorityClass",
-            "priorityclasses",
-            columns.PRIORITY_CLASS,
-            namespaced=False,
-            short_names=("pc",),
-        ),
+        _builtin_kind("scheduling.k8s.io", "PriorityClass", columns.PRIORITY_CLASS, short_names=("pc",)),
         *rbac_kinds(),
         *pod_group_kinds(),
         *metrics_kinds(),
         _builtin_kind(
             "apiextensions.k8s.io",
             "CustomResourceDefinition",
-            "customresourcedefinitions",
             columns.CRD,
-            namespaced=False,
             short_names=("crd", "crds"),
             categories=("api-extensions",),
-            subresources=("status",),
+            subresources=status,
             has_generation=True,
         ),
     )
 
 
-_POD_SELECTABLE_FIELDS: Final = (
-    *("spec.hostNetwork", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"),
-    *("status.nominatedNodeName", "status.phase", "status.podIP"),
-)
-_REFERENCE_FIELDS: Final = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
-_EVENT_SELECTABLE_FIELDS: Final = (
-    *(f"involvedObject.{field}" for field in _REFERENCE_FIELDS),
-    *("reason", "reportingComponent", "source", "type"),
-)
-_EVENTS_V1_SELECTABLE_FIELDS: Final = (
-    *(f"regarding.{field}" for field in _REFERENCE_FIELDS),
-    *("reason", "reportingController", "type"),
-)
-
-
-def _core_kind(kind: str, plural: str, table_columns: tuple[TableColumn, ...], **kind_fields: Any) -> Kind:
-    return _builtin_kind("", kind, plural, table_columns, **kind_fields)
-
-
-def _builtin_kind(
-    group: str, kind: str, plural: str, table_columns: tuple[TableColumn, ...], **kind_fields: Any
-) -> Kind:
-    kind_fields.setdefault("namespaced", True)
+def _builtin_kind(group: str, kind: str, table_columns: tuple[TableColumn, ...], **kind_fields: Any) -> Kind:
+    singular = kind.lower()
     return Kind(
         group=group,
         version="v1",
-        plural=plural,
-        singular=kind.lower(),
+        plural={"endpoints": "endpoints", "priorityclass": "priorityclasses"}.get(singular, f"{singular}s"),
+        singular=singular,
         kind=kind,
+        namespaced=kind not in _CLUSTER_SCOPED,
         list_kind=f"{kind}List",
         schema=_builtin_schema(kind, kind_fields.get("conversion")),
         columns=table_columns,
         has_status="status" in kind_fields.get("subresources", ()),
+        selectable_fields=_SELECTABLE_FIELDS.get((group, kind), ()),
         **kind_fields,
     )
 

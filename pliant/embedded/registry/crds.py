@@ -119,7 +119,13 @@ def _parse_kind(crd: Mapping[str, Any], version: Mapping[str, Any], field_path: 
         subresources=tuple(name for name in ("status", "scale") if subresources.get(name) is not None),
         schema=_parse_schema(spec, version, field_path),
         columns=tuple(_parse_columns(version, field_path)),
-        scale=_parse_scale_paths(scale) if scale is not None else None,
+        scale=ScaleFieldPaths(
+            spec_replicas=scale["specReplicasPath"],
+            status_replicas=scale["statusReplicasPath"],
+            label_selector=scale.get("labelSelectorPath") or None,
+        )
+        if scale is not None
+        else None,
         has_status=subresources.get("status") is not None,
         has_generation=True,
         selectable_fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
@@ -154,14 +160,6 @@ def _parse_columns(version: Mapping[str, Any], field_path: str) -> Iterator[Tabl
             yield parse_printer_column(definition)
         except InvalidSpec as error:
             raise InvalidSpec(f"{field_path}.additionalPrinterColumns[{index}].jsonPath", error.problem) from error
-
-
-def _parse_scale_paths(scale: Mapping[str, Any]) -> ScaleFieldPaths:
-    return ScaleFieldPaths(
-        spec_replicas=scale["specReplicasPath"],
-        status_replicas=scale["statusReplicasPath"],
-        label_selector=scale.get("labelSelectorPath") or None,
-    )
 
 
 def apply_crd_defaults(crd: Object, old: Object | None) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
-from pliant.embedded.controllers.taint_eviction import delete_disrupted_pod
+from pliant.embedded.controllers.taints import delete_disrupted_pod
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.object_views import PodObjectMeta, PodView
 from pliant.embedded.retries import REJECTION_ERRORS, with_retries

@@ -96,12 +96,6 @@ class ObjectIndex:
                 past[change.after.key] = change.before
         return [past[key] for key in sorted(past)]
 
-    def is_empty(self, resource: str, namespace: str = "") -> bool:
-        names = self._names.get(resource, [])
-        if not namespace:
-            return not names
-        return bisect_left(names, (namespace, "")) == bisect_left(names, (namespace, _MAX_NAME))
-
     def find_key_by_uid(self, uid: str) -> ObjectKey | None:
         return self._by_uid.get(uid)
 

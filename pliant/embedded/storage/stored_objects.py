@@ -61,12 +61,6 @@ class ObjectChange(msgspec.Struct, frozen=True, gc=False):
     def version(self) -> int:
         return self.after.version
 
-    @property
-    def watch_event_type(self) -> str:
-        if self.is_deleted:
-            return "DELETED"
-        return "ADDED" if self.before is None else "MODIFIED"
-
 
 _DECODER = msgspec.json.Decoder(dict[str, Any])
 _ENCODER = msgspec.json.Encoder()

@@ -20,7 +20,7 @@ from pliant.embedded.apiserver.http.request_body import MAX_BODY_BYTES
 from pliant.embedded.apiserver.http.responses import error_response
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.apiserver.streaming import exec_websocket, portforward
-from pliant.embedded.registry.discovery_handler import UNAUTHENTICATED_PATHS
+from pliant.embedded.registry.discovery import UNAUTHENTICATED_PATHS
 from pliant.errors import ApiError, Forbidden, Unauthorized
 from pliant.kube.transport.base import JSON, Reply, Request, StreamReply
 

@@ -11,7 +11,7 @@ from socket import socket
 from pliant.embedded.kubelet.environment.command_rewriter import CommandRewriter
 from pliant.embedded.kubelet.runtime.messages import ContainerConfig, ContainerExit, ExecStreams, Mount
 from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, ExecSession, NodeAgent
-from pliant.embedded.network.loopback_addresses import LoopbackAddressAllocator
+from pliant.embedded.network.host_network import LoopbackAddressAllocator
 
 
 class HostNetworkAgent(NodeAgent):
