@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant.embedded.cluster import ClusterConfig, EmbeddedCluster
-from pliant.embedded.controllers.gpu_probe import discover_gpus
+from pliant.embedded.controllers.gpu_health import discover_gpus
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS

@@ -24,10 +24,8 @@ from pliant.embedded.apiserver.http.in_process_transport import InProcessTranspo
 from pliant.embedded.apiserver.server import ApiServer
 from pliant.embedded.controllers.disruption_budgets import DisruptionBudgetView, DisruptionController
 from pliant.embedded.controllers.endpoint_slices import EndpointSliceController, KubernetesServiceController
-from pliant.embedded.controllers.gpu_health import GpuHealthController
-from pliant.embedded.controllers.gpu_probe import discover_gpus
-from pliant.embedded.controllers.node_lifecycle import NodeLifecycleController
-from pliant.embedded.controllers.node_registration import node_capacity, register_nodes
+from pliant.embedded.controllers.gpu_health import GpuHealthController, discover_gpus
+from pliant.embedded.controllers.node_lifecycle import NodeLifecycleController, node_capacity, register_nodes
 from pliant.embedded.controllers.pod_gc import PodGarbageCollector
 from pliant.embedded.controllers.taints import TaintController, TaintEvictionController
 from pliant.embedded.controllers.volume_claims import VolumeClaimController, VolumeClaimView
@@ -75,7 +73,7 @@ from pliant.kube.transport.base import Transport
 from pliant.runtime.clock import Clock, SystemClock
 
 API_SERVER_PORT = 6443
-"""Port at which pods reach the API server, at the address of the gateway."""
+"""Port at which pods reach the API server."""
 _INHERITED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
 T = TypeVar("T")
@@ -84,7 +82,6 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     data_dir: Path
-    """Holds all files of the cluster."""
     workspace: Path
     """Default working directory of containers; hostPath volumes may mount it."""
     node_count: int = 1
@@ -138,7 +135,8 @@ class EmbeddedCluster:
             )
             agent = mode.agent
             logs = PodLogStore(config.data_dir / "pods", stack.enter_context(closing(FileWatcher())))
-            store = await stack.enter_async_context(_open_store(config))
+            database = config.data_dir / "cluster.db"
+            store = await stack.enter_async_context(Store.open(database)) if config.durable else Store.in_memory()
             api = await stack.enter_async_context(
                 ApiServer.start(store, KindRegistry.with_builtin_kinds(), clock, log_source=logs)
             )
@@ -203,7 +201,7 @@ async def _run_control_plane(
     claims = VolumeClaimController(client, clock, dependencies.filesystem)
     pod_handlers = (service_index, slices, kubelet, scheduler, evictions, pod_gc, budgets, claims)
     gpu_health = GpuHealthController(client, clock, dependencies.gpus)
-    pods = Informer(client, PODS, PodView, on_change=_notify_all(*(each.on_pod_change for each in pod_handlers)))
+    pods = Informer(client, PODS, PodView, on_change=_combine_handlers(*(each.on_pod_change for each in pod_handlers)))
     node_lifecycle = NodeLifecycleController(dependencies, kubelet, nodes, pods.store.all)
     agent.on_lost, supervisor.on_restarted = node_lifecycle.on_agent_lost, node_lifecycle.on_agent_restarted
     service_handlers = (service_index, slices, kubernetes_service)
@@ -212,13 +210,13 @@ async def _run_control_plane(
     informers: tuple[Informer[Any], ...] = (
         pods,
         Informer(
-            client, SERVICES, ServiceView, on_change=_notify_all(*(x.on_service_change for x in service_handlers))
+            client, SERVICES, ServiceView, on_change=_combine_handlers(*(x.on_service_change for x in service_handlers))
         ),
         Informer(client, PERSISTENT_VOLUME_CLAIMS, VolumeClaimView, on_change=claims.on_claim_change),
         Informer(client, POD_DISRUPTION_BUDGETS, DisruptionBudgetView, on_change=budgets.on_budget_change),
         Informer(client, CONFIG_MAPS, ConfigView, on_change=config_watch.change_handler(CONFIG_MAP)),
         Informer(client, SECRETS, ConfigView, on_change=config_watch.change_handler(SECRET)),
-        Informer(client, NODES, Node, on_change=_notify_all(*(each.on_node_change for each in node_handlers))),
+        Informer(client, NODES, Node, on_change=_combine_handlers(*(each.on_node_change for each in node_handlers))),
         *(pod_group_informer(each, client, scheduler.pod_groups) for each in POD_GROUP_RESOURCES),
     )
     controllers: tuple[BackgroundTask, ...] = (
@@ -238,15 +236,6 @@ async def _create_gpu_allocator(config: ClusterConfig) -> GpuAllocator:
     nodes = [f"node-{number}" for number in range(config.node_count)]
     real = [] if config.node_gpu == 0 else await discover_gpus()
     return GpuAllocator(assign_gpus_to_nodes(real, nodes, config.node_gpu))
-
-
-@asynccontextmanager
-async def _open_store(config: ClusterConfig) -> AsyncIterator[Store]:
-    if not config.durable:
-        yield Store.in_memory()
-        return
-    async with Store.open(config.data_dir / "cluster.db") as store:
-        yield store
 
 
 @asynccontextmanager
@@ -285,12 +274,12 @@ async def _run_in_background(tasks_to_run: Iterable[Coroutine[Any, Any, None]]) 
         raise group.exceptions[0] from None
 
 
-def _notify_all(*listeners: Callable[[T | None, T | None], None]) -> Callable[[T | None, T | None], None]:
-    def notify(old: T | None, new: T | None) -> None:
-        for listener in listeners:
-            listener(old, new)
+def _combine_handlers(*handlers: Callable[[T | None, T | None], None]) -> Callable[[T | None, T | None], None]:
+    def handle(old: T | None, new: T | None) -> None:
+        for handler in handlers:
+            handler(old, new)
 
-    return notify
+    return handle
 
 
 def _base_environment(environment: Mapping[str, str], api_host: str, api_port: int) -> dict[str, str]:

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from pliant.embedded.apiserver.http.https_server import bind_loopback_socket
 from pliant.embedded.apiserver.streaming.logs import LogOptions
-from pliant.embedded.controllers.node_registration import node_capacity, register_nodes
+from pliant.embedded.controllers.node_lifecycle import node_capacity, register_nodes
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.logs.inotify import FileWatcher
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pliant.embedded.controllers.gpu_health import GpuHealthController
-from pliant.embedded.controllers.gpu_probe import GpuProbe, discover_gpus
+from pliant.embedded.controllers.gpu_health import GpuHealthController, GpuProbe, discover_gpus
 from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION
 from pliant.embedded.scheduler.gpu_allocation import (
     GPU_RESOURCE,

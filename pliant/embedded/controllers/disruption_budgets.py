@@ -17,8 +17,7 @@ from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import POD_DISRUPTION_BUDGETS
 from pliant.runtime.clock import Clock
 
-_BATCH_DELAY = 0.1
-"""Seconds for which changes are collected before the statuses are written."""
+_BATCH_DELAY_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,7 @@ class DisruptionController:
     async def run(self) -> None:
         while True:
             await self._changed.wait()
-            await asyncio.sleep(_BATCH_DELAY)
+            await asyncio.sleep(_BATCH_DELAY_SECONDS)
             self._changed.clear()
             for budget in list(self._budgets.values()):
                 await self._update_status(budget)

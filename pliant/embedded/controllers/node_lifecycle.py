@@ -1,26 +1,36 @@
-"""The node lifecycle controller: sets the Ready condition of nodes, and simulates node outages."""
+"""The node lifecycle controller: registers nodes, sets their Ready condition and simulates node outages."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import platform
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
+from typing import Any
 
+from pliant import __version__
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
-from pliant.embedded.controllers.node_registration import ready_condition, register_node
-from pliant.embedded.fault_annotations import NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
+from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION, NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.object_views import PodView
 from pliant.embedded.retries import REJECTION_ERRORS, patch_status, with_retries
+from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE
+from pliant.errors import AlreadyExists
+from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 
+_RUNTIME_PREFIX = "pliant://"
+"""Prefix of `containerRuntimeVersion` by which nodes of an embedded cluster are recognized."""
+_MAX_PODS_PER_NODE = 1000
+"""A Linux bridge has 1,023 ports."""
 HEARTBEAT_INTERVAL = 2.0
-"""In seconds."""
 NODE_MONITOR_GRACE_PERIOD = 4.0
 """Seconds without a heartbeat after which a node is not ready."""
 
@@ -46,8 +56,7 @@ class NodeLifecycleController:
         self._list_pods = list_pods
         self._last_heartbeats: dict[str, float] = {}
         self._is_reachable = dict.fromkeys(node_capacities, True)
-        self._outages: dict[str, str] = {}
-        """Simulated outages, by node: killed or paused."""
+        self._simulated_outages: dict[str, str] = {}
         self._changed: asyncio.Queue[Node] = asyncio.Queue()
         self._woken = asyncio.Event()
         self._has_agent = asyncio.Event()
@@ -73,7 +82,7 @@ class NodeLifecycleController:
         if self._services.agent.is_lost:
             return  # the new agent is lost, too
         self._has_agent.set()
-        for name in self._node_capacities.keys() - self._outages.keys():
+        for name in self._node_capacities.keys() - self._simulated_outages.keys():
             await self._kubelet.recover_node(name, self._list_pods)
         self._woken.set()
 
@@ -82,7 +91,9 @@ class NodeLifecycleController:
         self._last_heartbeats = dict.fromkeys(self._node_capacities, loop.time())
         while True:
             if await self._services.agent.is_responsive(HEARTBEAT_INTERVAL):
-                self._last_heartbeats |= dict.fromkeys(self._node_capacities.keys() - self._outages.keys(), loop.time())
+                self._last_heartbeats |= dict.fromkeys(
+                    self._node_capacities.keys() - self._simulated_outages.keys(), loop.time()
+                )
             for name, last in self._last_heartbeats.items():
                 is_reachable = loop.time() - last < NODE_MONITOR_GRACE_PERIOD
                 if is_reachable != self._is_reachable[name]:
@@ -101,23 +112,23 @@ class NodeLifecycleController:
             outage = node.metadata.annotations.get(NODE_OUTAGE_ANNOTATION, "")
             if outage in (OUTAGE_KILLED, OUTAGE_PAUSED):
                 self._inject_outage(name, outage)
-            elif name in self._outages:
+            elif name in self._simulated_outages:
                 await self._recover_node(name)
             if not node.status.capacity:
                 # A user deleted the node and created it again; only this controller knows its capacity.
                 await self._reregister_node(name)
 
     def _inject_outage(self, node_name: str, outage: str) -> None:
-        if self._outages.get(node_name) in (outage, OUTAGE_KILLED):
+        if self._simulated_outages.get(node_name) in (outage, OUTAGE_KILLED):
             return
-        self._outages[node_name] = outage
+        self._simulated_outages[node_name] = outage
         log.warning("node outage injected", extra={"node": node_name, "outage": outage})
         (self._kubelet.kill_node if outage == OUTAGE_KILLED else self._kubelet.pause_node)(node_name)
 
     async def _recover_node(self, node_name: str) -> None:
         await self._has_agent.wait()
         await self._kubelet.recover_node(node_name, self._list_pods)
-        del self._outages[node_name]
+        del self._simulated_outages[node_name]
         log.warning("node recovered", extra={"node": node_name})
         self._woken.set()
 
@@ -152,3 +163,90 @@ class NodeLifecycleController:
             await with_retries(partial(write, subresource="status"))
         except REJECTION_ERRORS as error:
             log.info("node status not written", extra={"node": node_name, "error": str(error)})
+
+
+def node_capacity(*, cpu: int | None, memory: str | None, gpu: int) -> dict[str, str]:
+    """Return the capacity of each node: the arguments, or the resources of the machine by default."""
+    page, pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+    capacity = {
+        "cpu": str(cpu or os.cpu_count() or 1),
+        "memory": memory or f"{page * pages // 1024}Ki",
+        "pods": str(_MAX_PODS_PER_NODE),
+        "ephemeral-storage": "1Ti",
+    }
+    return {**capacity, GPU_RESOURCE: str(gpu)} if gpu else capacity
+
+
+async def register_nodes(
+    client: KubeClient, node_capacities: Mapping[str, Mapping[str, str]], node_address: str, now: datetime
+) -> None:
+    """Create or update the nodes; delete nodes of an earlier run that are not listed, with their pods.
+
+    Nodes that users created stay, and so do conditions and taints that other components set on these nodes.
+    """
+    existing = {node["metadata"]["name"] for node in (await client.list(NODES)).items if _is_embedded_node(node)}
+    for name in sorted(existing - node_capacities.keys()):
+        await client.delete(NODES, None, name)
+        for pod in (await client.list(PODS, fields=f"spec.nodeName={name}")).items:
+            await client.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], grace_period_seconds=0)
+    for name, capacity in node_capacities.items():
+        await register_node(client, name, capacity, node_address, now)
+
+
+async def register_node(
+    client: KubeClient, name: str, capacity: Mapping[str, str], node_address: str, now: datetime
+) -> None:
+    """Create or update one node with status Ready, and end its simulated faults."""
+    try:
+        await client.create(NODES, None, {"apiVersion": "v1", "kind": "Node", "metadata": _node_metadata(name)})
+    except AlreadyExists:
+        cleared = {"annotations": {NODE_OUTAGE_ANNOTATION: None, GPU_FAULT_ANNOTATION: None}}
+        await client.patch(NODES, None, name, {"metadata": {**_node_metadata(name), **cleared}})
+    status = _node_status(name, capacity, node_address, format_timestamp(now))
+    # A strategic merge keeps the conditions that other components set.
+    patch = {"status": status}
+    await client.patch(NODES, None, name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+def ready_condition(now: str, *, is_reachable: bool) -> dict[str, Any]:
+    state = (
+        {"status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"}
+        if is_reachable
+        else {"status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    )
+    return {"type": "Ready", **state, "lastHeartbeatTime": now, "lastTransitionTime": now}
+
+
+def _is_embedded_node(node: Mapping[str, Any]) -> bool:
+    node_info = (node.get("status") or {}).get("nodeInfo") or {}
+    return str(node_info.get("containerRuntimeVersion", "")).startswith(_RUNTIME_PREFIX)
+
+
+def _node_metadata(name: str) -> dict[str, Any]:
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": _architecture()}
+    return {"name": name, "labels": labels}
+
+
+def _node_status(name: str, capacity: Mapping[str, str], node_address: str, now: str) -> dict[str, Any]:
+    return {
+        "capacity": dict(capacity),
+        "allocatable": dict(capacity),
+        "conditions": [ready_condition(now, is_reachable=True)],
+        "addresses": [{"type": "InternalIP", "address": node_address}, {"type": "Hostname", "address": name}],
+        "nodeInfo": {
+            "architecture": _architecture(),
+            "bootID": "",
+            "containerRuntimeVersion": f"{_RUNTIME_PREFIX}{__version__}",
+            "kernelVersion": platform.release(),
+            "kubeProxyVersion": "",
+            "kubeletVersion": f"pliant-{__version__}",
+            "machineID": "",
+            "operatingSystem": "linux",
+            "osImage": platform.platform(terse=True),
+            "systemUUID": "",
+        },
+    }
+
+
+def _architecture() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -30,10 +30,8 @@ class PodGarbageCollector:
         self._client = client
         self._clock = clock
         self._nodes: set[str] = set()
-        self._pods: dict[str, dict[str, PodView]] = defaultdict(dict)
-        """By node and uid."""
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        """Quarantine timers, by missing node."""
+        self._pods_by_node: dict[str, dict[str, PodView]] = defaultdict(dict)
+        self._quarantine_timers: dict[str, asyncio.TimerHandle] = {}
         self._due: asyncio.Queue[str] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -50,21 +48,21 @@ class PodGarbageCollector:
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            remaining = self._pods[old.spec.node_name]
+            remaining = self._pods_by_node[old.spec.node_name]
             remaining.pop(old.metadata.uid, None)
             if not remaining:
                 self._cancel_quarantine(old.spec.node_name)
         if new is not None and new.spec.node_name:
-            self._pods[new.spec.node_name][new.metadata.uid] = new
+            self._pods_by_node[new.spec.node_name][new.metadata.uid] = new
             self._start_quarantine(new.spec.node_name)
 
     def _start_quarantine(self, node: str) -> None:
-        if node not in self._nodes and node not in self._timers and self._pods[node]:
+        if node not in self._nodes and node not in self._quarantine_timers and self._pods_by_node[node]:
             loop = asyncio.get_running_loop()
-            self._timers[node] = loop.call_later(NODE_QUARANTINE_SECONDS, self._due.put_nowait, node)
+            self._quarantine_timers[node] = loop.call_later(NODE_QUARANTINE_SECONDS, self._due.put_nowait, node)
 
     def _cancel_quarantine(self, node: str) -> None:
-        timer = self._timers.pop(node, None)
+        timer = self._quarantine_timers.pop(node, None)
         if timer is not None:
             timer.cancel()
 
@@ -73,7 +71,7 @@ class PodGarbageCollector:
         try:
             await with_retries(partial(self._client.get, NODES, None, node))
         except NotFound:
-            for pod in list(self._pods[node].values()):
+            for pod in list(self._pods_by_node[node].values()):
                 await self._force_delete_pod(pod, node)
         self._start_quarantine(node)
 

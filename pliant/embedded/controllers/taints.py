@@ -80,11 +80,10 @@ class TaintEvictionController:
         self._client = client
         self._clock = clock
         self._taints: dict[str, tuple[Taint, ...]] = {}
-        self._pods: dict[str, dict[str, PodView]] = defaultdict(dict)
-        """By node and uid."""
+        self._pods_by_node: dict[str, dict[str, PodView]] = defaultdict(dict)
         self._tainted_since: dict[str, float] = {}
         """Time at which each pod was first seen on a node with taints that it does not tolerate forever, by uid."""
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._eviction_timers: dict[str, asyncio.TimerHandle] = {}
         self._evicted: set[str] = set()
         self._due: asyncio.Queue[PodObjectMeta] = asyncio.Queue()
 
@@ -99,16 +98,16 @@ class TaintEvictionController:
         if node is None:
             return
         self._taints[node.metadata.name] = new.spec.taints if new is not None else ()
-        for pod in self._pods[node.metadata.name].values():
+        for pod in self._pods_by_node[node.metadata.name].values():
             self._schedule_eviction(pod)
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._pods[old.spec.node_name].pop(old.metadata.uid, None)
+            self._pods_by_node[old.spec.node_name].pop(old.metadata.uid, None)
             self._cancel_eviction(old.metadata.uid)
             self._evicted.discard(old.metadata.uid)
         if new is not None and new.spec.node_name:
-            self._pods[new.spec.node_name][new.metadata.uid] = new
+            self._pods_by_node[new.spec.node_name][new.metadata.uid] = new
             self._schedule_eviction(new)
 
     def _schedule_eviction(self, pod: PodView) -> None:
@@ -120,10 +119,10 @@ class TaintEvictionController:
             self._cancel_eviction(uid)
             return
         due_at = self._tainted_since.setdefault(uid, loop.time()) + seconds
-        timer = self._timers.pop(uid, None)
+        timer = self._eviction_timers.pop(uid, None)
         if timer is not None:
             timer.cancel()
-        self._timers[uid] = loop.call_at(due_at, self._enqueue_eviction, pod.metadata)
+        self._eviction_timers[uid] = loop.call_at(due_at, self._enqueue_eviction, pod.metadata)
 
     def _enqueue_eviction(self, pod: PodObjectMeta) -> None:
         self._evicted.add(pod.uid)
@@ -131,7 +130,7 @@ class TaintEvictionController:
 
     def _cancel_eviction(self, uid: str) -> None:
         self._tainted_since.pop(uid, None)
-        timer = self._timers.pop(uid, None)
+        timer = self._eviction_timers.pop(uid, None)
         if timer is not None:
             timer.cancel()
 

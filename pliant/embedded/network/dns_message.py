@@ -54,7 +54,6 @@ class DnsQuestion:
     record_type: int
     raw_question: bytes
     max_response_size: int = DEFAULT_UDP_SIZE
-    """Maximum size of a UDP response."""
 
 
 @dataclass(frozen=True, slots=True)

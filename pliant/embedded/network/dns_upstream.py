@@ -20,7 +20,6 @@ from pliant.embedded.network.dns_message import (
 
 _DNS_PORT = 53
 _QUERY_TIMEOUT = 2.0
-"""Seconds for each DNS server."""
 RESOLV_CONF = Path("/etc/resolv.conf")
 
 

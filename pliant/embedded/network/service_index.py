@@ -10,7 +10,6 @@ from pliant.embedded.object_views import PodView, ServicePortView, ServiceSpecVi
 from pliant.kube.objects import ObjectMeta
 
 API_SERVICE_IP = "10.96.0.1"
-"""Cluster IP of the service `kubernetes`."""
 API_SERVICE_PORT = 443
 API_SERVICE_KEY = ("default", "kubernetes")
 
@@ -39,8 +38,7 @@ class ServiceIndex:
         self._pods_by_ip: dict[str, PodView] = {}
         self._services: dict[str, dict[str, ServiceView]] = defaultdict(dict)
         self._services_by_ip: dict[str, ServiceView] = {}
-        self._services_with_ip: dict[str, dict[str, ServiceView]] = defaultdict(dict)
-        """Services with a cluster IP, by namespace and name."""
+        self._cluster_ip_services: dict[str, dict[str, ServiceView]] = defaultdict(dict)
         self._services[API_SERVICE_KEY[0]][API_SERVICE_KEY[1]] = _API_SERVICE
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
@@ -57,14 +55,14 @@ class ServiceIndex:
         if service is None or (service.metadata.namespace, service.metadata.name) == API_SERVICE_KEY:
             return
         if old is not None:
-            self._services_with_ip[old.metadata.namespace].pop(old.metadata.name, None)
+            self._cluster_ip_services[old.metadata.namespace].pop(old.metadata.name, None)
             self._services[old.metadata.namespace].pop(old.metadata.name, None)
             self._services_by_ip.pop(old.spec.cluster_ip, None)
         if new is not None:
             self._services[new.metadata.namespace][new.metadata.name] = new
             self._services_by_ip[new.spec.cluster_ip] = new
             if new.spec.cluster_ip not in ("", "None"):
-                self._services_with_ip[new.metadata.namespace][new.metadata.name] = new
+                self._cluster_ip_services[new.metadata.namespace][new.metadata.name] = new
         if old is None or new is None or old.spec != new.spec:
             self.on_change()
 
@@ -73,7 +71,7 @@ class ServiceIndex:
 
     def services_with_cluster_ip(self, namespace: str) -> list[ServiceView]:
         """Return the services of a namespace with a cluster IP, except the service `kubernetes`."""
-        return list(self._services_with_ip[namespace].values()) if namespace in self._services_with_ip else []
+        return list(self._cluster_ip_services[namespace].values()) if namespace in self._cluster_ip_services else []
 
     def service_by_ip(self, cluster_ip: str) -> ServiceView | None:
         return _API_SERVICE if cluster_ip == API_SERVICE_IP else self._services_by_ip.get(cluster_ip)

@@ -14,10 +14,8 @@ from pliant.embedded.network.service_index import ServiceEndpoint, ServiceIndex
 from pliant.embedded.network.streams import ConnectionTasks, Stream, splice_streams
 from pliant.embedded.object_views import ServicePortView, ServiceView
 
-_BATCH_DELAY = 0.01
-"""Seconds for which changes are collected."""
-_CONNECT_TIMEOUT = 5.0
-"""Seconds after which the next endpoint is tried."""
+_BATCH_DELAY_SECONDS = 0.01
+_CONNECT_TIMEOUT_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +60,7 @@ class ServiceProxy:
     async def _run_sync_loop(self) -> None:
         while True:
             await self._changed.wait()
-            await asyncio.sleep(_BATCH_DELAY)
+            await asyncio.sleep(_BATCH_DELAY_SECONDS)
             self._changed.clear()
             try:
                 await self._sync_listeners()
@@ -116,7 +114,7 @@ class ServiceProxy:
         preferred = self._client_affinity.get((service_address, client_ip)) if has_affinity else None
         for endpoint in self._order_endpoints(service_address, preferred):
             with suppress(OSError, AgentLost):
-                async with asyncio.timeout(_CONNECT_TIMEOUT):
+                async with asyncio.timeout(_CONNECT_TIMEOUT_SECONDS):
                     stream = await Stream.from_socket(await self._agent.connect(endpoint.address, endpoint.port))
                 if has_affinity:
                     self._client_affinity[service_address, client_ip] = endpoint

@@ -20,7 +20,6 @@ class Gpu:
     index: int
     uuid: str = ""
     pci_address: str = ""
-    """As the kernel log writes it."""
 
     @property
     def device_id(self) -> str:
@@ -63,8 +62,7 @@ def pod_requested_gpus(pod_spec: Mapping[str, Any]) -> int:
 class GpuAllocator:
     def __init__(self, gpus_by_node: Mapping[str, Sequence[Gpu]]) -> None:
         self.gpus_by_node = gpus_by_node
-        self._allocated: dict[str, tuple[str, tuple[Gpu, ...]]] = {}
-        """Node and GPUs of each pod, by uid."""
+        self._allocated_by_pod: dict[str, tuple[str, tuple[Gpu, ...]]] = {}
         self._faults: dict[tuple[str, Gpu], str] = {}
         self._changed = asyncio.Condition()
 
@@ -83,20 +81,22 @@ class GpuAllocator:
     async def allocate(self, pod_uid: str, node: str, count: int) -> None:
         """Wait until a node has `count` free GPUs, then allocate them to a pod."""
         async with self._changed:
-            await self._changed.wait_for(lambda: pod_uid in self._allocated or len(self._free_gpus(node)) >= count)
-            if pod_uid not in self._allocated:
-                self._allocated[pod_uid] = node, tuple(self._free_gpus(node)[:count])
+            await self._changed.wait_for(
+                lambda: pod_uid in self._allocated_by_pod or len(self._free_gpus(node)) >= count
+            )
+            if pod_uid not in self._allocated_by_pod:
+                self._allocated_by_pod[pod_uid] = node, tuple(self._free_gpus(node)[:count])
 
     async def release(self, pod_uid: str) -> None:
         async with self._changed:
-            if self._allocated.pop(pod_uid, None) is not None:
+            if self._allocated_by_pod.pop(pod_uid, None) is not None:
                 self._changed.notify_all()
 
     def visible_devices_env(self, pod_uid: str, pod_spec: Mapping[str, Any], container: str) -> dict[str, str]:
         """Return the variables that restrict a container to its GPUs; empty on a node without GPUs."""
         if not self.gpus_by_node.get(pod_spec.get("nodeName") or ""):
             return {}
-        _, gpus = self._allocated.get(pod_uid, ("", ()))
+        _, gpus = self._allocated_by_pod.get(pod_uid, ("", ()))
         container_gpus = _container_gpus(pod_spec, container, gpus)
         visible = ",".join(each.device_id for each in container_gpus)
         return (
@@ -106,7 +106,7 @@ class GpuAllocator:
         )
 
     def _free_gpus(self, node: str) -> list[Gpu]:
-        allocated = {gpu for gpu_node, gpus in self._allocated.values() if gpu_node == node for gpu in gpus}
+        allocated = {gpu for gpu_node, gpus in self._allocated_by_pod.values() if gpu_node == node for gpu in gpus}
         return [each for each in self.healthy_gpus(node) if each not in allocated]
 
 

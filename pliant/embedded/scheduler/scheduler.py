@@ -47,7 +47,6 @@ class Scheduler:
         self._cache = SchedulerCache()
         self._unscheduled: dict[str, PodView] = {}
         self._reported_messages: dict[str, str] = {}
-        """Last unschedulable message of each pod, by uid."""
         self._woken = asyncio.Event()
         self.pod_groups = PodGroupController(client, on_change=self._woken.set)
 

@@ -35,10 +35,10 @@ class Transaction:
         self.changes: list[ObjectChange] = []
         self._dry_run = dry_run
         self._uncommitted = uncommitted
-        self._own: dict[ObjectKey, ObjectChange] = {}
+        self._own_changes: dict[ObjectKey, ObjectChange] = {}
 
     def get(self, key: ObjectKey) -> StoredObject | None:
-        change = self._own.get(key) or self._uncommitted.get(key)
+        change = self._own_changes.get(key) or self._uncommitted.get(key)
         if change is not None:
             return None if change.is_deleted else change.after
         return self.committed.get(key)
@@ -57,7 +57,7 @@ class Transaction:
             obj["metadata"]["resourceVersion"] = str(self.version)
         after = to_stored_object(resource, obj)
         change = ObjectChange(self.get(after.key), after, is_deleted)
-        self._own[after.key] = change
+        self._own_changes[after.key] = change
         self.changes.append(change)
         return after
 
