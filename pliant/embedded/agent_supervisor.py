@@ -46,10 +46,10 @@ class AgentSupervisor:
     @classmethod
     @asynccontextmanager
     async def start(
-        cls, mode: NetworkMode, https_server: HttpsServer, network_context: NetworkContext
+        cls, mode: NetworkMode, https_server: HttpsServer, context: NetworkContext
     ) -> AsyncIterator[AgentSupervisor]:
         """Start the network services for an agent that is already running; `run` then supervises the agent."""
-        supervisor = cls(mode, https_server, network_context)
+        supervisor = cls(mode, https_server, context)
         await supervisor._start_network()
         try:
             yield supervisor

@@ -104,8 +104,6 @@ class BackgroundTask(Protocol):
 
 
 class EmbeddedCluster:
-    """A running cluster; leaving the context of `start` stops it."""
-
     def __init__(self, transport: Transport, kubeconfig: Path, url: str, mode: NetworkMode) -> None:
         self.transport = transport
         self.kubeconfig = kubeconfig
@@ -286,13 +284,10 @@ def _base_environment(environment: Mapping[str, str], api_host: str, api_port: i
     """Return the environment variables of every container; some come from the process of the cluster."""
     inherited = {name: environment[name] for name in _INHERITED_VARIABLES if name in environment}
     # Last, so that there is always a `python`, and the user's own comes first.
-    path = [
-        *filter(None, inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":")),
-        str(Path(sys.executable).parent),
-    ]
+    path = [*inherited.get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"), str(Path(sys.executable).parent)]
     return {
         **inherited,
-        "PATH": ":".join(dict.fromkeys(path)),
+        "PATH": ":".join(dict.fromkeys(filter(None, path))),
         "PYTHONUNBUFFERED": "1",
         "KUBERNETES_SERVICE_HOST": api_host,
         "KUBERNETES_SERVICE_PORT": str(api_port),

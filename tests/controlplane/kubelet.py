@@ -27,7 +27,7 @@ from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, NodeAgent
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.network.egress_connector import EgressPolicy
-from pliant.embedded.network.modes import serve_private_network
+from pliant.embedded.network.modes import NetworkContext, PrivateNetworkMode
 from pliant.embedded.network.service_index import ServiceIndex
 from pliant.embedded.object_views import PodView, ServiceView
 from pliant.errors import ApiError
@@ -101,7 +101,9 @@ async def serve(folder: Path) -> None:
         agent = await stack.enter_async_context(NodeAgent.start(AgentOptions(data_dir=data)))
         logs = PodLogStore(data / "pods", stack.enter_context(closing(FileWatcher())))
         names = ServiceIndex()
-        network = serve_private_network(agent, names, EgressPolicy(allow_external=False), data)
+        egress = EgressPolicy(allow_external=False)
+        context = NetworkContext(data_dir=data, api_url="", service_index=names, egress=egress)
+        network = PrivateNetworkMode(agent).serve_network(context)
         locality = await stack.enter_async_context(network)
         furnishing = PodFilesystem(data_dir=data, default_working_dir=data, base_env=_VARIABLES, pod_network=locality)
         port = await stack.enter_async_context(LogServer(client, logs).serving(folder))

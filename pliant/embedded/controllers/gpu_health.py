@@ -57,8 +57,6 @@ async def discover_gpus() -> list[Gpu]:
 
 
 class GpuProbe:
-    """Finds faults of known GPUs."""
-
     def __init__(self, gpus: Sequence[Gpu], kernel_log: Path = _KERNEL_LOG) -> None:
         self._gpus = gpus
         self._kernel_log_fd: int | None = None
@@ -139,7 +137,6 @@ def _query_nvidia_smi() -> list[tuple[Gpu, int]]:
 
 
 def _parse_smi_line(line: str) -> tuple[Gpu, int] | None:
-    """Parse one line of nvidia-smi; return None for a line that does not describe a GPU."""
     parts = [part.strip() for part in line.split(",")]
     if len(parts) != 4 or not parts[0].isdigit():
         return None

@@ -103,17 +103,13 @@ class VolumeClaimController:
 
     async def _emit_provisioned_event(self, claim: ObjectMeta, volume: str) -> None:
         stamp = format_timestamp(self._clock.now())
-        involved_object = {
-            "apiVersion": "v1",
-            "kind": PERSISTENT_VOLUME_CLAIMS.kind,
-            "name": claim.name,
-            "namespace": claim.namespace,
-        }
+        kind = PERSISTENT_VOLUME_CLAIMS.kind
+        reference = {"kind": kind, "namespace": claim.namespace, "name": claim.name, "uid": claim.uid}
         body = {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": f"{claim.name}.{claim.uid}", "namespace": claim.namespace},
-            "involvedObject": {**involved_object, "uid": claim.uid},
+            "involvedObject": {"apiVersion": "v1", **reference},
             "type": "Normal",
             "reason": "ProvisioningSucceeded",
             "message": f"Successfully provisioned volume {volume}",
@@ -140,7 +136,6 @@ class VolumeClaimController:
                     await self._remove_protection_finalizer(claim.metadata)
 
     async def _remove_protection_finalizer(self, claim: ObjectMeta) -> None:
-        """Remove the PVC protection finalizer if no pod uses the claim."""
         pods = await with_retries(partial(self._client.list, PODS, claim.namespace))
         if any(_uses_claim(pod, claim.name) for pod in pods.items):
             return

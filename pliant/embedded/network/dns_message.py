@@ -148,7 +148,6 @@ def encode_name(name: str) -> bytes:
 
 
 def is_encodable_name(name: str) -> bool:
-    """Return whether the labels and the length of a name are valid."""
     labels = name.rstrip(".").split(".")
     return (
         name.isascii() and len(name) <= _MAX_NAME_LENGTH and all(0 < len(each) <= _MAX_LABEL_LENGTH for each in labels)
@@ -186,7 +185,6 @@ def frame_tcp_message(message: bytes) -> bytes:
 
 
 def _edns_max_size(message: bytes, offset: int) -> int:
-    """Return the UDP payload size of the EDNS OPT record, if there is one."""
     try:
         record_type, size = struct.unpack_from("!HH", message, offset + 1)
     except struct.error:

@@ -17,12 +17,11 @@ from pliant.embedded.network.dns_message import (
     parse_query,
     read_tcp_message,
 )
-from pliant.embedded.network.dns_upstream import UpstreamResolver
+from pliant.embedded.network.dns_upstream import DNS_PORT, UpstreamResolver
 from pliant.embedded.network.dns_zone import DnsZone
 from pliant.embedded.network.service_index import ServiceIndex
 from pliant.embedded.network.streams import ConnectionTasks
 
-DNS_PORT = 53
 _IDLE_TIMEOUT = 10.0
 
 

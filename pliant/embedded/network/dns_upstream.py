@@ -18,7 +18,7 @@ from pliant.embedded.network.dns_message import (
     read_tcp_message,
 )
 
-_DNS_PORT = 53
+DNS_PORT = 53
 _QUERY_TIMEOUT = 2.0
 RESOLV_CONF = Path("/etc/resolv.conf")
 
@@ -26,7 +26,7 @@ RESOLV_CONF = Path("/etc/resolv.conf")
 class UpstreamResolver:
     """The DNS servers of the host, queried in order until one responds."""
 
-    def __init__(self, servers: tuple[str, ...], port: int = _DNS_PORT) -> None:
+    def __init__(self, servers: tuple[str, ...], port: int = DNS_PORT) -> None:
         self._servers = servers
         self._port = port
 

@@ -33,12 +33,9 @@ class HostProxy:
         url = urlsplit(proxy_from_environment(f"{scheme}://{bracketed}:{port}") or "")
         if url.scheme not in _DEFAULT_PORTS or not url.hostname:
             return None
-        return cls(
-            host=url.hostname,
-            port=url.port or _DEFAULT_PORTS[url.scheme],
-            use_tls=url.scheme == "https",
-            authorization=basic_header(unquote(url.username), unquote(url.password or "")) if url.username else "",
-        )
+        authorization = basic_header(unquote(url.username), unquote(url.password or "")) if url.username else ""
+        port = url.port or _DEFAULT_PORTS[url.scheme]
+        return cls(host=url.hostname, port=port, use_tls=url.scheme == "https", authorization=authorization)
 
     @property
     def headers(self) -> list[str]:

@@ -14,7 +14,7 @@ from pliant.embedded.network.egress_connector import ConnectionDenied, EgressCon
 from pliant.embedded.network.egress_proxy import EgressProxy, proxy_variables
 from pliant.embedded.network.pasta import PastaProcess, PastaUnavailable, is_installed
 from pliant.embedded.network.service_index import API_SERVICE_IP
-from pliant.embedded.network.streams import ConnectionTasks, Stream, splice_streams
+from pliant.embedded.network.streams import ConnectionTasks, Stream, cancel_task, splice_streams
 
 _SAMPLE_EXTERNAL_HOST = "example.com"
 """Used to find out whether the host needs a proxy for external hosts."""
@@ -108,7 +108,7 @@ class EgressManager:
             else:
                 self.uses_pasta = True
                 watcher = asyncio.create_task(self._fall_back_on_exit(pasta))
-                stack.push_async_callback(_cancel_task, watcher)
+                stack.push_async_callback(cancel_task, watcher)
                 return
         await stack.enter_async_context(TransparentProxy.serve(self._agent, self._connector))
 
@@ -125,9 +125,3 @@ def _host_uses_proxy() -> bool:
     return any(
         HostProxy.for_target(scheme, _SAMPLE_EXTERNAL_HOST, port) for scheme, port in (("http", 80), ("https", 443))
     )
-
-
-async def _cancel_task(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

@@ -91,7 +91,6 @@ def _parse_host_port(target: str, default_port: int) -> tuple[str, int]:
 
 
 def _build_forwarded_request(method: str, target: str, headers: list[str], host_proxy: HostProxy | None) -> bytes:
-    """Return a request for the server or the next proxy, and the last one on its connection."""
     parts = urlsplit(target)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     named = [(each.partition(":")[0].strip().lower(), each) for each in headers]

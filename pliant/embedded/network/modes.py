@@ -73,8 +73,12 @@ class PrivateNetworkMode:
     name: str = "private"
     fallback_notice: str = ""
 
-    def serve_network(self, context: NetworkContext) -> AbstractAsyncContextManager[PodNetwork]:
-        return serve_private_network(self.agent, context.service_index, context.egress, context.data_dir)
+    @asynccontextmanager
+    async def serve_network(self, context: NetworkContext) -> AsyncIterator[PodNetwork]:
+        agent, index, data_dir = self.agent, context.service_index, context.data_dir
+        async with serve_network_services(agent, index, context.egress, data_dir / "outside") as egress_manager:
+            variables = partial(service_variables, index, map_address=str)
+            yield PrivatePodNetwork(agent.address, data_dir, egress_manager.proxy_environment, variables)
 
     @asynccontextmanager
     async def serve_api(self, https_server: HttpsServer) -> AsyncIterator[None]:
@@ -151,15 +155,6 @@ async def start_network_mode(agent_options: AgentOptions, choice: NetworkModeCho
                 return
         host_options = replace(agent_options, network_mode="host")
         yield HostNetworkMode(await stack.enter_async_context(HostNetworkAgent.start(host_options)), reason)
-
-
-@asynccontextmanager
-async def serve_private_network(
-    agent: NodeAgent, service_index: ServiceIndex, egress: EgressPolicy, data_dir: Path
-) -> AsyncIterator[PrivatePodNetwork]:
-    async with serve_network_services(agent, service_index, egress, data_dir / "outside") as egress_manager:
-        variables = partial(service_variables, service_index, map_address=str)
-        yield PrivatePodNetwork(agent.address, data_dir, egress_manager.proxy_environment, variables)
 
 
 @asynccontextmanager

@@ -67,7 +67,6 @@ class PastaProcess:
         return self._last_log_line() or "no output"
 
     async def _wait_ready(self, ready_fifo: Path) -> None:
-        """Wait until pasta writes its pid to the FIFO."""
         fifo_fd, pid_fd = os.open(ready_fifo, os.O_RDONLY | os.O_NONBLOCK), os.pidfd_open(self._process.pid)
         try:
             async with asyncio.timeout(_STARTUP_TIMEOUT):

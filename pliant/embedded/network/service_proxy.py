@@ -11,7 +11,7 @@ from functools import partial
 
 from pliant.embedded.kubelet.runtime.node_agent import AgentLost, NodeAgent
 from pliant.embedded.network.service_index import ServiceEndpoint, ServiceIndex
-from pliant.embedded.network.streams import ConnectionTasks, Stream, splice_streams
+from pliant.embedded.network.streams import ConnectionTasks, Stream, cancel_task, splice_streams
 from pliant.embedded.object_views import ServicePortView, ServiceView
 
 _BATCH_DELAY_SECONDS = 0.01
@@ -50,9 +50,7 @@ class ServiceProxy:
         try:
             yield proxy
         finally:
-            sync_loop.cancel()
-            with suppress(asyncio.CancelledError):
-                await sync_loop
+            await cancel_task(sync_loop)
             for server in proxy._servers.values():
                 server.close()
             await proxy._connections.cancel_all()
@@ -108,7 +106,6 @@ class ServiceProxy:
                 await splice_streams(client, backend)
 
     async def _connect_backend(self, service_address: ServiceAddress, client_ip: str) -> Stream | None:
-        """Connect to the next endpoint, or to the first one after it that accepts the connection."""
         service = self._service_index.service_by_ip(service_address[0])
         has_affinity = service is not None and service.spec.session_affinity == "ClientIP"
         preferred = self._client_affinity.get((service_address, client_ip)) if has_affinity else None

@@ -127,7 +127,6 @@ def _access_modes(claim: Object, now: datetime) -> str:
 
 
 def _join_first(values: list[str], empty: str) -> str:
-    """Return the first three values, and the number of the others."""
     more = f" + {len(values) - 3} more..." if len(values) > 3 else ""
     return ",".join(values[:3]) + more if values else empty
 

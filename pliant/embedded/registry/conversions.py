@@ -51,7 +51,6 @@ EVENTS_CONVERSION: Final = Conversion(
 
 
 def convert_schema(openapi: Mapping[str, Any], conversion: Conversion) -> dict[str, Any]:
-    """Return the schema of the served kind, from the schema of the stored kind."""
     served_names = {stored_name: served_name for served_name, stored_name in conversion.stored_field_names.items()}
     properties = {served_names.get(field, field): schema for field, schema in openapi["properties"].items()}
     required = [served_names.get(field, field) for field in openapi.get("required", ())]
@@ -70,11 +69,8 @@ class EndpointsConversion(Conversion):
     """Converts an EndpointSlice of the same name; Endpoints list ready and not-ready addresses separately."""
 
     def to_served(self, stored: Object) -> Object:
-        labels = {
-            name: value
-            for name, value in (stored["metadata"].get("labels") or {}).items()
-            if name not in _SLICE_ONLY_LABELS
-        }
+        slice_labels = stored["metadata"].get("labels") or {}
+        labels = {name: value for name, value in slice_labels.items() if name not in _SLICE_ONLY_LABELS}
         metadata = {name: value for name, value in stored["metadata"].items() if name not in _SLICE_ONLY_METADATA}
         if labels:
             metadata["labels"] = labels

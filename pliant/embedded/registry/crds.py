@@ -38,7 +38,6 @@ _STRING_LIST_KEYWORDS = ("required", "x-kubernetes-list-map-keys")
 
 
 def set_crd_name_defaults(crd: dict[str, Any]) -> None:
-    """Set the names and the conversion that a CRD may omit, in place."""
     spec = crd["spec"]
     names = spec["names"]
     names.setdefault("singular", names["kind"].lower())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -205,9 +205,8 @@ class DiscoveryHandler:
     def handle(self, request: Request) -> Reply | None:
         """Return the reply to a discovery request; None if the path is about objects."""
         path = request.path.rstrip("/")
-        if path in UNAUTHENTICATED_PATHS[:3] or path.startswith(
-            tuple(f"{health}/" for health in UNAUTHENTICATED_PATHS[:3])
-        ):
+        health_paths = UNAUTHENTICATED_PATHS[:3]
+        if path in health_paths or path.startswith(tuple(f"{each}/" for each in health_paths)):
             return Reply(status=200, body=b"ok", content_type="text/plain; charset=utf-8")
         parts = path.strip("/").split("/")
         is_discovery = len(parts) <= {"api": 2, "apis": 3}.get(parts[0], 0)
@@ -232,31 +231,28 @@ class DiscoveryHandler:
         return _reply_with_etag(document, JSON)
 
     def _find_document(self, path_parts: list[str]) -> dict[str, Any] | None:
-        registry = self._registry
-        builders: dict[tuple[str, int], Callable[[], dict[str, Any] | None]] = {
-            ("", 1): lambda: {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]},
-            ("version", 1): lambda: SERVER_VERSION,
-            ("api", 1): core_api_versions,
-            ("api", 2): lambda: api_resource_list(registry, "", path_parts[1]),
-            ("apis", 1): lambda: api_group_list(registry),
-            ("apis", 2): lambda: api_group(registry, path_parts[1]),
-            ("apis", 3): lambda: api_resource_list(registry, path_parts[1], path_parts[2]),
-        }
-        if path_parts[:2] == ["openapi", "v3"]:
-            return self._find_openapi_document(path_parts[2:])
-        build = builders.get((path_parts[0], len(path_parts)))
-        return build() if build is not None else None
-
-    def _find_openapi_document(self, path_parts: list[str]) -> dict[str, Any] | None:
         match path_parts:
-            case []:
-                return openapi.openapi_index(self._registry)
+            case [""]:
+                return {"paths": ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
+            case ["version"]:
+                return SERVER_VERSION
+            case ["api"]:
+                return core_api_versions()
             case ["api", version]:
-                return openapi.openapi_document(self._registry, "", version)
+                return api_resource_list(self._registry, "", version)
+            case ["apis"]:
+                return api_group_list(self._registry)
+            case ["apis", group]:
+                return api_group(self._registry, group)
             case ["apis", group, version]:
+                return api_resource_list(self._registry, group, version)
+            case ["openapi", "v3"]:
+                return openapi.openapi_index(self._registry)
+            case ["openapi", "v3", "api", version]:
+                return openapi.openapi_document(self._registry, "", version)
+            case ["openapi", "v3", "apis", group, version]:
                 return openapi.openapi_document(self._registry, group, version)
-            case _:
-                return None
+        return None
 
 
 def _reply_with_etag(content: dict[str, Any], media_type: str) -> Reply:
@@ -266,7 +262,6 @@ def _reply_with_etag(content: dict[str, Any], media_type: str) -> Reply:
 
 
 def _accepted_discovery_version(accept: str) -> str:
-    """Return the version of aggregated discovery that a client prefers; empty if it accepts none."""
     for clause in accept.split(","):
         options = {part.strip() for part in clause.split(";")}
         if "as=APIGroupDiscoveryList" in options:

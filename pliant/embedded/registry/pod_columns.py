@@ -35,7 +35,6 @@ def pod_status_text(pod: Object) -> str:
 
 
 def _init_status_text(pod: Object) -> str:
-    """Return the status of a pod whose init containers are not done; empty otherwise."""
     status = pod.get("status") or {}
     if _find_condition(pod, "Initialized").get("status") == "True":
         return ""
@@ -81,7 +80,6 @@ def _container_statuses(pod: Object) -> list[Any]:
 
 
 def _sidecar_names(pod: Object) -> set[str]:
-    """Return the names of restartable init containers."""
     inits = (pod.get("spec") or {}).get("initContainers") or ()
     return {each["name"] for each in inits if each.get("restartPolicy") == "Always"}
 

@@ -30,13 +30,7 @@ class TableColumn:
     cell: CellRenderer
 
     def to_definition(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": self.format,
-            "description": self.description,
-            "priority": self.priority,
-        }
+        return {name: getattr(self, name) for name in ("name", "type", "format", "description", "priority")}
 
 
 def column(
@@ -89,7 +83,6 @@ def parse_printer_column(definition: Mapping[str, Any]) -> TableColumn:
 
 
 def _convert_cell(value: Any, column_type: str, now: datetime) -> Any:
-    """Return a value as the type of its column; None if it has another type."""
     if column_type == "date":
         return format_age(value, now) if isinstance(value, str) else None
     if column_type == "boolean":

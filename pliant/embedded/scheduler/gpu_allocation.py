@@ -111,7 +111,6 @@ class GpuAllocator:
 
 
 def _container_gpus(pod_spec: Mapping[str, Any], container: str, pod_gpus: Sequence[Gpu]) -> Sequence[Gpu]:
-    """Return the GPUs of one container; containers that run at the same time share none."""
     start = 0
     for each in pod_spec["containers"]:
         end = start + requested_gpus(each)

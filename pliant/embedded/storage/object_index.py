@@ -48,7 +48,6 @@ class ChangeHistory:
                 waiter.set_result(None)
 
     async def wait_changed(self) -> None:
-        """Wait for the next `notify_readers`."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.add(waiter)
         try:
@@ -58,8 +57,6 @@ class ChangeHistory:
 
 
 class ObjectIndex:
-    """Objects by key, by uid and by owner, with a history for each resource."""
-
     def __init__(self, version: int, max_history: int) -> None:
         self.version = version
         self._max_history = max_history

@@ -28,8 +28,6 @@ class ObjectKey(NamedTuple):
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
-    """One version of one object."""
-
     key: ObjectKey
     uid: str
     version: int
@@ -46,7 +44,6 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
         return fields
 
     def decode(self) -> Object:
-        """Return a new copy of the object."""
         return decode_object(self.body)
 
 
