@@ -97,7 +97,7 @@ def _require_names(name: str, group: str, plural: str) -> None:
     if "." not in group:
         raise InvalidSpec("spec.group", f'Invalid value: "{group}": should be a domain with at least one dot')
     if group in _PROTECTED_GROUPS:
-        raise InvalidSpec("spec.group", f'Invalid value: "{group}": is served by the cluster itself')
+        raise InvalidSpec("spec.group", f'Invalid value: "{group}": is reserved for built-in kinds')
 
 
 def _parse_kind(crd: Mapping[str, Any], version: Mapping[str, Any], field_path: str) -> Kind:

@@ -19,8 +19,6 @@ ResourceAmounts = Mapping[str, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class PodAssignment:
-    """A pod with the node that it is assigned to or nominated for."""
-
     pod: PodView
     node: str
     requests: ResourceAmounts

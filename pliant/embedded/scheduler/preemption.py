@@ -13,8 +13,6 @@ PREEMPT_NEVER = "Never"
 
 @dataclass(frozen=True, slots=True)
 class PreemptionPlan:
-    """The node on which a pod fits after the victims are deleted."""
-
     node: str
     victims: tuple[PodAssignment, ...]
 

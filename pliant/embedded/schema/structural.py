@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pliant.embedded.schema.field_errors import to_json_text
 from pliant.embedded.schema.formats import compile_go_pattern
 from pliant.embedded.schema.validators import compile_validator
 from pliant.errors import InvalidSpec
@@ -70,12 +71,12 @@ def _require_type(schema: Mapping[str, Any], field_path: str) -> None:
 def _require_valid_keywords(schema: Mapping[str, Any], field_path: str) -> None:
     for keyword in _UNSUPPORTED_KEYWORDS:
         if keyword in schema:
-            raise InvalidSpec(f"{field_path}.{keyword}", "Forbidden: not supported in a structural schema")
+            raise InvalidSpec(f"{field_path}.{keyword}", f"Forbidden: {keyword} is not supported")
     if schema.get("uniqueItems"):
         raise InvalidSpec(f"{field_path}.uniqueItems", "Forbidden: uniqueItems cannot be set to true")
     if schema.get("properties") and schema.get("additionalProperties"):
         raise InvalidSpec(
-            f"{field_path}.additionalProperties", "Forbidden: properties and additionalProperties exclude one another"
+            f"{field_path}.additionalProperties", "Forbidden: additionalProperties and properties are mutual exclusive"
         )
     if not isinstance(schema.get("properties", {}), Mapping):
         raise InvalidSpec(f"{field_path}.properties", "must be an object of schemas")
@@ -103,14 +104,15 @@ def _require_map_keys(schema: Mapping[str, Any], field_path: str) -> None:
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys:
         raise InvalidSpec(
-            f"{field_path}.x-kubernetes-list-map-keys", "Required value: must not be empty if list-type is map"
+            f"{field_path}.x-kubernetes-list-map-keys",
+            "Required value: must not be empty if x-kubernetes-list-type is map",
         )
     items = schema.get("items", {})
     if items.get("type") != "object":
-        raise InvalidSpec(f"{field_path}.items.type", "must be object if x-kubernetes-list-type is map")
-    for key in keys:
-        if key not in items.get("properties", {}):
-            raise InvalidSpec(f"{field_path}.x-kubernetes-list-map-keys", f'"{key}" must be a property of the items')
+        raise InvalidSpec(f"{field_path}.items.type", "must be object if parent array's x-kubernetes-list-type is map")
+    if not items.get("properties", {}).keys() >= set(keys):
+        message = f"Invalid value: {to_json_text(keys)}: entries must all be names of item properties"
+        raise InvalidSpec(f"{field_path}.x-kubernetes-list-map-keys", message)
 
 
 def _combinator_parts(schema: Mapping[str, Any], field_path: str) -> list[tuple[str, Any]]:
