@@ -29,15 +29,15 @@ Row = tuple[str, Callable[[RunSummary], float], str]
 """A measure, how to read it, and how to write it."""
 
 PENDING: Row = ("pending, mean, s", lambda it: it.pending_mean, "{:.1f}")
-STUCK: Row = ("stuck", lambda it: it.stuck, "{:.0f}")
+STUCK: Row = ("stuck", lambda it: it.never_started_jobs, "{:.0f}")
 FAIRNESS: Row = ("Jain at the plateau", lambda it: it.jain_plateau, "{:.2f}")
-USED: Row = ("CPU used, %", lambda it: it.used_mean * 100, "{:.1f}")
-PLATEAU: Row = ("  at the plateau, %", lambda it: it.used_plateau * 100, "{:.1f}")
-OFF_PEAK: Row = ("  off-peak, %", lambda it: it.used_windows["off-peak"] * 100, "{:.1f}")
-NGINX: Row = ("Nginx waits, mean, s", lambda it: it.services_wait_mean, "{:.1f}")
-LONGEST: Row = ("  longest, s", lambda it: it.services_wait_max, "{:.1f}")
+USED: Row = ("CPU used, %", lambda it: it.cpu_utilization_mean * 100, "{:.1f}")
+PLATEAU: Row = ("  at the plateau, %", lambda it: it.cpu_utilization_plateau * 100, "{:.1f}")
+OFF_PEAK: Row = ("  off-peak, %", lambda it: it.cpu_utilization_windows["off-peak"] * 100, "{:.1f}")
+NGINX: Row = ("Nginx waits, mean, s", lambda it: it.service_pod_wait_mean, "{:.1f}")
+LONGEST: Row = ("  longest, s", lambda it: it.service_pod_wait_max, "{:.1f}")
 RESIZES: Row = ("resizes", lambda it: it.resizes, "{:.0f}")
-ROUNDS: Row = ("rounds", lambda it: it.rounds, "{:.0f}")
+ROUNDS: Row = ("rounds", lambda it: it.planning_rounds, "{:.0f}")
 COMPLETION: Row = ("completion, mean, s", lambda it: it.completion_mean or 0.0, "{:.0f}")
 
 ROWS: Mapping[str, tuple[Row, ...]] = {

@@ -76,7 +76,11 @@ def main() -> None:
 def _figures(name: str, jobs: SimulationTrace) -> tuple[float, float, float]:
     outcome = simulate(jobs, POLICIES.get(name), settings_for_policy(name, jobs, SimulationSettings()))
     figures = outcome.summary
-    return figures.completion_mean or float("nan"), figures.used_mean, float(sum(outcome.resize_counts.values()))
+    return (
+        figures.completion_mean or float("nan"),
+        figures.cpu_utilization_mean,
+        float(sum(outcome.resize_counts.values())),
+    )
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Who gets how much of a cluster: pure policies over a plain picture of it."""
+"""Autoscaling policies: pure functions from a cluster snapshot to group sizes."""

@@ -1,7 +1,6 @@
-"""A cluster as policies see it: nodes, groups that may change their size, and everybody who waits for room.
+"""The input and output of policies: nodes, elastic groups, pending pods and size decisions.
 
-Plain values and no clock. The controller makes them from what the API server tells, the simulator from what it
-makes up; policies do not know which.
+Plain values without a clock. The controller builds them from API objects, the simulator from simulated ones.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 ResourceAmounts = Mapping[str, int]
-"""Resources by name: `cpu` in thousandths of a core, everything else in its own unit (bytes, devices, `pods`)."""
+"""Amounts by resource name: `cpu` in millicores, all others in their own unit (bytes, devices, `pods`)."""
 
 
 class GroupKey(NamedTuple):
-    """Which group of which job; the order of keys breaks ties."""
+    """A group of a job; the order of keys breaks ties."""
 
     namespace: str
     kind: str
-    """With its API group, as several groups have a kind of the same name: `PaddleJob.paddlepaddle.org`."""
+    """With its API group, as kinds of the same name exist in several groups: `PaddleJob.paddlepaddle.org`."""
     job: str
     group: str
 
@@ -30,62 +29,58 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """What one pod takes up, and where it may go; many pods share one."""
+    """The requests and the allowed nodes of a pod; many pods share one shape."""
 
     requests: tuple[tuple[str, int], ...]
     """Resources and amounts, sorted by name, none of them 0."""
     allowed_nodes: frozenset[str] | None = None
-    """The nodes that would take it if they had room; None for all that are open."""
+    """The nodes whose taints and labels it accepts; None for all schedulable nodes."""
 
     @classmethod
     def of(cls, requests: ResourceAmounts, allowed_nodes: frozenset[str] | None = None) -> PodShape:
-        """The shape of a pod with these needs."""
         return cls(tuple(sorted((name, amount) for name, amount in requests.items() if amount)), allowed_nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeResources:
-    """A machine."""
-
     name: str
     allocatable: ResourceAmounts
-    """All there is for pods (allocatable)."""
     used_by_others: ResourceAmounts = field(default_factory=dict)
-    """What is used by pods that are no members of any `Elastic` below: of other jobs, services, daemons."""
+    """Requests of pods that belong to no elastic group of the snapshot."""
     is_schedulable: bool = True
-    """Whether it takes newcomers: not cordoned, and ready. Members that sit on a closed one stay there."""
+    """Whether it accepts new pods: it is ready and not cordoned. Pods that run on it stay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticGroup:
-    """A group whose size may be set."""
+    """A group whose size the autoscaler sets."""
 
     key: GroupKey
     min_size: int
     max_size: int
     size: int
-    """How many members it is to have at present."""
+    """The current desired size."""
     shape: PodShape
     replica_nodes: tuple[str, ...] = ()
-    """The node of each member by index, empty for one that waits; missing at the end where there is no pod yet.
-    Whoever leaves first has the highest index."""
+    """The node of each replica by index; empty while unscheduled, missing at the end where no pod exists yet.
+    Groups shrink from the highest index."""
     priority: int = 0
     created_at: float = 0.0
-    """When its job was made, in seconds; the older one comes first among equals."""
+    """When its job was created, in seconds; the older one wins ties."""
     may_grow: bool = True
     may_shrink: bool = True
-    """Whether it may be made smaller for a better share; to let others in it always may, unless fixed."""
+    """Whether it may shrink for a better distribution; for pending pods it always may, unless it is fixed."""
     is_fixed: bool = False
-    """Whether its size must stay what it is: just edited by hand, about to end, not able to change."""
+    """Whether its size must not change: just edited by a user, finishing, or not resizable."""
     restriction_reason: str = ""
-    """Why it may not do what it may not."""
+    """Why it may not grow or shrink."""
     throughputs: tuple[tuple[int, float], ...] = ()
-    """Its throughput as measured at sizes it has had, in units of its own."""
+    """Measured throughputs as (size, throughput), in units of the job's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPods:
-    """Like pods that wait for room and are no members of any `Elastic`: of a service, of a job of fixed size."""
+    """Pending pods of one shape that belong to no elastic group."""
 
     key: str
     shape: PodShape
@@ -96,61 +91,58 @@ class PendingPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """Everything a policy may look at."""
+    """Everything that a policy knows."""
 
     nodes: tuple[NodeResources, ...]
     groups: tuple[ElasticGroup, ...]
     pending_pods: tuple[PendingPods, ...] = ()
     quotas: Mapping[str, ResourceAmounts] = field(default_factory=dict)
-    """What the members of all elastic groups of a namespace may take up together, where somebody set a limit."""
+    """What all elastic groups of a namespace may use together, where there is a quota."""
     max_load: float = 0.97
-    """How much of all CPU and memory may be given away, as a part of 1; devices may be to the last."""
+    """The fraction of total CPU and memory that may be allocated; devices may be allocated completely."""
 
 
 class SizeReason(StrEnum):
-    """Kinds of reasons for a size."""
+    """Why a group has its size; shown in statuses and metrics."""
 
-    SCALE_UP = "Grows"
-    """There is room."""
-    PREEMPTED = "GivesWay"
-    """Somebody waits who comes first."""
-    REBALANCED = "Shares"
-    """Others have less."""
-    NOT_WORTHWHILE = "NotWorthIt"
-    """More members would not make it fast enough to be worth their room."""
-    NO_CAPACITY = "NoRoom"
-    """More would not fit."""
-    QUOTA_EXHAUSTED = "Quota"
-    AT_MAX_SIZE = "AtMost"
-    AT_MIN_SIZE = "AtLeast"
+    SCALE_UP = "ScaleUp"
+    PREEMPTED = "Preempted"
+    """It makes room for pending pods of higher or equal priority."""
+    REBALANCED = "Rebalanced"
+    """Other groups have less."""
+    NOT_WORTHWHILE = "NotWorthwhile"
+    """More replicas would not increase throughput enough."""
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    AT_MAX_SIZE = "AtMaxSize"
+    AT_MIN_SIZE = "AtMinSize"
     FIXED = "Fixed"
-    STABILIZING = "Settling"
-    """It has been resized a moment ago, or its members are still coming up."""
+    STABILIZING = "Stabilizing"
+    """It was resized recently, or its replicas are still starting."""
 
 
 class SizeDecision(NamedTuple):
-    """The size a group should have, and why."""
+    """The size that a group should have, and why."""
 
     size: int
     reason: SizeReason
     message: str
-    """A clause that ends a sentence: `4 more fit`, `default/nginx waits for 400 pods of 3 CPU`."""
+    """A clause such as `4 more fit` or `no node has 5 CPU free`."""
 
 
 SizePlan = Mapping[GroupKey, SizeDecision]
-"""A verdict on every elastic group of a cluster."""
+"""A decision on every elastic group of a cluster."""
 
 
 class Policy(Protocol):
-    """A way to share a cluster. The same picture always gives the same plan, whatever order it is drawn in."""
+    """Distributes a cluster. Equal snapshots give equal plans, whatever the order of their elements."""
 
     @property
     def name(self) -> str:
-        """The word users write to choose it, in lower case."""
+        """The name by which users select it, in lower case."""
 
     def plan(self, cluster: ClusterSnapshot) -> SizePlan:
-        """The size of every group: within its bounds as far as it is in our hands, and within what fits.
+        """Return the size of every group: within its bounds and within what fits.
 
-        A plan that was carried out is its own answer: nothing changes the next time, if nothing else has. Now and
-        then a group gives a place up first and has another one the next time; then there is an end to it.
+        Plans converge: once a plan is applied and nothing else changes, the next plans soon change nothing.
         """

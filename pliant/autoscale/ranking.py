@@ -1,8 +1,8 @@
-"""Who grows first and who gives first: the one question in which policies differ.
+"""The order in which groups grow and shrink: the only thing in which policies differ.
 
-A level tells how well off a group is with so many members, as its policy sees it; it rises with every member.
-Whoever has the lowest level grows first. One that is at `level(m)` gives a place to one at `level(n)` only if it
-is still better off without it: `level(n) < level(m - 1)`. So no place ever goes back: that takes the opposite.
+A policy gives each group a share at each size, which grows with the size. The group with the lowest share grows
+first. A group at size m gives a replica to a group at size n only if its share stays higher without it:
+`share_at(n) < share_at(m - 1)`. So two groups never exchange the same replica back and forth.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ ShareFunction = Callable[[int], float]
 
 
 class GroupRank(NamedTuple):
-    """How a group compares to others."""
+    """The position of a group in the order."""
 
     share_at: ShareFunction
     tie_breaker: tuple[int, ...] = ()
-    """The lower first among those on one level; the older first among those that are equal even there."""
+    """Among equal shares the lower one grows first; then the older group."""
     sheds_overload: bool = False
-    """Whether it shrinks where more is given away than may be, although nobody waits."""
+    """Whether it shrinks when more than `max_load` is allocated, even without pending pods."""
 
 
 GroupRanking = Callable[[ElasticGroup], GroupRank]
-"""How groups are ranked. The same group always has the same rank, whatever others there are."""
+"""Ranks groups. The rank of a group does not depend on other groups."""
 
 
 class GroupPolicy(Protocol):
-    """What a policy thinks of each of the groups that chose it."""
+    """A policy as it applies to the groups that selected it."""
 
     @property
     def name(self) -> str:
-        """The word users write to choose it."""
+        """The name by which users select it."""
 
     def with_useful_max_size(self, elastic: ElasticGroup) -> ElasticGroup:
-        """The group with the most members that are good for it."""
+        """Return the group with its maximum lowered to the largest size that is worthwhile."""
 
     def build_ranking(self, cluster: ClusterSnapshot) -> GroupRanking:
-        """How its groups are ranked, at levels about as high as they have members: so they compare with others."""
+        """Return the ranking of its groups; shares are about as large as sizes, to be comparable between policies."""
 
     def with_explanation(self, elastic: ElasticGroup, decision: SizeDecision) -> SizeDecision:
-        """A verdict on the group as it was before it was bounded, in words of this policy."""
+        """Return the decision on a group, given its original bounds, with the policy's own explanation."""

@@ -1,1 +1,1 @@
-"""The shell: read, decide, apply. No policy lives here."""
+"""The controllers: observe the cluster, let the engine decide, apply its actions."""

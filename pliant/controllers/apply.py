@@ -1,4 +1,4 @@
-"""The one place that acts: one branch per action, each safe to repeat."""
+"""Applies the actions of a decision to the cluster; every action is idempotent."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VAL
 from pliant.runtime.clock import Clock
 
 CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)
-"""Answers that asking again at once will not change."""
+"""Errors that an immediate retry does not fix."""
 
 PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess
-"""What members need to find when they start."""
+"""What a pod needs when it starts."""
 
 T = TypeVar("T", bound=Pod | Service)
 U = TypeVar("U", bound=Pod | Service | ConfigMap)
 
 
 class ActionApplier:
-    """Carries out actions and shows their effect in the stores at once."""
+    """Applies actions and records their effects in the stores at once."""
 
     def __init__(
         self, client: KubeClient, clock: Clock, pods: ObjectStore[Pod], services: ObjectStore[Service]
@@ -56,34 +56,38 @@ class ActionApplier:
         self._masters: dict[tuple[str, str], tuple[ScalePlanStore, _OwnedObjects[Pod]]] = {}
 
     def register_masters(self, kind: Resource, plan_store: ScalePlanStore, pods: ObjectStore[Pod]) -> None:
-        """Serve jobs of a kind whose masters write plans, and perhaps make pods by themselves."""
+        """Register a kind whose jobs have masters, which write scale plans and may create pods."""
         self._masters[kind.api_version, kind.kind] = plan_store, _OwnedObjects(self._client, PODS, Pod, pods)
 
     async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
-        """Perform all actions, names before members; returns what could not be created, and why."""
-        refusals = await self._apply_concurrently(
+        """Apply all actions, prerequisites before pods; return the errors of failed creations by object name."""
+        create_errors = await self._apply_concurrently(
             job, [action for action in actions if isinstance(action, PREREQUISITE_ACTIONS)]
         )
-        lacks_files = any(isinstance(action, CreateConfigMap) and action.name in refusals for action in actions)
-        # A member without its name would start and wait for peers who cannot find it, one without files for ever.
+        lacks_config_map = any(
+            isinstance(action, CreateConfigMap) and action.name in create_errors for action in actions
+        )
+        # A pod without its service would wait for peers that cannot find it; without its ConfigMap it never starts.
         others = [
             action
             for action in actions
             if not isinstance(action, PREREQUISITE_ACTIONS)
-            and not (isinstance(action, CreatePod) and (lacks_files or _lacks_prerequisite(action, refusals)))
+            and not (isinstance(action, CreatePod) and (lacks_config_map or _lacks_prerequisite(action, create_errors)))
         ]
-        return refusals | await self._apply_concurrently(job, others)
+        return create_errors | await self._apply_concurrently(job, others)
 
     async def _apply_concurrently(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
-        """Perform actions side by side; the first failure that is not a refusal is raised when all are done."""
-        ends = await asyncio.gather(*(self._apply_action(job, action) for action in actions), return_exceptions=True)
-        refusals: dict[str, str] = {}
-        for action, end in zip(actions, ends, strict=True):
-            if isinstance(end, CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
-                refusals[action.service_account if isinstance(action, GrantMasterAccess) else action.name] = str(end)
-            elif end is not None:
-                raise end
-        return refusals
+        """Apply actions concurrently; raise the first error that is not a create error once all are done."""
+        results = await asyncio.gather(*(self._apply_action(job, action) for action in actions), return_exceptions=True)
+        create_errors: dict[str, str] = {}
+        for action, result in zip(actions, results, strict=True):
+            if isinstance(result, CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
+                create_errors[action.service_account if isinstance(action, GrantMasterAccess) else action.name] = str(
+                    result
+                )
+            elif result is not None:
+                raise result
+        return create_errors
 
     async def _apply_action(self, job: Job, action: Action) -> None:
         match action:
@@ -109,19 +113,19 @@ class ActionApplier:
                 assert_never(action)
 
     async def _delete_pod(self, job: Job, action: DeletePod) -> None:
-        """Let a pod go; its master is told first, if it is not to make another."""
-        desk, made = self._masters.get((job.owner.api_version, job.owner.kind), (None, self._pods))
-        members = self._pods if self._pods.contains(job, action.name, action.uid) else made
-        if action.is_permanent and desk is not None and not action.is_forced:
-            await members.add_labels(job, action.name, action.uid, desk.kind.no_relaunch_labels)
-        await members.delete(job, action.name, action.uid, grace_seconds=0 if action.is_forced else None)
+        """Delete a pod; label it first if its master must not relaunch it."""
+        plan_store, external_pods = self._masters.get((job.owner.api_version, job.owner.kind), (None, self._pods))
+        owned = self._pods if self._pods.contains(job, action.name, action.uid) else external_pods
+        if action.is_permanent and plan_store is not None and not action.is_forced:
+            await owned.add_labels(job, action.name, action.uid, plan_store.kind.no_relaunch_labels)
+        await owned.delete(job, action.name, action.uid, grace_seconds=0 if action.is_forced else None)
 
     async def _grant_access(self, job: Job, action: GrantMasterAccess) -> None:
-        """Give a master its account; one of its author's own may have been given its rights by hand."""
+        """Grant a master its permissions; a failure is tolerated if the user brought the service account."""
         try:
             await grant_master_access(self._client, job, action, self._plan_store(job).resource)
-        except Forbidden as refused:
-            event = EmitEvent(reason="CannotGrant", message=str(refused), is_warning=True)
+        except Forbidden as error:
+            event = EmitEvent(reason="FailedGrantAccess", message=str(error), is_warning=True)
             self.events.emit(job.owner, job.key.namespace, event)
             if action.should_create_account:
                 raise
@@ -130,7 +134,7 @@ class ActionApplier:
         return self._masters[job.owner.api_version, job.owner.kind][0]
 
     async def _delete_job(self, job: Job) -> None:
-        """Delete the job, and by owner references whatever it still holds; one of the same name is another."""
+        """Delete the job if its uid still matches; its dependents are deleted through owner references."""
         owner = job.owner
         group, _, version = owner.api_version.rpartition("/")
         resource = Resource(group, version, owner.plural, owner.kind)
@@ -139,7 +143,7 @@ class ActionApplier:
 
 
 class _OwnedObjects(Generic[T]):
-    """Creates and deletes objects of one kind, whose names are theirs for ever and whose uids are not."""
+    """Creates and deletes a job's objects of one kind."""
 
     def __init__(self, client: KubeClient, resource: Resource, decode_as: type[T], store: ObjectStore[T]) -> None:
         self._client = client
@@ -148,55 +152,56 @@ class _OwnedObjects(Generic[T]):
         self._store = store
 
     def contains(self, job: Job, name: str, uid: str) -> bool:
-        """Whether this incarnation is one of them."""
         known = self._store.get(job.key.namespace, name)
         return known is not None and known.metadata.uid == uid
 
     async def add_labels(self, job: Job, name: str, uid: str, labels: Mapping[str, str]) -> None:
-        """Put labels onto this incarnation, unless it has them; one that is gone needs none."""
+        """Add labels to the object unless it has them or is gone."""
         known = self._store.get(job.key.namespace, name)
         if known is None or all(known.metadata.labels.get(label) == value for label, value in labels.items()):
             return
         patch = {"metadata": {"uid": uid, "labels": dict(labels)}}
         with suppress(NotFound, Conflict):
-            marked = await self._client.patch(self._resource, job.key.namespace, name, patch, decode_as=self._decode_as)
-            self._store.note_written(marked)
+            patched = await self._client.patch(
+                self._resource, job.key.namespace, name, patch, decode_as=self._decode_as
+            )
+            self._store.note_written(patched)
 
     async def create_or_adopt(self, job: Job, manifest: Mapping[str, Any]) -> None:
-        """Create, or find that it has been created before: then it must be ours."""
-        made = await _create_or_get(self._client, self._resource, self._decode_as, job, manifest)
-        if JOB_NAME_LABEL not in made.metadata.labels:
-            made = await self._adopt(job, made.metadata, manifest)
-        if made.metadata.labels.get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
-            # Only what carries it is watched: what happens to this one would never be known.
+        """Create an object, or adopt an existing one that the job owns."""
+        obj = await _create_or_get(self._client, self._resource, self._decode_as, job, manifest)
+        if JOB_NAME_LABEL not in obj.metadata.labels:
+            obj = await self._adopt(job, obj.metadata, manifest)
+        if obj.metadata.labels.get(MANAGED_BY_LABEL) != MANAGED_BY_VALUE:
+            # The informers select by this label: the operator would never observe this object.
             label = f"{MANAGED_BY_LABEL}={MANAGED_BY_VALUE}"
             raise RetryLater(
-                f"it is there, but has lost its label {label}: put it back, or delete the {self._resource.kind}"
+                f"{self._resource.kind} exists without the label {label}: restore the label or delete the object"
             )
-        self._store.note_written(made)
+        self._store.note_written(obj)
 
     async def _adopt(self, job: Job, meta: ObjectMeta, manifest: Mapping[str, Any]) -> T:
-        """Make ours what another operator made for the same job: it gets our labels, and goes on as it is."""
+        """Add this operator's labels to an object that another operator created for the same job."""
         patch = {"metadata": {"uid": meta.uid, "labels": manifest["metadata"]["labels"]}}
         try:
             return await self._client.patch(
                 self._resource, job.key.namespace, meta.name, patch, decode_as=self._decode_as
             )
-        except (NotFound, Conflict) as gone:
-            raise RetryLater(f"{self._resource.kind} {meta.name} was in the way and is gone") from gone
+        except (NotFound, Conflict) as error:
+            raise RetryLater(f"{self._resource.kind} {meta.name} existed and was deleted meanwhile") from error
 
     async def delete(self, job: Job, name: str, uid: str, *, grace_seconds: int | None = None) -> None:
-        """Delete this incarnation; if another has taken the name, this one is gone already."""
+        """Delete the object if its uid still matches."""
         namespace = job.key.namespace
         try:
-            left = await self._client.delete(
+            response = await self._client.delete(
                 self._resource, namespace, name, uid=uid, grace_period_seconds=grace_seconds
             )
         except (NotFound, Conflict):
             self._store.note_deleted(namespace, name, uid)
             return
-        if _is_still_terminating(left, self._resource.kind):
-            self._store.note_written(msgspec.convert(left, self._decode_as))
+        if _is_still_terminating(response, self._resource.kind):
+            self._store.note_written(msgspec.convert(response, self._decode_as))
         else:
             self._store.note_deleted(namespace, name, uid)
 
@@ -204,37 +209,34 @@ class _OwnedObjects(Generic[T]):
 async def _create_or_get(
     client: KubeClient, resource: Resource, decode_as: type[U], job: Job, manifest: Mapping[str, Any]
 ) -> U:
-    """Create an object of a job, or find that it has been created before: then it must be the job's."""
+    """Create an object of a job, or return the existing one if the job owns it; else raise RetryLater."""
     namespace, name = job.key.namespace, manifest["metadata"]["name"]
     try:
         return await client.create(resource, namespace, manifest, decode_as=decode_as)
     except AlreadyExists:
         try:
-            made = await client.get(resource, namespace, name, decode_as=decode_as)
-        except NotFound as gone:
-            raise RetryLater(f"{resource.kind} {name} was in the way and is gone") from gone
-        if not any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references):
-            raise RetryLater(_name_conflict_message(resource.kind, made.metadata)) from None
-        return made
+            obj = await client.get(resource, namespace, name, decode_as=decode_as)
+        except NotFound as error:
+            raise RetryLater(f"{resource.kind} {name} existed and was deleted meanwhile") from error
+        if not any(ref.uid == job.owner.uid and ref.controller for ref in obj.metadata.owner_references):
+            raise RetryLater(_name_conflict_message(resource.kind, obj.metadata)) from None
+        return obj
 
 
 def _lacks_prerequisite(action: CreatePod, create_errors: Mapping[str, str]) -> bool:
-    """Whether a pod would start without its name, or cannot without its account."""
     return action.name in create_errors or action.manifest["spec"].get("serviceAccountName", "") in create_errors
 
 
 def _name_conflict_message(kind: str, meta: ObjectMeta) -> str:
-    """Whose object has a name that is needed, and what to do about it."""
-    said = f"a {kind} of that name exists and is not this job's"
     if meta.deletion_timestamp is not None:
-        return f"{said}: it is leaving"
+        return f"a {kind} of that name exists and does not belong to this job: it is being deleted"
     owner = next((ref for ref in meta.owner_references if ref.controller), None)
-    whose = f" but that of {owner.kind} {owner.name}" if owner else ""
-    return f"{said}{whose}: delete it, or give this job another name"
+    belongs_to = f"belongs to {owner.kind} {owner.name}" if owner else "does not belong to this job"
+    return f"a {kind} of that name exists and {belongs_to}: delete it or rename this job"
 
 
 def _is_still_terminating(response: Mapping[str, Any], kind: str) -> bool:
-    """Whether the deleted object lives on for its grace period or its finalizers."""
+    """Return whether the deleted object still exists, because of its grace period or its finalizers."""
     meta = response.get("metadata") or {}
     is_object = response.get("kind") == kind and meta.get("deletionTimestamp")
     return bool(is_object and (meta.get("deletionGracePeriodSeconds") or meta.get("finalizers")))

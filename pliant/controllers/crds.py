@@ -1,4 +1,4 @@
-"""Whether a cluster knows a kind: not everybody installs all of them, and some do so later."""
+"""Whether the API server serves a kind, and whether an installed CRD is up to date."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 
 MAX_POLL_INTERVAL = 60.0
-"""Seconds until a kind that was not there is looked for again; at first it is less."""
+"""The longest interval in seconds between two checks for a kind that is not installed."""
 MIN_POLL_INTERVAL = 1.0
-"""Seconds until a server that did not answer is asked again."""
+"""The first interval in seconds, and the one after an API error."""
 
 log = logging.getLogger(__name__)
 
 
 async def wait_until_served(client: KubeClient, resource: Resource, on_absent: Callable[[], None]) -> None:
-    """Return once the cluster knows the kind; `on_absent` is called each time that it does not."""
+    """Return once the API server serves the kind; call `on_absent` after each check that does not find it."""
     wait = MIN_POLL_INTERVAL
     while True:
         try:
             if await is_served(client, resource):
                 return
-        except ApiError as problem:
-            log.info("kind not seen at once", extra={"resource": resource.full_name, "because": str(problem)})
+        except ApiError as error:
+            log.info(
+                "cannot check whether kind is installed", extra={"resource": resource.full_name, "error": str(error)}
+            )
             await asyncio.sleep(MIN_POLL_INTERVAL)
             continue
         on_absent()
         if wait == MIN_POLL_INTERVAL:
-            log.info("kind not installed, looked for every minute", extra={"resource": resource.full_name})
-        # A server answers for a definition a moment after it was given it.
+            log.info("kind not installed; checking every minute", extra={"resource": resource.full_name})
+        # The API server starts to serve a kind some time after its CRD was created.
         await asyncio.sleep(wait)
         wait = min(2 * wait, MAX_POLL_INTERVAL)
 
 
 async def is_served(client: KubeClient, resource: Resource) -> bool:
-    """Whether the cluster knows the kind, as far as one may ask."""
+    """Return whether the API server serves the kind; assume so if discovery is forbidden."""
     try:
         found = json.loads(await client.get_raw(f"/apis/{resource.group}/{resource.version}"))
     except NotFound:
@@ -51,9 +53,9 @@ async def is_served(client: KubeClient, resource: Resource) -> bool:
 
 
 def outdated_crd_fields(wanted: Mapping[str, Any], installed: Mapping[str, Any]) -> list[str]:
-    """Where an installed definition says less than, or something else than, the one wanted.
+    """Return the paths at which an installed CRD lacks or changes something of the wanted one.
 
-    What a server adds by itself, and fields that a newer or older version has beside ours, do no harm.
+    Defaults added by the server and fields of other versions of the CRD are ignored.
     """
     return list(_differing_paths("spec", wanted.get("spec") or {}, installed.get("spec") or {}))
 
@@ -65,20 +67,15 @@ def _differing_paths(path: str, wanted: Any, installed: Any) -> Iterator[str]:
                 continue
             if key in installed:
                 yield from _differing_paths(f"{path}.{key}", value, installed[key])
-            elif value not in (None, False, []):  # a server keeps nothing that says nothing
+            elif value not in (None, False, []):  # the API server drops empty values
                 yield f"{path}.{key}"
-    elif (
-        isinstance(wanted, list)
-        and isinstance(installed, list)
-        and _has_named_entries(wanted)
-        and _has_named_entries(installed)
-    ):
-        there = {entry["name"]: entry for entry in installed}
+    elif _has_named_entries(wanted) and _has_named_entries(installed):
+        installed_by_name = {entry["name"]: entry for entry in installed}
         for entry in wanted:
-            yield from _differing_paths(f"{path}[{entry['name']}]", entry, there.get(entry["name"]))
+            yield from _differing_paths(f"{path}[{entry['name']}]", entry, installed_by_name.get(entry["name"]))
     elif wanted != installed:
         yield path
 
 
-def _has_named_entries(entries: list[Any]) -> bool:
-    return all(isinstance(entry, dict) and "name" in entry for entry in entries)
+def _has_named_entries(entries: Any) -> bool:
+    return isinstance(entries, list) and all(isinstance(entry, dict) and "name" in entry for entry in entries)

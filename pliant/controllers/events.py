@@ -1,4 +1,4 @@
-"""Tells people what happened to a job, where `kubectl describe` looks; never in the way of the work itself."""
+"""Emits events on jobs in the background; a failure never affects a reconcile."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 REPORTING_CONTROLLER = "pliant"
 EVENT_ACTION = "Reconcile"
 MAX_NOTE_BYTES = 1024
-SUPPRESSED_NOTE = "more of these were held back; they are only counted here"
+SUPPRESSED_NOTE = "further events with this reason are only counted"
 
 DUPLICATE_WINDOW = 2.0
-"""Seconds in which a repetition is no news: a pass that is overtaken says everything again."""
+"""Seconds within which a repetition is not counted: a reconcile after a conflict emits its events again."""
 COUNT_UPDATE_INTERVAL = 30.0
-"""Seconds between two writes that tell how often something happened."""
+"""Seconds between two updates of an event's count."""
 EVENT_BURST = 10
 TOKEN_REFILL_INTERVAL = 10.0
-"""Seconds after which an object may be told of once more."""
+"""Seconds after which an object may have one more event."""
 MAX_TRACKED_EVENTS = 4096
-"""Events and objects kept in mind; what is forgotten is told anew, and meets its first telling."""
+"""Events and objects tracked; an event that is dropped and emitted again has the same name and is not duplicated."""
 MAX_WRITE_ATTEMPTS = 3
 RETRY_DELAY = 5.0
 WRITER_COUNT = 4
 SHUTDOWN_GRACE = 2.0
-"""Seconds that events under way have at the end."""
+"""Seconds for pending events to be written at shutdown."""
 
 _RETRYABLE_ERRORS = (Unreachable, ServerError, TooManyRequests)
 
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _RecordedEvent:
-    """One thing that was told, and how often."""
+    """An event and how often it occurred."""
 
     name: str
     namespace: str
@@ -57,24 +57,23 @@ class _RecordedEvent:
     first_at: datetime
     last_at: datetime
     emitted_at: float
-    """When it was last told, on the loop's clock."""
+    """When it last occurred, in event loop time."""
     count: int = 1
     written_count: int = 0
-    """How often of `count` is known to the server."""
+    """The part of `count` that was written to the API server."""
     prior_count: int | None = 0
-    """How often somebody told it before us; None when that has to be asked for."""
+    """The count that an earlier operator process wrote; None if it must be read first."""
     written_at: float = 0.0
-    """When it was last written, on the loop's clock."""
+    """When it was last written, in event loop time."""
     is_due: bool = False
     failures: int = 0
 
 
 class EventRecorder:
-    """Writes events in the background: each thing once, then how often, and never a flood of them.
+    """Writes events in the background, deduplicated and rate-limited.
 
-    The name of an event is made of what it tells, so telling the same again after a crash meets the first telling.
-    An object has a burst of events and then one every few seconds; what goes beyond is counted in one event for
-    each reason.
+    An event's name is a hash of its content, so a repetition after a crash updates the existing event. Each object
+    has a burst of events and then one every few seconds; further events are counted in one event per reason.
     """
 
     def __init__(self, client: KubeClient, clock: Clock, instance: str = "") -> None:
@@ -86,7 +85,7 @@ class EventRecorder:
         self._due: asyncio.Queue[_RecordedEvent] = asyncio.Queue()
 
     def emit(self, regarding: Owner, namespace: str, event: EmitEvent) -> None:
-        """Tell one thing about one object, at the recorder's leisure."""
+        """Queue an event on an object; return at once."""
         now = asyncio.get_running_loop().time()
         name = _event_name(regarding, event.reason, event.message)
         if (known := self._recorded.get(name)) is not None:
@@ -98,14 +97,14 @@ class EventRecorder:
             if (known := self._recorded.get(name)) is not None:
                 self._count_repeat(known, now)
                 return
-        moment = self._clock.now()
+        timestamp = self._clock.now()
         self._enqueue_new(
-            _RecordedEvent(name, namespace, regarding, event, first_at=moment, last_at=moment, emitted_at=now)
+            _RecordedEvent(name, namespace, regarding, event, first_at=timestamp, last_at=timestamp, emitted_at=now)
         )
 
     @asynccontextmanager
     async def run_in_background(self) -> AsyncIterator[None]:
-        """Write what is told for as long as the block runs; what is under way then has a moment to finish."""
+        """Write events while the block runs; pending ones then have a short grace period."""
         async with asyncio.TaskGroup() as tasks:
             writers = [tasks.create_task(self._write_loop()) for _ in range(WRITER_COUNT)]
             try:
@@ -119,7 +118,7 @@ class EventRecorder:
 
     def _enqueue_new(self, recorded: _RecordedEvent) -> None:
         if self._due.qsize() >= MAX_TRACKED_EVENTS:
-            return  # nobody can be told anything just now
+            return  # the queue is full: drop the event
         self._recorded[recorded.name] = recorded
         if len(self._recorded) > MAX_TRACKED_EVENTS:
             self._recorded.popitem(last=False)
@@ -127,21 +126,21 @@ class EventRecorder:
 
     def _count_repeat(self, recorded: _RecordedEvent, now: float) -> None:
         self._recorded.move_to_end(recorded.name)
-        is_news = now - recorded.emitted_at >= DUPLICATE_WINDOW or recorded.event.message == SUPPRESSED_NOTE
+        is_new_occurrence = now - recorded.emitted_at >= DUPLICATE_WINDOW or recorded.event.message == SUPPRESSED_NOTE
         recorded.emitted_at = now
-        if is_news:
+        if is_new_occurrence:
             recorded.count += 1
             recorded.last_at = self._clock.now()
             self._schedule_write(recorded, max(recorded.written_at + COUNT_UPDATE_INTERVAL - now, 0.0))
 
     def _take_token(self, uid: str, now: float) -> bool:
-        tokens, counted = self._tokens.pop(uid, (float(EVENT_BURST), now))
-        tokens = min(tokens + (now - counted) / TOKEN_REFILL_INTERVAL, float(EVENT_BURST))
-        is_there = tokens >= 1.0
-        self._tokens[uid] = (tokens - 1.0 if is_there else tokens, now)
+        tokens, updated_at = self._tokens.pop(uid, (float(EVENT_BURST), now))
+        tokens = min(tokens + (now - updated_at) / TOKEN_REFILL_INTERVAL, float(EVENT_BURST))
+        has_token = tokens >= 1.0
+        self._tokens[uid] = (tokens - 1.0 if has_token else tokens, now)
         if len(self._tokens) > MAX_TRACKED_EVENTS:
             self._tokens.popitem(last=False)
-        return is_there
+        return has_token
 
     def _schedule_write(self, recorded: _RecordedEvent, delay: float) -> None:
         if recorded.is_due:
@@ -154,9 +153,9 @@ class EventRecorder:
 
     async def _write_loop(self) -> None:
         while True:
-            told = await self._due.get()
+            recorded = await self._due.get()
             try:
-                await self._write_event(told)
+                await self._write_event(recorded)
             finally:
                 self._due.task_done()
 
@@ -166,7 +165,7 @@ class EventRecorder:
         try:
             await (self._patch_count(recorded) if recorded.written_count else self._create_event(recorded))
         except LeaseLost:
-            return  # nothing may be said any more; whoever leads now tells what there is to tell
+            return  # another operator leads now
         except _RETRYABLE_ERRORS as error:
             recorded.failures += 1
             if recorded.failures < MAX_WRITE_ATTEMPTS:
@@ -183,17 +182,17 @@ class EventRecorder:
 
     async def _create_event(self, recorded: _RecordedEvent) -> None:
         series = {"series": _event_series(recorded.count, recorded.last_at)} if recorded.count > 1 else {}
-        about = recorded.regarding
+        regarding = recorded.regarding
         body: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"name": recorded.name, "namespace": recorded.namespace},
             "regarding": {
-                "apiVersion": about.api_version,
-                "kind": about.kind,
-                "name": about.name,
+                "apiVersion": regarding.api_version,
+                "kind": regarding.kind,
+                "name": regarding.name,
                 "namespace": recorded.namespace,
-                "uid": about.uid,
+                "uid": regarding.uid,
             },
             "reason": recorded.event.reason,
             "note": _truncate_note(recorded.event.message),
@@ -212,21 +211,21 @@ class EventRecorder:
                 await self._patch_count(recorded)
 
     async def _patch_count(self, recorded: _RecordedEvent) -> None:
-        """Tell how often it happened by now; the first time in our life may be the last one of the life before."""
+        """Update the event's count, including what an earlier operator process counted."""
         try:
             if recorded.prior_count is None:
-                found = await self._client.get(EVENTS, recorded.namespace, recorded.name)
-                recorded.prior_count = int((found.get("series") or {}).get("count") or 1)
+                existing = await self._client.get(EVENTS, recorded.namespace, recorded.name)
+                recorded.prior_count = int((existing.get("series") or {}).get("count") or 1)
             patch = {"series": _event_series(recorded.count + max(recorded.prior_count - 1, 0), recorded.last_at)}
             await self._client.patch(EVENTS, recorded.namespace, recorded.name, patch)
         except NotFound:
             recorded.prior_count = 0
-            await self._create_event(recorded)  # the server has forgotten the event, as it does after an hour
+            await self._create_event(recorded)  # the event has expired, by default after an hour
 
     def _log_give_up(self, recorded: _RecordedEvent, error: ApiError) -> None:
-        # In a namespace that goes away nothing can be told, and nobody is there to read it.
+        # In a namespace that is being deleted no event can be created.
         level = logging.DEBUG if isinstance(error, NotFound) or "terminated" in str(error) else logging.WARNING
-        extra = {"about": f"{recorded.namespace}/{recorded.regarding.name}", "because": str(error)}
+        extra = {"regarding": f"{recorded.namespace}/{recorded.regarding.name}", "error": str(error)}
         log.log(level, "event not written", extra=extra)
 
 
@@ -244,5 +243,5 @@ def _format_time(time: datetime) -> str:
 
 
 def _truncate_note(message: str) -> str:
-    """As much of a message as an event may hold, which is counted in bytes."""
+    """Truncate a message to the size limit of an event note, which is in bytes."""
     return message.encode()[:MAX_NOTE_BYTES].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Read, decide, apply: the reconciliation of one job."""
+"""Reconciles one job: read the caches, let the engine decide, apply the decision."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ T = TypeVar("T", bound=Pod | Service)
 
 
 def resource_of(frontend: Frontend) -> Resource:
-    """Where the API serves the objects of a front end's kind."""
+    """Return the API resource of a front end's kind."""
     return Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerDependencies:
-    """What all kinds of job share: the members that exist, and the one that creates and deletes them."""
+    """What the reconcilers of all kinds share."""
 
     pods: ObjectStore[Pod]
     services: ObjectStore[Service]
@@ -51,13 +51,13 @@ class ReconcilerDependencies:
     node_faults: NodeFaultDetector
     config: OperatorConfig
     progress_receiver: ProgressReceiver | None = None
-    """Where members report, if anybody listens."""
+    """Receives progress reports; None if reporting is disabled."""
     recommendations: RecommendationStore = field(default_factory=RecommendationStore)
-    """What the autoscaler wants."""
+    """The autoscaler's size recommendations."""
 
 
 class JobReconciler:
-    """Brings the jobs of one kind one step further at a time."""
+    """Reconciles the jobs of one kind."""
 
     def __init__(
         self,
@@ -80,117 +80,120 @@ class JobReconciler:
         self._orphan_cleaners = [OrphanPodCleaner(client, clock, self.resource, pods) for pods in stores]
 
     async def reconcile(self, key: JobKey) -> timedelta | None:
-        """Look at one job and do what is next; returns when to look again."""
+        """Reconcile one job; return when to reconcile it again."""
         raw = self._jobs.get(key.namespace, key.name)
         uid = raw["metadata"]["uid"] if raw else ""
-        left_over = await self._delete_orphans(key, uid)
+        orphan_wait = await self._delete_orphans(key, uid)
         if raw is None:
             self._create_errors.pop(key, None)
             self._unregister_from_autoscaler(key)
-            return left_over
+            return orphan_wait
         try:
-            return shortest_wait(left_over, await self._reconcile_job(self._frontend.parse(raw), raw))
-        except InvalidSpec as problem:
-            self._unregister_from_autoscaler(
-                key
-            )  # it would not heed a wish, and others would wait for room that it never gives
-            await self._reject_spec(key, raw, problem)
+            return shortest_wait(orphan_wait, await self._reconcile_job(self._frontend.parse(raw), raw))
+        except InvalidSpec as error:
+            # The autoscaler must not plan with a job that cannot follow its recommendations.
+            self._unregister_from_autoscaler(key)
+            await self._reject_spec(key, raw, error)
             return None
 
     async def _delete_orphans(self, key: JobKey, live_uid: str) -> timedelta | None:
-        """Clear away what belongs to jobs of that name that are gone; says when to look again."""
-        nodes, rules = self._dependencies.node_faults, self._dependencies.config
+        """Delete pods and scale plans of deleted jobs of this name; return when to retry."""
+        nodes, config = self._dependencies.node_faults, self._dependencies.config
         if self._masters is not None:
             await self._masters.plan_store.delete_orphan_plans(key, live_uid)
         return shortest_wait(
-            *[await orphans.delete_orphans(key, live_uid, nodes, rules) for orphans in self._orphan_cleaners]
+            *[await orphans.delete_orphans(key, live_uid, nodes, config) for orphans in self._orphan_cleaners]
         )
 
     async def _reconcile_job(self, job: Job, raw: Mapping[str, Any]) -> timedelta | None:
-        """Decide about a job that can be understood, and act; returns when to look again."""
+        """Decide on a valid job and apply the decision; return when to reconcile it again."""
         if job.managed_by not in ("", MANAGED_BY_VALUE):
             self._unregister_from_autoscaler(job.key)
             return None
         cluster = self._dependencies
         if cluster.recommendations.job_observer is not None:
             cluster.recommendations.job_observer.observe_job(job, progress_fields(raw_status(raw)).get("progress", {}))
-        members, wait = self._cached_objects(job)
-        seen = observe(job, members, cluster.node_faults, cluster.config)
-        decision = decide(job, seen, self._framework_of(job), self._clock.now())
+        cached, wait = self._cached_objects(job)
+        observed = observe(job, cached, cluster.node_faults, cluster.config)
+        decision = decide(job, observed, self._framework_of(job), self._clock.now())
 
         if decision.intent is not None:
             await self._patch_status(job, raw, decision.intent)
             await self._dependencies.applier.apply(job, decision.actions)
-            return None  # the write itself calls for the next pass
-        refusals = await self._dependencies.applier.apply(job, decision.actions)
+            return None  # the status write triggers the next reconcile
+        create_errors = await self._dependencies.applier.apply(job, decision.actions)
         if self._masters is not None:
             await self._masters.plan_store.write_statuses(job, decision.plan_statuses)
         for status in decision.status_updates.values() or self._stale_rejection_status(job, raw):
             await self._patch_status(job, raw, status)
-        # The message told of what was refused before; when that is over, nothing else may call for another pass.
+        # The status message names earlier create errors; no other change might trigger its update once they are over.
         return (
-            timedelta(0) if self._record_create_errors(job, refusals) else shortest_wait(decision.requeue_after, wait)
+            timedelta(0)
+            if self._record_create_errors(job, create_errors)
+            else shortest_wait(decision.requeue_after, wait)
         )
 
     def _cached_objects(self, job: Job) -> tuple[CachedJobObjects, timedelta | None]:
-        """What the caches hold of a job, and when to look at what is left alone till then."""
+        """Return the cached objects of a job, and the delay until plans that are held back become visible."""
         cluster, uid = self._dependencies, job.owner.uid
-        foreign: tuple[Pod, ...] = ()
+        external_pods: tuple[Pod, ...] = ()
         plans: tuple[ScalePlan, ...] = ()
         wait = None
         if self._masters is not None:
-            foreign = _in_job_namespace(job, self._masters.pods.by_index(OWNER_INDEX, uid))
+            external_pods = _in_job_namespace(job, self._masters.pods.by_index(OWNER_INDEX, uid))
             plans, wait = self._masters.plan_store.plans_for(job)
-        members = CachedJobObjects(
+        cached = CachedJobObjects(
             pods=_in_job_namespace(job, cluster.pods.by_index(OWNER_INDEX, uid)),
             services=_in_job_namespace(job, cluster.services.by_index(OWNER_INDEX, uid)),
             create_errors=self._create_errors.get(job.key, {}),
             recommendations=cluster.recommendations.for_job(uid),
-            external_pods=foreign,
+            external_pods=external_pods,
             plans=plans,
         )
-        return members, wait
+        return cached, wait
 
     def _unregister_from_autoscaler(self, key: JobKey) -> None:
-        """Leave a job that is gone, somebody else's or beyond understanding out of all plans."""
+        """Exclude a job from planning: it is gone, invalid or managed by another controller."""
         if (listener := self._dependencies.recommendations.job_observer) is not None:
             listener.forget_job(f"{self.resource.kind}.{self.resource.group}", key)
 
     def _framework_of(self, job: Job) -> Framework:
-        """What members are given: all that their frameworks need, and where to report, if anybody listens."""
+        """Return the job's framework, combined with progress reporting if that is enabled."""
         reports = self._dependencies.progress_receiver
         return framework_of(job) if reports is None else CombinedFramework((framework_of(job), reports.reporting))
 
     async def _patch_status(self, job: Job, raw: Mapping[str, Any], status: JobStatusUpdate) -> None:
-        """Put a status into the kind's own words and store it."""
+        """Render a status in the kind's own format and write it."""
         before = raw_status(raw)
-        news = self._dependencies.progress_receiver.status_fields(job) if self._dependencies.progress_receiver else {}
-        words = self._frontend.render_status(status, before, job)
-        await self._patch_raw_status(job.key, raw, {**words, **progress_fields(before), **news})
+        progress = (
+            self._dependencies.progress_receiver.status_fields(job) if self._dependencies.progress_receiver else {}
+        )
+        rendered = self._frontend.render_status(status, before, job)
+        await self._patch_raw_status(job.key, raw, {**rendered, **progress_fields(before), **progress})
 
     def _stale_rejection_status(self, job: Job, raw: Mapping[str, Any]) -> tuple[JobStatusUpdate, ...]:
-        """The unchanged status of a job that was rejected and has been mended since: the complaint must go."""
+        """Return the unchanged status of a job whose spec was rejected and is now valid, to clear the rejection."""
         if job.state is None or not self._frontend.is_rejected(raw_status(raw)):
             return ()
         return (JobStatusUpdate(state=job.state, replica_counts=job.state.replica_counts),)
 
     def _record_create_errors(self, job: Job, create_errors: dict[str, str]) -> bool:
-        """Remember what could not be created, so that the next pass can tell the user, and try again later.
+        """Remember create errors for the next reconcile and raise RetryLater.
 
-        Without refusals it says whether there were some before.
+        Without errors, return whether there were some before.
         """
         before = self._create_errors.pop(job.key, {})
         if not create_errors:
             return bool(before)
         self._create_errors[job.key] = create_errors
-        name, why = next(iter(create_errors.items()))
+        name, error = next(iter(create_errors.items()))
         if create_errors != before:
-            event = EmitEvent(reason="CannotCreate", message=f"{name}: {why}", is_warning=True)
+            event = EmitEvent(reason="FailedCreate", message=f"{name}: {error}", is_warning=True)
             self._dependencies.applier.events.emit(job.owner, job.key.namespace, event)
-        raise RetryLater(f"cannot create {name}: {why}")
+        raise RetryLater(f"cannot create {name}: {error}")
 
     async def _patch_raw_status(self, key: JobKey, raw: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-        """Store a status, provided the object is still the one that was decided upon."""
+        """Write a status, provided that the object has not changed since it was read."""
         change = build_merge_patch(raw_status(raw), status)
         if not change:
             return
@@ -201,23 +204,22 @@ class JobReconciler:
             self._report_pruned_status(key, raw)
 
     def _report_pruned_status(self, key: JobKey, raw: Mapping[str, Any]) -> None:
-        """Say that nothing can be remembered of a job: what comes next would be decided again and again."""
-        said = (
+        """Report that the engine state of a job is lost: every reconcile would repeat the same decision."""
+        problem = (
             f"the installed CRD prunes status.{STATE_FIELD} of {self.resource.kind}: engine state cannot be persisted"
         )
-        cure = f"install ours: pliant crds --kinds {self.resource.full_name} | kubectl apply -f -"
-        self._emit_warning(key, raw, "CannotRemember", f"{said}; {cure}")
-        raise RetryLater(f"{said}; {cure}")
+        fix = f"install ours: pliant crds --kinds {self.resource.full_name} | kubectl apply -f -"
+        self._emit_warning(key, raw, "StatusPruned", f"{problem}; {fix}")
+        raise RetryLater(f"{problem}; {fix}")
 
-    async def _reject_spec(self, key: JobKey, raw: Mapping[str, Any], problem: InvalidSpec) -> None:
-        """Tell the author of a job that cannot be understood what to mend; nothing else happens to it."""
+    async def _reject_spec(self, key: JobKey, raw: Mapping[str, Any], error: InvalidSpec) -> None:
+        """Write to the status why a spec is invalid; the job is otherwise left alone."""
         await self._patch_raw_status(
-            key, raw, self._frontend.render_rejection(problem, raw_status(raw), self._clock.now())
+            key, raw, self._frontend.render_rejection(error, raw_status(raw), self._clock.now())
         )
-        self._emit_warning(key, raw, "InvalidSpec", str(problem))
+        self._emit_warning(key, raw, "InvalidSpec", str(error))
 
     def _emit_warning(self, key: JobKey, raw: Mapping[str, Any], reason: str, message: str) -> None:
-        """Tell of something that is wrong with an object."""
         resource, uid = self.resource, raw["metadata"]["uid"]
         owner = Owner(api_version=resource.api_version, kind=resource.kind, name=key.name, uid=uid)
         event = EmitEvent(reason=reason, message=message, is_warning=True)
@@ -225,5 +227,5 @@ class JobReconciler:
 
 
 def _in_job_namespace(job: Job, objects: tuple[T, ...]) -> tuple[T, ...]:
-    """Those in the job's own namespace: whoever is elsewhere may name any owner."""
+    """Return the objects in the job's namespace: objects elsewhere can name any owner."""
     return tuple(each for each in objects if each.metadata.namespace == job.key.namespace)

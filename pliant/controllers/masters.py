@@ -1,4 +1,4 @@
-"""Follows what the masters of jobs do by themselves: the plans they write, and the pods they make."""
+"""Watches what job masters create: scale plans and pods."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.runtime.clock import Clock
 
 OWNER_INDEX = "owner"
-"""The index of pods and services by the uid of their owner."""
+"""The index of pods and services by owner uid."""
 
 
 @dataclass(frozen=True, slots=True)
 class MasterObjects:
-    """What jobs of a kind have beside members of ours, if they have masters of their own."""
+    """The objects that the masters of one kind of job create."""
 
     plan_store: ScalePlanStore
     pods: ObjectStore[Pod]
-    """What masters made by themselves, by whichever owner they name."""
+    """Pods that masters created, whichever owner they name."""
 
 
 class MasterWatch:
-    """Keeps plans and pods of masters of one kind of job known, and has jobs looked at when they change."""
+    """Caches the scale plans and pods of the masters of one kind of job, and enqueues jobs when they change."""
 
     def __init__(
         self,
@@ -73,16 +73,16 @@ class MasterWatch:
         self.objects = MasterObjects(self.plan_store, self.pod_informer.store)
 
     async def start(self, tasks: asyncio.TaskGroup, informers: dict[str, AnyInformer[Any]]) -> None:
-        """Return once all there is is known; plans that the cluster does not know are looked for on and on."""
-        seen = asyncio.Event()
+        """Start the informers and return once they are synced; keep polling for a plan CRD that is not installed."""
+        synced = asyncio.Event()
         tasks.create_task(self.pod_informer.run())
         informers[f"{PODS.full_name} of {self._job_resource.full_name}"] = self.pod_informer
-        tasks.create_task(self._start_plan_informer(tasks, informers, seen))
-        # A plan under way that is not seen would be taken to be over.
-        await asyncio.gather(self.pod_informer.wait_synced(), seen.wait())
+        tasks.create_task(self._start_plan_informer(tasks, informers, synced))
+        # The engine would treat a plan that is missing from the cache as finished.
+        await asyncio.gather(self.pod_informer.wait_synced(), synced.wait())
 
     def on_nodes_changed(self, node_names: Iterable[str]) -> None:
-        """A node fell ill or recovered: jobs whose masters have pods on it must be looked at."""
+        """Enqueue the jobs whose masters have pods on these nodes."""
         for pod in (pod for name in node_names for pod in self.pod_informer.store.by_index(NODE_INDEX, name)):
             self._on_pod_changed(None, pod)
 
@@ -102,12 +102,10 @@ class MasterWatch:
             self._enqueue(key)
 
     def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        for pod in (old, new):
-            for ref in pod.metadata.owner_references if pod is not None else ():
-                if pod is not None and (ref.api_version, ref.kind) == (
-                    self._job_resource.api_version,
-                    self._job_resource.kind,
-                ):
+        ours = (self._job_resource.api_version, self._job_resource.kind)
+        for pod in filter(None, (old, new)):
+            for ref in pod.metadata.owner_references:
+                if (ref.api_version, ref.kind) == ours:
                     self._enqueue(JobKey(pod.metadata.namespace, ref.name))
 
 

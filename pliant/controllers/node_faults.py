@@ -1,4 +1,4 @@
-"""What is wrong with the nodes that pods sit on."""
+"""Detection of node faults that affect pods."""
 
 from __future__ import annotations
 
@@ -20,73 +20,70 @@ _NVIDIA_WORDS = frozenset({"gpu", "nvidia", "xid", "nvlink"})
 _NON_DEVICE_PREFIXES = ("kubernetes.io/", "hugepages-", "requests.", "limits.")
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 NODE_INDEX = "node"
-"""The index of pods by the node they sit on."""
+"""The index of pods by node name."""
 
 
 def node_index_keys(pod: Pod) -> Iterable[str]:
-    """Under which node a pod is found in the index; under none before it has one."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
 class _NodeProblem(NamedTuple):
-    """Something that is the matter with a node."""
-
     description: str
     since: datetime | None
     device: str = ""
-    """The kind of device concerned; empty where it is the node as a whole."""
+    """The kind of device affected; empty if the whole node is affected."""
 
 
 class NodeFaultDetector:
-    """Tells pods' faults by their nodes; what was noticed when is kept, for not everything says since when."""
+    """Finds the faults of pods' nodes; it keeps when it first noticed each, as some faults have no timestamp."""
 
     def __init__(self, nodes: ObjectStore[Node], clock: Clock) -> None:
         self.is_enabled = False
-        """Whether nodes may be seen at all; otherwise none is ever at fault."""
+        """Whether the operator can list nodes; otherwise no fault is ever reported."""
         self._nodes = nodes
         self._clock = clock
         self._noticed_at: dict[str, dict[str, datetime]] = {}
 
     def fault_for_pod(self, pod: Pod) -> NodeFault | None:
-        """What is wrong with the node of a pod, as far as it concerns this pod."""
+        """Return the fault of the pod's node that affects this pod, or None."""
         name = pod.spec.node_name
         if not name or not self.is_enabled:
             return None
         node = self._nodes.get("", name)
-        ills = [_NodeProblem("is gone", None)] if node is None else list(node_problems(node))
-        noticed = self._track_problems(name, ills)
+        problems = [_NodeProblem("is gone", None)] if node is None else list(node_problems(node))
+        noticed = self._track_problems(name, problems)
         devices = requested_devices(pod)
-        for ill in ills:
-            if not ill.device or any(_matches_device(ill.device, device) for device in devices):
-                # Other people's clocks may run ahead of ours.
-                since = min(ill.since or noticed[ill.description], noticed[ill.description])
-                return NodeFault(description=ill.description, since=since, is_dead=not ill.device)
+        for problem in problems:
+            if not problem.device or any(_matches_device(problem.device, device) for device in devices):
+                # The node's clock may be ahead of the operator's.
+                since = min(problem.since or noticed[problem.description], noticed[problem.description])
+                return NodeFault(description=problem.description, since=since, is_dead=not problem.device)
         return None
 
     def _track_problems(self, node: str, problems: list[_NodeProblem]) -> dict[str, datetime]:
-        """When each of its ills was first seen, whomever it concerns; what is over is forgotten."""
+        """Return when each problem was first noticed; forget problems that are over."""
         if not problems:
             self._noticed_at.pop(node, None)
             return {}
         now, known = self._clock.now(), self._noticed_at.get(node, {})
-        self._noticed_at[node] = {ill.description: known.get(ill.description, now) for ill in problems}
+        self._noticed_at[node] = {problem.description: known.get(problem.description, now) for problem in problems}
         return self._noticed_at[node]
 
 
 def node_problems(node: Node) -> Iterator[_NodeProblem]:
-    """All that is the matter with a node, the gravest first."""
+    """Yield the problems of a node, the most severe first."""
     for condition in node.status.conditions:
         if condition.type == "Ready" and condition.status != "True":
-            why = f" ({condition.reason})" if condition.reason else ""
-            yield _NodeProblem(f"is not ready{why}", condition.last_transition_time)
+            reason = f" ({condition.reason})" if condition.reason else ""
+            yield _NodeProblem(f"is not ready{reason}", condition.last_transition_time)
     for taint in node.spec.taints:
         if taint.key == OUT_OF_SERVICE_TAINT:
             yield _NodeProblem("is out of service", None)
     for condition in node.status.conditions:
         device = _DEVICE_PATTERN.search(condition.type)
         if device is not None and _is_faulty_condition(condition.type, condition.status):
-            told = f"{condition.type}: {condition.message}" if condition.message else condition.type
-            yield _NodeProblem(f"has a device fault ({told})", condition.last_transition_time, device[0].lower())
+            detail = f"{condition.type}: {condition.message}" if condition.message else condition.type
+            yield _NodeProblem(f"has a device fault ({detail})", condition.last_transition_time, device[0].lower())
     for taint in node.spec.taints:
         device = _DEVICE_PATTERN.search(taint.key)
         if device is not None and _FAULT_PATTERN.search(taint.key):
@@ -94,13 +91,13 @@ def node_problems(node: Node) -> Iterator[_NodeProblem]:
 
 
 def requested_devices(pod: Pod) -> frozenset[str]:
-    """The extended resources a pod asks for: `nvidia.com/gpu`."""
+    """Return the extended resources in the pod's limits, for example `nvidia.com/gpu`."""
     names = (name for container in pod.spec.containers for name in container.resources.limits)
     return frozenset(name for name in names if "/" in name and not name.startswith(_NON_DEVICE_PREFIXES))
 
 
 def _is_faulty_condition(condition_type: str, status: str) -> bool:
-    """`GPUUnhealthy` is bad when True, `GPUHealthy` when False; who knows nothing says nothing."""
+    """Return whether `GPUUnhealthy` is True or `GPUHealthy` is False; Unknown is no fault."""
     if _FAULT_PATTERN.search(condition_type):
         return status == "True"
     return status == "False" and _HEALTHY_PATTERN.search(condition_type) is not None

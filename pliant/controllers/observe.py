@@ -1,4 +1,4 @@
-"""Cached Kubernetes objects to the slice of the cluster that decisions read."""
+"""Converts cached Kubernetes objects to what the engine observes of a job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pliant.model.scale_plans import ScalePlan
 
 MAX_MESSAGE_LENGTH = 300
 MAX_LOG_TAIL_LENGTH = 1024
-"""Characters that are kept of what a container said last."""
+"""Characters kept of the end of a container's termination message."""
 _NORMAL_WAITING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _CREATION_FAILURE_REASONS = frozenset(
     {
@@ -44,24 +44,24 @@ _LABEL_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
 _FINISHED_PHASES = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _DISRUPTION_MESSAGES = {
     "Evicted": "was evicted",
-    "Preempting": "was preempted on its node",
-    "NodeShutdown": "was ended by the shutdown of its node",
-    "Terminated": "was ended by the shutdown of its node",
-    "Shutdown": "was ended by the shutdown of its node",
+    "Preempting": "was preempted",
+    "NodeShutdown": "was terminated by the shutdown of its node",
+    "Terminated": "was terminated by the shutdown of its node",
+    "Shutdown": "was terminated by the shutdown of its node",
 }
-"""Reasons of failed pods whose programs are not to blame."""
+"""Reasons of pod failures that the cluster caused, not the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedJobObjects:
-    """What the caches hold of one job."""
+    """The cached objects of one job."""
 
     pods: Iterable[Pod] = ()
     services: Iterable[Service] = ()
     create_errors: Mapping[str, str] = field(default_factory=dict)
     recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
     external_pods: Iterable[Pod] = ()
-    """Pods that the job's master made."""
+    """Pods that the job's master created."""
     plans: tuple[ScalePlan, ...] = ()
 
 
@@ -71,19 +71,19 @@ def observe(
     node_faults: NodeFaultDetector | None = None,
     config: OperatorConfig | None = None,
 ) -> Observed:
-    """What is seen of one job: its pods and services, and what the server would not let us create."""
-    counted = {labels.normalize_group_name(group.name): group.main_containers for group in job.groups}
-    made = ((pod, _PodIdentity.from_labels(pod, job.naming)) for pod in objects.pods)
-    foreign = ((pod, _PodIdentity.from_external_labels(pod, job.naming)) for pod in objects.external_pods)
+    """Return what is observed of one job."""
+    main_containers = {labels.normalize_group_name(group.name): group.main_containers for group in job.groups}
+    managed = ((pod, _PodIdentity.from_labels(pod, job.naming)) for pod in objects.pods)
+    external = ((pod, _PodIdentity.from_external_labels(pod, job.naming)) for pod in objects.external_pods)
     return Observed(
         pods=tuple(
             _observe_pod(
                 pod,
-                place,
-                counted.get(place.group) or frozenset(),
+                identity,
+                main_containers.get(identity.group) or frozenset(),
                 node_faults.fault_for_pod(pod) if node_faults else None,
             )
-            for pod, place in (*made, *foreign)
+            for pod, identity in (*managed, *external)
         ),
         services={service.metadata.name: _observe_service(service) for service in objects.services},
         create_errors=objects.create_errors,
@@ -95,7 +95,7 @@ def observe(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PodIdentity:
-    """What the labels of a pod say of its place."""
+    """A pod's replica as named by its labels."""
 
     group: str
     index: int
@@ -104,20 +104,20 @@ class _PodIdentity:
 
     @classmethod
     def from_labels(cls, pod: Pod, naming: Naming) -> _PodIdentity:
-        its = pod.metadata.labels
+        pod_labels = pod.metadata.labels
         return cls(
-            group=its.get(labels.REPLICA_NAME_LABEL, ""),
-            index=_parse_label_number(its.get(labels.REPLICA_INDEX_LABEL)),
-            rank=_parse_label_number(its.get(naming.rank_label)),
+            group=pod_labels.get(labels.REPLICA_NAME_LABEL, ""),
+            index=_parse_label_number(pod_labels.get(labels.REPLICA_INDEX_LABEL)),
+            rank=_parse_label_number(pod_labels.get(naming.rank_label)),
         )
 
     @classmethod
     def from_external_labels(cls, pod: Pod, naming: Naming) -> _PodIdentity:
-        its = pod.metadata.labels
+        pod_labels = pod.metadata.labels
         return cls(
-            group=its.get(naming.type_label, ""),
-            index=_parse_label_number(its.get(naming.id_label)),
-            rank=_parse_label_number(its.get(naming.rank_label)),
+            group=pod_labels.get(naming.type_label, ""),
+            index=_parse_label_number(pod_labels.get(naming.id_label)),
+            rank=_parse_label_number(pod_labels.get(naming.rank_label)),
             is_external=True,
         )
 
@@ -132,7 +132,7 @@ def _observe_pod(
         if not counted_containers or status.name in counted_containers
     ]
     phase = _pod_phase(pod, statuses, len(counted_containers) or len(pod.spec.containers))
-    end = _first_failed_container(pod, statuses)
+    failed = _first_failed_container(pod, statuses)
     return ObservedPod(
         name=meta.name,
         uid=meta.uid,
@@ -146,10 +146,14 @@ def _observe_pod(
         deletion_deadline=meta.deletion_timestamp,
         finalizers=meta.finalizers,
         node=pod.spec.node_name,
-        exit=_pod_exit(pod, end) if phase is PodPhase.FAILED else None,
+        exit=_pod_exit(pod, failed) if phase is PodPhase.FAILED else None,
         problem=_startup_problem(pod),
         started_at=_earliest_start(statuses),
-        finished_at=end[1].finished_at if end else _latest_finish(statuses) if phase in _FINISHED_PHASES else None,
+        finished_at=failed[1].finished_at
+        if failed
+        else _latest_finish(statuses)
+        if phase in _FINISHED_PHASES
+        else None,
         node_fault=fault,
         stuck_container=_creation_failure(pod) if phase is PodPhase.SCHEDULED else None,
         disruption=_disruption_message(pod) if phase is PodPhase.FAILED else "",
@@ -162,12 +166,12 @@ def _observe_service(service: Service) -> ObservedService:
 
 
 def _pod_phase(pod: Pod, statuses: Sequence[ContainerStatus], container_count: int) -> PodPhase:
-    """Judge by the containers that count as soon as their end is final, without waiting for side-cars."""
+    """Return the phase; if only some containers count, it depends on those alone, without waiting for sidecars."""
     if pod.spec.restart_policy == "Never" and statuses:
-        ends = [status.state.terminated for status in statuses]
-        if any(end is not None and end.exit_code != 0 for end in ends):
+        terminated = [status.state.terminated for status in statuses]
+        if any(failed is not None and failed.exit_code != 0 for failed in terminated):
             return PodPhase.FAILED
-        if len(ends) >= container_count and all(ends):
+        if len(terminated) >= container_count and all(terminated):
             return PodPhase.SUCCEEDED
     if pod.status.phase in ("Running", "Succeeded", "Failed"):
         return PodPhase(pod.status.phase)
@@ -175,25 +179,23 @@ def _pod_phase(pod: Pod, statuses: Sequence[ContainerStatus], container_count: i
 
 
 def _first_failed_container(pod: Pod, statuses: Sequence[ContainerStatus]) -> tuple[str, ContainerTerminated] | None:
-    """The earliest bad end among the containers that count; init containers always count."""
-    ends = [
+    """Return the container that failed first, among init containers and the containers that count."""
+    terminated = [
         (status.name, status.state.terminated)
         for status in (*pod.status.init_container_statuses, *statuses)
         if status.state.terminated is not None and status.state.terminated.exit_code != 0
     ]
-    return min(ends, key=lambda named: str(named[1].finished_at or "~"), default=None)
+    return min(terminated, key=lambda named: str(named[1].finished_at or "~"), default=None)
 
 
 def _earliest_start(statuses: Sequence[ContainerStatus]) -> datetime | None:
-    """When the first of the containers began its present run."""
     states = [status.state.running or status.state.terminated for status in statuses]
     return min((state.started_at for state in states if state is not None and state.started_at), default=None)
 
 
 def _latest_finish(statuses: Sequence[ContainerStatus]) -> datetime | None:
-    """When the last of the containers ended."""
-    ends = [status.state.terminated for status in statuses]
-    return max((end.finished_at for end in ends if end is not None and end.finished_at), default=None)
+    terminated = [status.state.terminated for status in statuses]
+    return max((failed.finished_at for failed in terminated if failed is not None and failed.finished_at), default=None)
 
 
 def _pod_exit(pod: Pod, failed_container: tuple[str, ContainerTerminated] | None) -> PodExit:
@@ -210,7 +212,7 @@ def _pod_exit(pod: Pod, failed_container: tuple[str, ContainerTerminated] | None
 
 
 def _startup_problem(pod: Pod) -> str:
-    """Why a pod does not come up, in the cluster's own words; empty while all is in order."""
+    """Return why a pod does not start, as reported by the cluster; empty if there is no problem."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
         if waiting is not None and waiting.reason not in _NORMAL_WAITING_REASONS:
@@ -222,7 +224,7 @@ def _startup_problem(pod: Pod) -> str:
 
 
 def _creation_failure(pod: Pod) -> StuckContainer | None:
-    """The first container that the node cannot create; nothing says since when, so since the node took the pod."""
+    """Return the first container that the kubelet cannot create; there is no timestamp, so it counts from pod start."""
     since = pod.status.start_time or pod.metadata.creation_timestamp
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting
@@ -232,11 +234,15 @@ def _creation_failure(pod: Pod) -> StuckContainer | None:
 
 
 def _disruption_message(pod: Pod) -> str:
-    """How the cluster ended a pod for reasons of its own; empty if it did not."""
-    said = _DISRUPTION_MESSAGES.get(pod.status.reason, "")
-    if not said and any(each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions):
-        said = "was taken away by the cluster"
-    return _truncate_to_line(f"{said}: {pod.status.message}" if said and pod.status.message else said)
+    """Return how the cluster disrupted a pod; empty if it did not."""
+    description = _DISRUPTION_MESSAGES.get(pod.status.reason, "")
+    if not description and any(
+        each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions
+    ):
+        description = "was disrupted by the cluster"
+    return _truncate_to_line(
+        f"{description}: {pod.status.message}" if description and pod.status.message else description
+    )
 
 
 def _truncate_to_line(text: str) -> str:
@@ -245,20 +251,20 @@ def _truncate_to_line(text: str) -> str:
 
 
 def _last_text_line(text: str) -> str:
-    """The last line that says something: of a stack trace, the error itself."""
+    """Return the last line with text; in a stack trace that is the error itself."""
     lines = [line for line in text.splitlines() if any(map(str.isalnum, line))]
     return lines[-1] if lines else text
 
 
 def _last_lines(text: str) -> str:
-    """The last lines, whole ones as far as possible; what cannot be shown is left out."""
-    kept = "".join(letter for letter in text.strip() if letter.isprintable() or letter in "\n\t")
-    if len(kept) <= MAX_LOG_TAIL_LENGTH:
-        return kept
-    cut = kept[-MAX_LOG_TAIL_LENGTH:]
-    return cut.partition("\n")[2] or cut
+    """Return the last lines that fit, without unprintable characters."""
+    printable = "".join(char for char in text.strip() if char.isprintable() or char in "\n\t")
+    if len(printable) <= MAX_LOG_TAIL_LENGTH:
+        return printable
+    tail = printable[-MAX_LOG_TAIL_LENGTH:]
+    return tail.partition("\n")[2] or tail
 
 
 def _parse_label_number(text: str | None) -> int:
-    """The number in a label; -1 if it is none, or one that nobody counts up to: anybody may write labels."""
+    """Return the number in a label, or -1 if it is missing or invalid: users can write any label."""
     return int(text) if text and _LABEL_NUMBER_PATTERN.fullmatch(text) else -1

@@ -1,4 +1,4 @@
-"""The whole operator: informers feed queues, queues feed reconcilers."""
+"""The operator: informers feed work queues, work queues feed reconcilers."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 
 MANAGED_SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY_VALUE}"
-"""Only what we made ourselves is cached: other people's pods cost nothing."""
+"""Only objects that the operator created are cached, whatever else runs on the cluster."""
 
 AUTOSCALE_OFF_REASON = "the operator was started with --autoscale off"
-NAMESPACED_OPERATOR_REASON = "the operator works in some namespaces only, and others use the same nodes"
+NAMESPACED_OPERATOR_REASON = "the operator watches some namespaces only, while pods of others use the same nodes"
 
 log = logging.getLogger(__name__)
 
 
 class Operator:
-    """Runs every kind of job on one cluster, or in some of its namespaces, until cancelled."""
+    """Runs jobs of every kind on one cluster, or in some of its namespaces, until cancelled."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -86,9 +86,8 @@ class Operator:
             SERVICES.full_name: self._services,
             **{kind.resource.full_name: kind.jobs for kind in self._kinds.values()},
         }
-        """Those of kinds that turn out not to be installed are taken out until they are."""
+        """Informers by resource name; those of kinds that are not installed are removed until they are."""
         self.autoscaler: AutoscaleController | None = None
-        """Sets sizes, if it was asked for."""
         if autoscale_options is not None:
             self.autoscaler = cluster.recommendations.job_observer = AutoscaleController(
                 client,
@@ -108,38 +107,38 @@ class Operator:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the cluster is known and jobs are being worked on."""
+        """Whether all informers are synced and controllers run."""
         return self._ready.is_set()
 
     async def run(self) -> None:
-        """Keep every job on its way."""
+        """Run until cancelled."""
         async with self._events.run_in_background(), asyncio.TaskGroup() as tasks:
-            every = list(self._kinds.values())
-            for kind in every:
+            kinds = list(self._kinds.values())
+            for kind in kinds:
                 tasks.create_task(self._run_kind(kind, tasks))
             for informer in (self._pods, self._services):
                 tasks.create_task(informer.run())
             nodes = tasks.create_task(self._start_node_informer(tasks))
             await asyncio.gather(nodes, self._pods.wait_synced(), self._services.wait_synced())
-            # Deciding on half a picture would create what is there already.
+            # Without all pods and services in the cache, a reconcile would create duplicates.
             self._objects_synced.set()
-            await asyncio.gather(*(kind.synced.wait() for kind in every))
+            await asyncio.gather(*(kind.synced.wait() for kind in kinds))
             if self.autoscaler is not None:
                 tasks.create_task(self.autoscaler.run())
             self._ready.set()
 
     async def wait_ready(self) -> None:
-        """Return once the cluster is known and jobs are being worked on."""
+        """Return once all informers are synced and controllers run."""
         await self._ready.wait()
 
     async def _run_kind(self, kind: _JobKindController, tasks: asyncio.TaskGroup) -> None:
-        """Look after the jobs of a kind as soon as the cluster knows it."""
+        """Run the controller of a kind as soon as the API server serves the kind."""
 
-        def absent() -> None:
+        def on_absent() -> None:
             self.informers.pop(kind.resource.full_name, None)
             kind.synced.set()
 
-        await wait_until_served(self._client, kind.resource, absent)
+        await wait_until_served(self._client, kind.resource, on_absent)
         self.informers[kind.resource.full_name] = kind.jobs
         tasks.create_task(kind.jobs.run())
         if kind.masters is not None:
@@ -149,20 +148,20 @@ class Operator:
         kind.synced.set()
 
     async def _start_node_informer(self, tasks: asyncio.TaskGroup) -> None:
-        """Know the nodes; to know them is a help, not a need, and not everybody may."""
+        """Watch nodes if the operator may list them; it works without."""
         try:
             await self._client.get_raw(f"{NODES.path(None)}?limit=1")
-        except Forbidden as problem:
-            log.warning("nodes may not be seen, so their faults go unnoticed", extra={"because": str(problem)})
+        except Forbidden as error:
+            log.warning("cannot list nodes: node-failure detection is disabled", extra={"error": str(error)})
             return
-        except ApiError as problem:
-            log.debug("nodes not seen at once", extra={"because": str(problem)})
+        except ApiError as error:
+            log.debug("cannot list nodes yet", extra={"error": str(error)})
         tasks.create_task(self._nodes.run())
         await self._nodes.wait_synced()
         self._node_faults.is_enabled = True
 
     def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
-        """A node fell ill or recovered: the jobs with pods on it must be looked at."""
+        """Enqueue the jobs with pods on a node whose problems have changed."""
         if self.autoscaler is not None:
             self.autoscaler.on_node_changed(old, new)
         if old is None or new is None or list(node_problems(old)) != list(node_problems(new)):
@@ -174,31 +173,30 @@ class Operator:
                     kind.masters.on_nodes_changed(names)
 
     def _list_jobs(self) -> Iterator[Job]:
-        """Every job that can be understood and is ours."""
+        """Yield every valid job that this operator manages."""
         for kind in self._kinds.values():
-            for known in kind.jobs.store.all():
-                # Whoever takes them may let time pass between two.
-                raw = kind.jobs.store.get(known["metadata"]["namespace"], known["metadata"]["name"])
+            for master_objects in kind.jobs.store.all():
+                # The caller may await between two jobs: read the current object.
+                raw = kind.jobs.store.get(master_objects["metadata"]["namespace"], master_objects["metadata"]["name"])
                 with suppress(InvalidSpec):
                     job = kind.frontend.parse(raw) if raw is not None else None
                     if job is not None and job.managed_by in ("", MANAGED_BY_VALUE):
                         yield job
 
     def _enqueue_job(self, job: Job) -> None:
-        """The autoscaler wants something of a job: it must be looked at."""
         self._kinds[job.owner.api_version, job.owner.kind].controller.queue.add(job.key)
 
     def _on_owned_object_changed(self, old: Pod | Service | None, new: Pod | Service | None) -> None:
-        """A pod or a service changed: its job must be looked at."""
-        for member in (old, new):
-            for ref in member.metadata.owner_references if member is not None else ():
+        """Enqueue the jobs that own a pod or a service."""
+        for owned in (each for each in (old, new) if each is not None):
+            for ref in owned.metadata.owner_references:
                 kind = self._kinds.get((ref.api_version, ref.kind))
-                if member is not None and kind is not None and ref.controller:
-                    kind.controller.queue.add(JobKey(member.metadata.namespace, ref.name))
+                if kind is not None and ref.controller:
+                    kind.controller.queue.add(JobKey(owned.metadata.namespace, ref.name))
 
 
 class _JobKindController:
-    """One kind of job: what is known of its objects and the loop that works on them."""
+    """The informers and the controller of one kind of job."""
 
     def __init__(
         self,
@@ -212,19 +210,19 @@ class _JobKindController:
         self.frontend = frontend
         self.resource = resource_of(frontend)
         self.synced = asyncio.Event()
-        """Set once its jobs are known, or known not to be: the cluster has no such kind."""
+        """Set once the jobs are cached, or the kind is known not to be installed."""
         self.jobs: AnyInformer[dict[str, Any]] = create_informer(
             client, self.resource, dict, namespaces=namespaces, on_change=self._on_job_changed
         )
         self.masters: MasterWatch | None = None
-        """What masters of its jobs write and make, if they have some."""
+        """Watches the objects of the jobs' masters; None if jobs of this kind have none."""
         if frontend.plan_frontend is not None:
             self.masters = MasterWatch(frontend, frontend.plan_frontend, client, clock, namespaces, self._enqueue)
             dependencies.applier.register_masters(
                 self.resource, self.masters.plan_store, self.masters.pod_informer.store
             )
-        known = self.masters.objects if self.masters else None
-        reconciler = JobReconciler(frontend, client, clock, self.jobs.store, dependencies, known)
+        master_objects = self.masters.objects if self.masters else None
+        reconciler = JobReconciler(frontend, client, clock, self.jobs.store, dependencies, master_objects)
         self.controller: Controller[JobKey] = Controller(self.resource.full_name, reconciler.reconcile, workers=workers)
 
     def _enqueue(self, key: JobKey) -> None:

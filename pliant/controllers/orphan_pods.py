@@ -1,4 +1,4 @@
-"""Pods that outlived their job: the garbage collector's work, except where it cannot do it."""
+"""Deletion of pods whose job is gone, where the garbage collector does not do it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from pliant.runtime.clock import Clock
 JOB_NAME_INDEX = "job name"
 """The index of pods by kind and name of their owner."""
 GARBAGE_COLLECTION_GRACE = timedelta(minutes=1)
-"""What the garbage collector is given before we do its work."""
+"""How long the garbage collector has before the operator deletes orphan pods itself."""
 
 
 def owner_index_keys(pod: Pod) -> Iterable[str]:
-    """Under which names a pod is found in the index."""
+    """Return the index keys of a pod: its controlling owners."""
     refs = pod.metadata.owner_references
     return (_owner_index_key(ref.kind, pod.metadata.namespace, ref.name) for ref in refs if ref.controller)
 
 
 def external_owner_index_keys(pod: Pod) -> Iterable[str]:
-    """The same for a pod that a master made: whoever does so need not say that the job controls it."""
+    """Return the index keys of a pod created by a master, which need not mark the job as its controller."""
     refs = pod.metadata.owner_references
     return (_owner_index_key(ref.kind, pod.metadata.namespace, ref.name) for ref in refs)
 
 
 class OrphanPodCleaner:
-    """Clears away the pods of jobs of one kind that are gone, or that gave way to another of the same name."""
+    """Deletes the pods of jobs of one kind that no longer exist or were recreated under the same name."""
 
     def __init__(self, client: KubeClient, clock: Clock, resource: Resource, pods: ObjectStore[Pod]) -> None:
         self._client = client
@@ -43,12 +43,12 @@ class OrphanPodCleaner:
         self._resource = resource
         self._pods = pods
         self._noticed_at: dict[JobKey, datetime] = {}
-        """Since when jobs have had orphans."""
+        """When orphans of a job were first noticed."""
 
     async def delete_orphans(
         self, key: JobKey, live_uid: str, node_faults: NodeFaultDetector, config: OperatorConfig
     ) -> timedelta | None:
-        """Delete the pods of that name that belong to no living job; says when to look again if some must wait."""
+        """Delete the pods of this job name that belong to no existing job; return when to retry if some must wait."""
         named = self._pods.by_index(JOB_NAME_INDEX, _owner_index_key(self._resource.kind, *key))
         orphans = [pod for pod in named if self._owner_uid(pod) != live_uid]
         if not orphans:
@@ -65,25 +65,25 @@ class OrphanPodCleaner:
         meta, now = pod.metadata, self._clock.now()
         fault = node_faults.fault_for_pod(pod)
         if fault is not None and fault.is_dead and meta.deletion_timestamp is not None:
-            # Nobody is left on its node to confirm that it has ended.
-            left = fault.since + config.node_grace_period - now
-            if left <= timedelta(0):
+            # No kubelet is left to confirm that the pod has terminated.
+            remaining = fault.since + config.node_grace_period - now
+            if remaining <= timedelta(0):
                 await self._delete_pod(meta, grace_seconds=0)
-            return max(left, timedelta(0)) or None
+            return max(remaining, timedelta(0)) or None
         if meta.deletion_timestamp is not None:
             return None
-        left = self._noticed_at.setdefault(key, now) + GARBAGE_COLLECTION_GRACE - now
-        if left > timedelta(0):
-            return left
-        # The cache may be behind: only the server knows that the job is gone.
+        remaining = self._noticed_at.setdefault(key, now) + GARBAGE_COLLECTION_GRACE - now
+        if remaining > timedelta(0):
+            return remaining
+        # The cache may lag behind: only the API server knows that the job is gone.
         if not await self._owner_exists(key, pod):
             await self._delete_pod(meta)
         return None
 
     async def _owner_exists(self, key: JobKey, pod: Pod) -> bool:
         with suppress(NotFound):
-            found = await self._client.get(self._resource, key.namespace, key.name)
-            return bool(found["metadata"]["uid"] == self._owner_uid(pod))
+            job = await self._client.get(self._resource, key.namespace, key.name)
+            return bool(job["metadata"]["uid"] == self._owner_uid(pod))
         return False
 
     def _owner_uid(self, pod: Pod) -> str:

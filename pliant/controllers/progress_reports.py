@@ -1,4 +1,4 @@
-"""What members report about their training: any operator takes it, and writes it into the status now and then."""
+"""Receives progress reports from replicas and writes them to the job status at intervals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pliant.runtime.clock import Clock
 from pliant.runtime.http_posts import PostRequest, PostResponse, serve_posts
 
 STATUS_WRITE_INTERVAL = 30.0
-"""Seconds between two writes about one job, however often its members report."""
+"""Seconds between two status writes for one job."""
 MAX_TRACKED_JOBS = 10_000
 MAX_METRICS = 8
 MAX_STEP = 2**53
@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 
 
 class _MalformedReport(ValueError):
-    """A report that cannot be used, and why."""
+    pass
 
 
 class JobReportPath(NamedTuple):
-    """A job as the path of a report names it."""
+    """A job as named in the path of a report URL."""
 
     group: str
     version: str
@@ -51,13 +51,12 @@ class JobReportPath(NamedTuple):
 
     @property
     def resource(self) -> Resource:
-        """Where the job is served."""
         return Resource(self.group, self.version, self.plural, "")
 
 
 @dataclass(slots=True)
 class _LatestProgress:
-    """What is known of one job, and whether that has been written."""
+    """The latest report of one job, and whether it was written to the status."""
 
     step: int | None = None
     total: int | None = None
@@ -67,7 +66,6 @@ class _LatestProgress:
     is_unwritten: bool = False
 
     def update(self, values: Mapping[str, float], reported_by: str, reported_at: str) -> None:
-        """Add what is told to what is known."""
         for name, value in values.items():
             if name in ("step", "total"):
                 setattr(self, name, int(value))
@@ -76,16 +74,16 @@ class _LatestProgress:
         self.reported_by, self.reported_at, self.is_unwritten = reported_by, reported_at, True
 
     def as_status(self) -> dict[str, Any]:
-        """What the status shall say."""
-        found = {"step": self.step, "total": self.total, "metrics": dict(self.metrics), "by": self.reported_by}
-        return {name: value for name, value in {**found, "at": self.reported_at}.items() if value not in (None, {}, "")}
+        fields = {"step": self.step, "total": self.total, "metrics": dict(self.metrics), "by": self.reported_by}
+        return {
+            name: value for name, value in {**fields, "at": self.reported_at}.items() if value not in (None, {}, "")
+        }
 
 
 class ProgressReceiver:
-    """Holds the latest report of each job, and writes it as seldom as it must.
+    """Holds the latest report of each job and writes it to the status at intervals.
 
-    It needs nothing but the secret: not the lease, not the job's object. So every operator of several can take
-    every report.
+    It needs the report secret only, not the lease, so every replica of the operator can receive reports.
     """
 
     def __init__(self, client: KubeClient, clock: Clock, secret: bytes, url: str) -> None:
@@ -99,13 +97,13 @@ class ProgressReceiver:
 
     @asynccontextmanager
     async def serve(self, address: socket | tuple[str | None, int]) -> AsyncIterator[None]:
-        """Take reports while the block runs."""
+        """Receive reports while the block runs."""
         async with self.write_in_background(), serve_posts(self.receive, address):
             yield
 
     @asynccontextmanager
     async def write_in_background(self) -> AsyncIterator[None]:
-        """Write down what is taken while the block runs."""
+        """Write received reports to job statuses while the block runs."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
@@ -116,42 +114,42 @@ class ProgressReceiver:
                     writer.cancel()
 
     def receive(self, post: PostRequest) -> PostResponse:
-        """Note one report, if it comes from a member of the job it speaks of."""
-        path, _, member = post.path.rpartition("/")
+        """Record a report, if its token belongs to the job in its path."""
+        path, _, replica = post.path.rpartition("/")
         job = _parse_job_path(path)
-        if job is None or not _PATH_SEGMENT_PATTERN.fullmatch(member):
-            return PostResponse("post to $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
-        kind, _, given = post.headers.get("authorization", "").partition(" ")
-        wanted = report_token(self._secret, f"{path}/")
-        if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), wanted.encode()):
+        if job is None or not _PATH_SEGMENT_PATTERN.fullmatch(replica):
+            return PostResponse("not found: post to $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
+        scheme, _, token = post.headers.get("authorization", "").partition(" ")
+        expected = report_token(self._secret, f"{path}/")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), expected.encode()):
             return PostResponse("send `Authorization: Bearer $PLIANT_REPORT_TOKEN`", HTTPStatus.UNAUTHORIZED)
         try:
-            told = parse_report(post.body)
-        except _MalformedReport as problem:
-            return PostResponse(str(problem), HTTPStatus.BAD_REQUEST)
-        return self._record(job, told, member)
+            values = parse_report(post.body)
+        except _MalformedReport as error:
+            return PostResponse(str(error), HTTPStatus.BAD_REQUEST)
+        return self._record(job, values, replica)
 
     def status_fields(self, job: Job) -> dict[str, Any]:
-        """What the status shall say of reports at its next write, whoever makes it; empty if nothing came in."""
+        """Return the status fields to add to the next status write; empty without a report."""
         path = _parse_job_path(report_path(job).removesuffix("/"))
-        page = self._latest.get(path) if path else None
-        return {"progress": page.as_status()} if page else {}
+        latest = self._latest.get(path) if path else None
+        return {"progress": latest.as_status()} if latest else {}
 
     def _record(self, job: JobReportPath, values: Mapping[str, float], reported_by: str) -> PostResponse:
-        page = self._latest.get(job)
-        if self._tasks is None or (page is None and len(self._latest) >= MAX_TRACKED_JOBS):
+        latest = self._latest.get(job)
+        if self._tasks is None or (latest is None and len(self._latest) >= MAX_TRACKED_JOBS):
             return PostResponse("too busy; report again later", HTTPStatus.SERVICE_UNAVAILABLE)
         at = self._clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
-        if page is None:
-            page = self._latest[job] = _LatestProgress()
-            writer = self._tasks.create_task(self._write_periodically(job, page))
+        if latest is None:
+            latest = self._latest[job] = _LatestProgress()
+            writer = self._tasks.create_task(self._write_periodically(job, latest))
             self._writers.add(writer)
             writer.add_done_callback(self._writers.discard)
-        page.update(values, reported_by, at)
+        latest.update(values, reported_by, at)
         return PostResponse(status=HTTPStatus.ACCEPTED)
 
     async def _write_periodically(self, job: JobReportPath, latest: _LatestProgress) -> None:
-        """Write what is new, then nothing for a while; a job that has gone silent is forgotten."""
+        """Write new reports at intervals; forget the job once no report arrives within one interval."""
         try:
             while latest.is_unwritten:
                 latest.is_unwritten = False
@@ -164,37 +162,37 @@ class ProgressReceiver:
         patch = {"metadata": {"uid": job.uid}, "status": {"progress": latest.as_status()}}
         try:
             await self._client.patch(job.resource, job.namespace, job.name, patch, subresource="status")
-        except ApiError as problem:
-            # The job is gone, or the API server busy: nothing of this is worth another try.
-            log.debug("report not written", extra={"job": f"{job.namespace}/{job.name}", "because": str(problem)})
+        except ApiError as error:
+            # The job is gone or the API server is busy: a later report replaces this one.
+            log.debug("progress report not written", extra={"job": f"{job.namespace}/{job.name}", "error": str(error)})
 
 
 def parse_report(body: bytes) -> dict[str, float]:
-    """The numbers of a report by name; raises ValueError saying what is wrong with it."""
+    """Return the numbers of a report by name; raise ValueError if it is malformed."""
     try:
-        told = msgspec.json.decode(body, type=dict[str, float | str | None])
+        values = msgspec.json.decode(body, type=dict[str, float | str | None])
     except msgspec.DecodeError as error:
         raise _MalformedReport(
-            f'a report is JSON of names and numbers, as {{"step": 10, "loss": 0.5}}: {error}'
+            f'a report must be a JSON object of numbers, for example {{"step": 10, "loss": 0.5}}: {error}'
         ) from None
-    found: dict[str, float] = {}
-    for name, value in list(told.items())[: MAX_METRICS + 2]:
+    fields: dict[str, float] = {}
+    for name, value in list(values.items())[: MAX_METRICS + 2]:
         if value is not None:
-            found[name] = _parse_metric(name, value)
-    if not found:
-        raise _MalformedReport('a report says something, as {"step": 10, "loss": 0.5}')
-    return found
+            fields[name] = _parse_metric(name, value)
+    if not fields:
+        raise _MalformedReport('a report must have at least one value, for example {"step": 10, "loss": 0.5}')
+    return fields
 
 
 def _parse_metric(name: str, value: float | str) -> float:
     if not _METRIC_NAME_PATTERN.fullmatch(name):
-        raise _MalformedReport(f"{name!r}: a name has letters, digits, `_` and `.`, and 32 of them at most")
+        raise _MalformedReport(f"{name!r}: a name must consist of at most 32 letters, digits, `_` and `.`")
     try:
-        number = float(value)  # JSON has no word for nan, but losses have
+        number = float(value)  # JSON has no NaN, so it arrives as a string
     except ValueError:
         raise _MalformedReport(f"{name}: {value!r} is not a number") from None
     if name in ("step", "total") and not (math.isfinite(number) and 0 <= number <= MAX_STEP):
-        raise _MalformedReport(f"{name}: {value} is not a number of steps")
+        raise _MalformedReport(f"{name}: must be an integer from 0 to 2^53, not {value}")
     return number
 
 
@@ -206,5 +204,5 @@ def _parse_job_path(path: str) -> JobReportPath | None:
 
 
 def progress_fields(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What a status holds of reports: whoever writes the rest of it leaves that alone."""
+    """Return the progress field of a status, which other status writers must preserve."""
     return {"progress": status["progress"]} if status.get("progress") else {}

@@ -1,4 +1,4 @@
-"""Plans beside the jobs of one kind: what is known of them, and what they are told."""
+"""The scale plans of the jobs of one kind: cached, parsed, and their statuses written."""
 
 from __future__ import annotations
 
@@ -23,28 +23,27 @@ from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
 from pliant.runtime.clock import Clock
 
 JOB_INDEX = "job"
-"""The index of plans by the job they are for."""
+"""The index of plans by job."""
 MASTER_CLAIM_GRACE = timedelta(seconds=2)
-"""How long a plan of people is left alone where a master other than ours may put its mark on it.
+"""How long a user's plan is left alone when a master other than Pliant's may claim it.
 
-It writes the whole object as it read it first: a write of ours before that would make it wait.
+Such a master writes back the whole object as it first read it: an earlier write of the operator would conflict.
 """
 
 RawPlan = Mapping[str, Any]
 
 
 def plan_resource(kind: PlanFrontend) -> Resource:
-    """Where the API serves plans of a kind."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind)
 
 
 def job_key_of_plan(kind: PlanFrontend, raw: RawPlan) -> JobKey:
-    """The job that a plan is for; its name is empty if the plan does not say."""
+    """Return the job that a plan is for; the name is empty if the plan has none."""
     return JobKey(raw["metadata"]["namespace"], kind.owner_job_name(raw))
 
 
 class ScalePlanStore:
-    """Hands out the plans of jobs of one kind, and takes what there is to tell about them."""
+    """Reads the scale plans of jobs of one kind and writes their statuses."""
 
     def __init__(
         self,
@@ -61,55 +60,58 @@ class ScalePlanStore:
         self._clock = clock
         self._plans = plans
         self._parsed_by_uid: dict[str, tuple[RawPlan, ScalePlan]] = {}
-        """Plans by uid, each with what it was read from."""
+        """Parsed plans by uid, each with the object it was parsed from."""
 
     def forget(self, raw: RawPlan) -> None:
-        """Take in that a plan is gone."""
+        """Drop a deleted plan from the cache."""
         self._parsed_by_uid.pop(raw["metadata"]["uid"], None)
 
     def plans_for(self, job: Job) -> tuple[tuple[ScalePlan, ...], timedelta | None]:
-        """Every plan for a job, the oldest first; and when to look at those left alone."""
-        now, shown, waits = self._clock.now(), [], []
+        """Return the plans for a job, the oldest first, and the delay until the plans left alone are due."""
+        now, plans, waits = self._clock.now(), [], []
         for raw in self._plans_of_job(job.key):
             plan = self._parsed_plan(raw)
             if _belongs_to_other_job(raw, plan, job.owner.uid):
                 continue
-            left = plan.created_at + MASTER_CLAIM_GRACE - now
+            remaining = plan.created_at + MASTER_CLAIM_GRACE - now
             if (
                 self._is_claimable_by_master(job, plan)
                 and not plan.is_claimed
                 and plan.phase is None
-                and left > timedelta(0)
+                and remaining > timedelta(0)
             ):
-                waits.append(left)
+                waits.append(remaining)
             else:
-                shown.append(plan)
-        return tuple(sorted(shown, key=_creation_order)), min(waits, default=None)
+                plans.append(plan)
+        return tuple(sorted(plans, key=_creation_order)), min(waits, default=None)
 
     async def write_statuses(self, job: Job, statuses: Mapping[str, PlanStatus]) -> None:
-        """Write the statuses of plans, each provided that it is still the one that was decided upon."""
+        """Write plan statuses, provided that the plans have not changed since they were read."""
         if not statuses:
             return
-        raws = {raw["metadata"]["name"]: raw for raw in self._plans_of_job(job.key)}
+        raw_by_name = {raw["metadata"]["name"]: raw for raw in self._plans_of_job(job.key)}
         writes = (
-            self._write_decided_status(job, raws[name], status) for name, status in statuses.items() if name in raws
+            self._write_decided_status(job, raw_by_name[name], status)
+            for name, status in statuses.items()
+            if name in raw_by_name
         )
         await _gather_writes(writes)
 
     async def delete(self, namespace: str, action: DeleteScalePlan) -> None:
-        """Take away exactly this plan."""
+        """Delete the plan if its uid still matches."""
         with suppress(NotFound, Conflict):
             await self._client.delete(self.resource, namespace, action.name, uid=action.uid)
         self._plans.note_deleted(namespace, action.name, action.uid)
 
     async def delete_orphan_plans(self, key: JobKey, live_uid: str) -> None:
-        """See to the plans of jobs that are not there: masters' go, people are told."""
+        """Handle plans whose job does not exist: delete those of masters, write a status to those of users."""
         if not any(_belongs_to_other_job(raw, self._parsed_plan(raw), live_uid) for raw in self._plans_of_job(key)):
             return
-        # What is cached of the job may be behind its plans.
-        present = await self._live_job_uid(key)
-        strays = [raw for raw in self._plans_of_job(key) if _belongs_to_other_job(raw, self._parsed_plan(raw), present)]
-        await _gather_writes(self._resolve_orphan_plan(key, raw, self._parsed_plan(raw)) for raw in strays)
+        # The cached job may be older than its plans.
+        actual_uid = await self._live_job_uid(key)
+        parsed = [(raw, self._parsed_plan(raw)) for raw in self._plans_of_job(key)]
+        orphans = [(raw, plan) for raw, plan in parsed if _belongs_to_other_job(raw, plan, actual_uid)]
+        await _gather_writes(self._resolve_orphan_plan(key, raw, plan) for raw, plan in orphans)
 
     async def _resolve_orphan_plan(self, key: JobKey, raw: RawPlan, plan: ScalePlan) -> None:
         now = self._clock.now()
@@ -117,19 +119,18 @@ class ScalePlanStore:
             problem = f"{self.kind.owner_field}: must be the name of the {self._job_resource.kind} that the plan is for"
             await self._write_if_changed(raw, plan, PlanStatus(phase=PlanPhase.FAILED, message=problem, at=now))
         elif plan.is_manual:
-            said = f"there is no {self._job_resource.kind} {key.name} in this namespace"
-            await self._write_if_changed(raw, plan, PlanStatus(phase=PlanPhase.PENDING, message=said, at=now))
+            problem = f"{self._job_resource.kind} {key.name} not found in this namespace"
+            await self._write_if_changed(raw, plan, PlanStatus(phase=PlanPhase.PENDING, message=problem, at=now))
         else:
             await self.delete(key.namespace, DeleteScalePlan(name=plan.key.name, uid=plan.uid))
 
     async def _live_job_uid(self, key: JobKey) -> str:
-        """Which job of that name the server has; empty if it has none."""
+        """Return the uid of the job on the API server; empty if there is none."""
         with suppress(NotFound):
             return str((await self._client.get(self._job_resource, *key))["metadata"]["uid"]) if key.name else ""
         return ""
 
     async def _write_if_changed(self, raw: RawPlan, plan: ScalePlan, status: PlanStatus) -> None:
-        """Tell what is so without anybody's decision; once is enough."""
         if (plan.phase, plan.status_message) != (status.phase, status.message) and not (
             plan.phase and plan.phase.is_final
         ):
@@ -141,7 +142,7 @@ class ScalePlanStore:
         await self._patch_status(raw, status)
 
     async def _remove_claim_label(self, raw: RawPlan) -> RawPlan:
-        """Take the label away by which a master would find a plan that is done with, and do it all again."""
+        """Remove the label by which a master finds a plan, so that it does not execute a finished plan again."""
         meta = raw["metadata"]
         if self.kind.claim_label not in (meta.get("labels") or {}):
             return raw
@@ -168,7 +169,7 @@ class ScalePlanStore:
         return bool(self.kind.claim_label) and plan.is_manual and not job.framework_options.get(PLIANT_MASTER_OPTION)
 
     def _parsed_plan(self, raw: RawPlan) -> ScalePlan:
-        """A plan as it stands: each is read once, however many passes look at it."""
+        """Return the parsed plan; each version of the object is parsed once."""
         uid = raw["metadata"]["uid"]
         known = self._parsed_by_uid.get(uid)
         if known is None or known[0] is not raw:
@@ -180,7 +181,7 @@ class ScalePlanStore:
 
 
 def _belongs_to_other_job(raw: RawPlan, plan: ScalePlan, job_uid: str) -> bool:
-    """Whether a plan is not for the job of this uid: of a master, it belongs to one of the same name before it."""
+    """Return whether a plan belongs to no job, or, if a master wrote it, to an earlier job of the same name."""
     if plan.is_manual or not job_uid:
         return not job_uid
     owners = {ref.get("uid") for ref in raw["metadata"].get("ownerReferences") or ()} - {None, ""}
@@ -188,14 +189,13 @@ def _belongs_to_other_job(raw: RawPlan, plan: ScalePlan, job_uid: str) -> bool:
 
 
 async def _gather_writes(writes: Iterable[Any]) -> None:
-    """Wait for writes side by side; the first failure is raised when all are done."""
-    ends: Sequence[BaseException | None] = await asyncio.gather(*writes, return_exceptions=True)
-    for end in ends:
-        if end is not None:
-            raise end
+    """Run writes concurrently; raise the first error when all are done."""
+    results: Sequence[BaseException | None] = await asyncio.gather(*writes, return_exceptions=True)
+    for error in filter(None, results):
+        raise error
 
 
 def _creation_order(plan: ScalePlan) -> tuple[datetime, list[tuple[int, str]]]:
-    """Older plans first; of one second by name, in which numbers count as such: 9 comes before 10."""
+    """Return a sort key: by creation time, then by name in natural order (9 before 10)."""
     parts = re.split(r"(\d+)", plan.key.name)
     return plan.created_at, [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -1,4 +1,4 @@
-"""What an operator tells about itself: how it fares and what it has been doing."""
+"""Health, readiness and metrics pages of the operator."""
 
 from __future__ import annotations
 
@@ -23,138 +23,110 @@ from pliant.runtime.metrics import CONTENT_TYPE, Histogram, MetricFamily, render
 
 
 class OperatorTelemetry:
-    """Collects what is asked for at the moment it is asked for; meanwhile it costs next to nothing."""
+    """Collects metrics when a page is requested."""
 
     def __init__(self) -> None:
         self.operator: Operator | None = None
-        """The one at work, once there is one."""
+        """The running operator; None until it starts."""
         self.is_leading: Callable[[], bool] = lambda: True
         self._call_counts: Counter[ApiCall] = Counter()
         self._call_durations: defaultdict[tuple[str, str], Histogram] = defaultdict(Histogram)
 
     def record_api_call(self, call: ApiCall, seconds: float) -> None:
-        """Count a call to the API server."""
+        """Count and time a request to the API server."""
         self._call_counts[call] += 1
         self._call_durations[call.verb, call.resource].observe(seconds)
 
     @property
     def http_pages(self) -> HttpPages:
-        """Where monitors and probes look."""
         return {"/metrics": self._metrics_page, "/healthz": lambda: HttpPage("ok\n"), "/readyz": self._readiness_page}
 
     def _readiness_page(self) -> HttpPage:
-        """A standby is ready, too: otherwise no roll-out would ever get past the leader it replaces."""
+        """Render readiness. A standby is ready, too: otherwise a rolling update would never replace the leader."""
         if self.operator is None or self.operator.is_ready:
             return HttpPage("ok\n")
         missing = [name for name, informer in self.operator.informers.items() if not informer.is_synced]
-        return HttpPage(f"not yet listed: {', '.join(missing)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return HttpPage(f"informers not synced: {', '.join(missing)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
     def _metrics_page(self) -> HttpPage:
         return HttpPage(render_exposition(self._metric_families()), content_type=CONTENT_TYPE)
 
     def _metric_families(self) -> Iterator[MetricFamily]:
-        about = {"version": __version__, "python": platform.python_version()}
-        yield MetricFamily("pliant_build_info", "gauge", "Which Pliant this is.", [(about, 1)])
-        yield MetricFamily("pliant_leader", "gauge", "Whether this process leads.", [({}, int(self.is_leading()))])
+        build = {"version": __version__, "python": platform.python_version()}
+        yield MetricFamily("pliant_build_info", "gauge", "Version of Pliant and of Python.", [(build, 1)])
+        yield MetricFamily("pliant_leader", "gauge", "1 if this process leads.", [({}, int(self.is_leading()))])
         if self.operator is not None:
             yield from _controller_families(self.operator.controllers)
             scaler = self.operator.autoscaler
             yield from _informer_families({**self.operator.informers, **(scaler.own_informers if scaler else {})})
             yield from _write_limit_families(self.operator.write_limiter)
             yield from _autoscaler_families(scaler)
-        yield MetricFamily(
-            "pliant_api_requests_total",
-            "counter",
-            "Calls to the API server by verb, resource and status; none without an answer.",
-            [(call._asdict(), count) for call, count in sorted(self._call_counts.items())],
-        )
-        yield MetricFamily(
-            "pliant_api_request_seconds",
-            "histogram",
-            "How long calls to the API server took; of a watch, until it began.",
-            [({"verb": verb, "resource": what}, found) for (verb, what), found in sorted(self._call_durations.items())],
-        )
-        yield MetricFamily(
-            "process_cpu_seconds_total", "counter", "CPU time of this process.", [({}, time.process_time())]
-        )
-        yield MetricFamily(
-            "process_resident_memory_bytes", "gauge", "Memory of this process.", [({}, _resident_memory_bytes())]
-        )
+        requests = [(call._asdict(), count) for call, count in sorted(self._call_counts.items())]
+        durations = [
+            ({"verb": verb, "resource": of}, each) for (verb, of), each in sorted(self._call_durations.items())
+        ]
+        yield MetricFamily("pliant_api_requests_total", "counter", "Requests to the API server.", requests)
+        text = "Duration of requests to the API server; for a watch, until it is established."
+        yield MetricFamily("pliant_api_request_seconds", "histogram", text, durations)
+        cpu_seconds, memory_bytes = time.process_time(), _resident_memory_bytes()
+        yield MetricFamily("process_cpu_seconds_total", "counter", "CPU time of this process.", [({}, cpu_seconds)])
+        yield MetricFamily("process_resident_memory_bytes", "gauge", "Resident memory.", [({}, memory_bytes)])
 
 
 _CONTROLLER_METRICS: tuple[tuple[Any, ...], ...] = (
-    ("pliant_queue_depth", "gauge", "Keys that wait for a worker.", lambda it: it.queue.depth),
-    (
-        "pliant_queue_wait_seconds",
-        "histogram",
-        "How long keys waited for a worker.",
-        lambda it: it.queue.wait_durations,
-    ),
-    ("pliant_workers", "gauge", "Workers there are.", lambda it: it.workers),
-    ("pliant_workers_busy", "gauge", "Workers at work.", lambda it: it.queue.active_count),
-    ("pliant_reconcile_seconds", "histogram", "How long reconciliations took.", lambda it: it.durations),
+    ("pliant_queue_depth", "gauge", "Keys waiting for a worker.", lambda of: of.queue.depth),
+    ("pliant_queue_wait_seconds", "histogram", "Time keys waited for a worker.", lambda of: of.queue.wait_durations),
+    ("pliant_workers", "gauge", "Number of workers.", lambda of: of.workers),
+    ("pliant_workers_busy", "gauge", "Workers reconciling a key.", lambda of: of.queue.active_count),
+    ("pliant_reconcile_seconds", "histogram", "Duration of reconciles.", lambda of: of.durations),
 )
 _INFORMER_METRICS: tuple[tuple[Any, ...], ...] = (
-    ("pliant_informer_objects", "gauge", "Objects known.", lambda it: len(it.store)),
-    ("pliant_informer_lists_total", "counter", "Whole collections read.", lambda it: it.list_count),
-    ("pliant_informer_watches_total", "counter", "Watches begun.", lambda it: it.watch_count),
+    ("pliant_informer_objects", "gauge", "Objects in the cache.", lambda of: len(of.store)),
+    ("pliant_informer_lists_total", "counter", "List requests.", lambda of: of.list_count),
+    ("pliant_informer_watches_total", "counter", "Watch requests.", lambda of: of.watch_count),
 )
 
 
 def _controller_families(controllers: Mapping[str, Controller[Any]]) -> Iterator[MetricFamily]:
-    for name, kind, told, value in _CONTROLLER_METRICS:
-        yield MetricFamily(name, kind, told, [({"controller": it}, value(found)) for it, found in controllers.items()])
-    ends = [
-        ({"controller": it, "result": result}, found.results[result])
-        for it, found in controllers.items()
+    for metric, kind, help_text, value_of in _CONTROLLER_METRICS:
+        samples = [({"controller": name}, value_of(controller)) for name, controller in controllers.items()]
+        yield MetricFamily(metric, kind, help_text, samples)
+    results = [
+        ({"controller": name, "result": result}, controller.results[result])
+        for name, controller in controllers.items()
         for result in ReconcileResult
     ]
-    yield MetricFamily("pliant_reconciles_total", "counter", "Reconciliations, by how they ended.", ends)
+    yield MetricFamily("pliant_reconciles_total", "counter", "Reconciles by result.", results)
 
 
 def _informer_families(informers: Mapping[str, AnyInformer[Any]]) -> Iterator[MetricFamily]:
-    for name, kind, told, value in _INFORMER_METRICS:
-        yield MetricFamily(name, kind, told, [({"resource": it}, value(found)) for it, found in informers.items()])
+    for metric, kind, help_text, value_of in _INFORMER_METRICS:
+        samples = [({"resource": name}, value_of(informer)) for name, informer in informers.items()]
+        yield MetricFamily(metric, kind, help_text, samples)
 
 
 def _write_limit_families(write_limiter: AdaptiveWriteLimiter) -> Iterator[MetricFamily]:
-    yield MetricFamily(
-        "pliant_write_limit", "gauge", "Writes that may be in flight now.", [({}, int(write_limiter.limit))]
-    )
-    yield MetricFamily(
-        "pliant_writes_in_flight", "gauge", "Writes that are in flight.", [({}, write_limiter.in_flight)]
-    )
-    yield MetricFamily(
-        "pliant_writes_waiting", "gauge", "Writes that wait for their turn.", [({}, write_limiter.queued_count)]
-    )
-    yield MetricFamily(
-        "pliant_write_pushbacks_total",
-        "counter",
-        "Writes that the API server turned away as too many.",
-        [({}, write_limiter.throttled_count)],
-    )
+    limit, in_flight, queued = int(write_limiter.limit), write_limiter.in_flight, write_limiter.queued_count
+    yield MetricFamily("pliant_write_limit", "gauge", "Limit of concurrent writes.", [({}, limit)])
+    yield MetricFamily("pliant_writes_in_flight", "gauge", "Writes in flight.", [({}, in_flight)])
+    yield MetricFamily("pliant_writes_waiting", "gauge", "Writes waiting for the limit.", [({}, queued)])
+    text = "Writes that the API server rejected as too many requests."
+    yield MetricFamily("pliant_write_pushbacks_total", "counter", text, [({}, write_limiter.throttled_count)])
 
 
 def _autoscaler_families(autoscaler: AutoscaleController | None) -> Iterator[MetricFamily]:
-    """How often sizes were planned is the count of how long it took."""
     if autoscaler is None:
         return
-    yield MetricFamily(
-        "pliant_autoscaler_jobs", "gauge", "Jobs whose size may be set.", [({}, len(autoscaler.scalable_jobs))]
-    )
-    yield MetricFamily(
-        "pliant_autoscaler_plan_seconds",
-        "histogram",
-        "How long plans of all sizes took.",
-        [({}, autoscaler.plan_durations)],
-    )
-    orders = [({"reason": reason}, number) for reason, number in sorted(autoscaler.resize_counts.items())]
-    yield MetricFamily("pliant_autoscaler_resizes_total", "counter", "Sizes ordered, by the kind of reason.", orders)
+    jobs, durations = len(autoscaler.scalable_jobs), autoscaler.plan_durations
+    yield MetricFamily("pliant_autoscaler_jobs", "gauge", "Jobs whose size the autoscaler sets.", [({}, jobs)])
+    yield MetricFamily("pliant_autoscaler_plan_seconds", "histogram", "Duration of planning.", [({}, durations)])
+    resizes = [({"reason": reason}, count) for reason, count in sorted(autoscaler.resize_counts.items())]
+    yield MetricFamily("pliant_autoscaler_resizes_total", "counter", "Resizes by reason.", resizes)
 
 
 def _resident_memory_bytes() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
-        return 0  # only Linux tells
+        return 0  # /proc exists on Linux only
     return pages * os.sysconf("SC_PAGE_SIZE")

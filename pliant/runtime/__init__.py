@@ -1,1 +1,1 @@
-"""How a controller runs: clock, queue, back-off and the loop. Knows no job."""
+"""Controller runtime: clock, work queue, backoff, reconcile loop, logging, metrics and HTTP endpoints."""

@@ -1,4 +1,4 @@
-"""The only place that knows what time it is."""
+"""The clock: the only module that reads the time of day."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time of day; tests bring their own."""
+    """A source of the current time; tests inject their own."""
 
     def now(self) -> datetime:
-        """The present moment, in UTC."""
+        """Return the current time in UTC."""
 
 
 class SystemClock:
-    """The machine's clock."""
-
     def now(self) -> datetime:
-        """The present moment, in UTC."""
         return datetime.now(UTC)
 
 
-# Elsewhere than on Linux the monotonic clock itself goes on while the machine sleeps.
+# CLOCK_BOOTTIME exists on Linux only; elsewhere the monotonic clock keeps counting while the machine sleeps.
 _UPTIME_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def uptime_seconds() -> float:
-    """Seconds since the machine was started; they pass also while this process or the machine is suspended."""
+    """Return the seconds since boot, including time during which the process or the machine was suspended."""
     return time.clock_gettime(_UPTIME_CLOCK)

@@ -1,4 +1,4 @@
-"""The loop of every controller: take a key, reconcile it, and never let one key's trouble touch another."""
+"""The reconcile loop of every controller: take a key, reconcile it, requeue it; keys fail independently."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ log = logging.getLogger(__name__)
 
 
 class ReconcileResult(StrEnum):
-    """How a look at a key ended."""
+    """The outcome of one reconcile; a label value of `pliant_reconciles_total`."""
 
     DONE = "done"
-    CONFLICT = "overtaken"
-    """Somebody else wrote first."""
+    CONFLICT = "conflict"
     WAITING = "waiting"
-    USER_ERROR = "refused"
-    """A user must mend something."""
+    USER_ERROR = "user_error"
     FAILED = "failed"
 
 
 class Controller(Generic[K]):
-    """Runs `reconcile` for every key added to `queue`; what it returns is when to look again."""
+    """Runs `reconcile` for every key of `queue`; it returns the delay after which to requeue the key."""
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class Controller(Generic[K]):
         self._shutdown_grace = shutdown_grace
 
     async def run(self) -> None:
-        """Work until cancelled; work under way then has the grace period to finish."""
+        """Run the workers until cancelled, then wait up to `shutdown_grace` for the keys in progress."""
         async with asyncio.TaskGroup() as tasks:
             workers = [tasks.create_task(self._worker_loop(), name=f"{self.name}-{i}") for i in range(self.workers)]
             try:
@@ -74,52 +72,52 @@ class Controller(Generic[K]):
 
     async def _process(self, key: K) -> None:
         clock = asyncio.get_running_loop().time
-        began = clock()
+        started = clock()
         self.results[await self._run_reconcile(key)] += 1
-        self.durations.observe(clock() - began)
+        self.durations.observe(clock() - started)
 
     async def _run_reconcile(self, key: K) -> ReconcileResult:
         try:
-            look_again = await self._reconcile(key)
+            requeue_after = await self._reconcile(key)
         except LeaseLost:
-            raise  # the end of all work, not the trouble of one key
-        except Conflict as problem:
-            self._retry_conflict(key, problem)
+            raise  # stops the whole controller, not only this key
+        except Conflict as error:
+            self._retry_conflict(key, error)
             return ReconcileResult.CONFLICT
-        except UserError as problem:
+        except UserError as error:
             self.queue.forget(key)
-            self._log_result(logging.WARNING, "reconcile refused", key, problem)
+            self._log_result(logging.WARNING, "reconcile rejected: user error", key, error)
             return ReconcileResult.USER_ERROR
-        except RetryLater as problem:
+        except RetryLater as error:
             wait = self.queue.add_rate_limited(key)
-            self._log_result(logging.DEBUG, "reconcile must wait", key, problem, wait)
+            self._log_result(logging.DEBUG, "reconcile postponed", key, error, wait)
             return ReconcileResult.WAITING
-        except ApiError as problem:
-            wait = self.queue.add_rate_limited(key, min_delay=timedelta(seconds=problem.retry_after or 0.0))
-            self._log_result(logging.WARNING, "reconcile failed", key, problem, wait)
+        except ApiError as error:
+            wait = self.queue.add_rate_limited(key, min_delay=timedelta(seconds=error.retry_after or 0.0))
+            self._log_result(logging.WARNING, "reconcile failed", key, error, wait)
             return ReconcileResult.FAILED
-        except Exception:  # one key that goes wrong in a way nobody foresaw must not stop the others
+        except Exception:  # an unexpected error of one key must not stop the others
             wait = self.queue.add_rate_limited(key)
             extra = {"controller": self.name, "key": str(key), "retry_in": wait.total_seconds()}
             log.exception("reconcile failed", extra=extra)
             return ReconcileResult.FAILED
         self.queue.forget(key)
-        if look_again is not None:
-            self.queue.add_after(key, look_again)
+        if requeue_after is not None:
+            self.queue.add_after(key, requeue_after)
         return ReconcileResult.DONE
 
     def _retry_conflict(self, key: K, error: Conflict) -> None:
-        """Read again at once the first time; if what is read stays behind, give it time to catch up."""
+        """Requeue at once after the first conflict, with backoff after further ones: the cache may lag behind."""
         is_first = self.queue.failure_count(key) == 0
         wait = self.queue.add_rate_limited(key)
         if is_first:
             self.queue.add(key)
-        self._log_result(logging.DEBUG, "reconcile overtaken", key, error, timedelta(0) if is_first else wait)
+        self._log_result(logging.DEBUG, "reconcile conflict", key, error, timedelta(0) if is_first else wait)
 
     def _log_result(
         self, level: int, message: str, key: K, error: Exception, retry_in: timedelta | None = None
     ) -> None:
-        extra: dict[str, object] = {"controller": self.name, "key": str(key), "because": str(error)}
+        extra: dict[str, object] = {"controller": self.name, "key": str(key), "error": str(error)}
         if retry_in is not None:
             extra["retry_in"] = retry_in.total_seconds()
         log.log(level, message, extra=extra)

@@ -1,4 +1,4 @@
-"""A few pages for probes and monitors on one small port; whatever a visitor sends, the program goes on."""
+"""An HTTP server for health and metrics pages; malformed requests never affect the program."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 REQUEST_TIMEOUT = 5.0
-"""Seconds that one visit may take."""
+"""Seconds after which an unfinished request is aborted."""
 MAX_REQUEST_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class HttpPage:
-    """An answer, made at the moment it is asked for."""
+    """One response."""
 
     text: str
     status: HTTPStatus = HTTPStatus.OK
@@ -27,21 +27,21 @@ HttpPages = Mapping[str, Callable[[], HttpPage]]
 
 @asynccontextmanager
 async def serve_pages(pages: HttpPages, host: str | None, port: int) -> AsyncIterator[int]:
-    """Answer while the block runs, on every address without a host and on any free port for 0; tells which."""
-    visits: set[_PageConnection] = set()
+    """Serve pages while the block runs and yield the port; no host means every address, port 0 any free port."""
+    connections: set[_PageConnection] = set()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _PageConnection(pages, visits), host, port)
+    server = await loop.create_server(lambda: _PageConnection(pages, connections), host, port)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for visit in list(visits):
-            visit.abort()
+        for connection in list(connections):
+            connection.abort()
         await server.wait_closed()
 
 
 class _PageConnection(asyncio.Protocol):
-    """One request and its answer. The connection ends with it: probes come seldom, and nothing waits for them."""
+    """One request and its response; the connection is then closed, as probes are rare."""
 
     def __init__(self, pages: HttpPages, connections: set[_PageConnection]) -> None:
         self._pages = pages
@@ -49,14 +49,12 @@ class _PageConnection(asyncio.Protocol):
         self._request = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the request, not for long."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._timeout = asyncio.get_running_loop().call_later(REQUEST_TIMEOUT, self.abort)
         self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Answer as soon as the request is complete."""
         self._request += data
         if self._transport.is_closing():
             return
@@ -66,25 +64,23 @@ class _PageConnection(asyncio.Protocol):
         elif len(self._request) > MAX_REQUEST_BYTES:
             self.abort()
 
-    def connection_lost(self, problem: Exception | None) -> None:
-        """Forget the visit."""
+    def connection_lost(self, error: Exception | None) -> None:
         self._timeout.cancel()
         self._connections.discard(self)
 
     def abort(self) -> None:
-        """Hang up."""
         self._transport.abort()
 
 
 def _render_response(request: bytes, pages: HttpPages) -> bytes:
     method, _, rest = request.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-    wanted = pages.get(rest.partition(" ")[0].partition("?")[0])
+    handler = pages.get(rest.partition(" ")[0].partition("?")[0])
     if method not in ("GET", "HEAD"):
-        page = HttpPage("only GET is answered here\n", HTTPStatus.METHOD_NOT_ALLOWED)
-    elif wanted is None:
-        page = HttpPage(f"try {', '.join(pages)}\n", HTTPStatus.NOT_FOUND)
+        page = HttpPage("method not allowed: use GET or HEAD\n", HTTPStatus.METHOD_NOT_ALLOWED)
+    elif handler is None:
+        page = HttpPage(f"not found; available paths: {', '.join(pages)}\n", HTTPStatus.NOT_FOUND)
     else:
-        page = wanted()
+        page = handler()
     body = page.text.encode()
     lines = (
         f"HTTP/1.1 {page.status.value} {page.status.phrase}",

@@ -1,4 +1,4 @@
-"""Takes small messages that programs post over HTTP; whoever sends is answered at once and never kept waiting."""
+"""An HTTP server for small POST requests; it answers at once and never queues."""
 
 from __future__ import annotations
 
@@ -10,33 +10,29 @@ from http import HTTPStatus
 from socket import socket
 
 REQUEST_TIMEOUT = 5.0
-"""Seconds that one visit may take."""
+"""Seconds after which an unfinished request is dropped."""
 MAX_HEADER_BYTES = 8192
 MAX_BODY_BYTES = 4096
 MAX_CONNECTIONS = 512
-"""Visits at a time; more are turned away, for nothing that is posted here is worth waiting for."""
+"""Concurrent connections; further ones are aborted, since every message posted here is expendable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostRequest:
-    """One message."""
-
     path: str
     headers: Mapping[str, str]
-    """By name in lower case."""
+    """Names are in lower case."""
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PostResponse:
-    """What the sender is told."""
-
     text: str = ""
     status: HTTPStatus = HTTPStatus.OK
 
 
 class _RejectedPost(Exception):
-    """The message cannot be taken."""
+    """The request is rejected with this response."""
 
     def __init__(self, text: str, status: HTTPStatus) -> None:
         super().__init__(text)
@@ -48,30 +44,30 @@ PostHandler = Callable[[PostRequest], PostResponse]
 
 @asynccontextmanager
 async def serve_posts(handle: PostHandler, address: socket | tuple[str | None, int]) -> AsyncIterator[None]:
-    """Take messages while the block runs, on a socket that listens or at a host and a port."""
-    visits: set[asyncio.StreamWriter] = set()
+    """Serve POST requests while the block runs, on a listening socket or at (host, port)."""
+    connections: set[asyncio.StreamWriter] = set()
 
-    async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(visits) >= MAX_CONNECTIONS:
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(connections) >= MAX_CONNECTIONS:
             writer.transport.abort()
             return
-        visits.add(writer)
+        connections.add(writer)
         try:
             with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
                 async with asyncio.timeout(REQUEST_TIMEOUT):
                     writer.write(_render_response(await _handle_post(reader, handle)))
                     await writer.drain()
         finally:
-            visits.discard(writer)
+            connections.discard(writer)
             writer.close()
 
-    place = {"sock": address} if isinstance(address, socket) else {"host": address[0], "port": address[1]}
-    server = await asyncio.start_server(visit, limit=MAX_HEADER_BYTES, **place)
+    listen_on = {"sock": address} if isinstance(address, socket) else {"host": address[0], "port": address[1]}
+    server = await asyncio.start_server(handle_connection, limit=MAX_HEADER_BYTES, **listen_on)
     try:
         yield
     finally:
         server.close()
-        for writer in list(visits):
+        for writer in list(connections):
             writer.transport.abort()
         await server.wait_closed()
 
@@ -79,10 +75,10 @@ async def serve_posts(handle: PostHandler, address: socket | tuple[str | None, i
 async def _handle_post(reader: asyncio.StreamReader, handle: PostHandler) -> PostResponse:
     try:
         return handle(await _read_post(reader))
-    except _RejectedPost as refusal:
-        return refusal.response
+    except _RejectedPost as rejected:
+        return rejected.response
     except asyncio.LimitOverrunError:
-        return PostResponse("the headers are too long", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        return PostResponse("the request headers are too long", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
 
 async def _read_post(reader: asyncio.StreamReader) -> PostRequest:
@@ -92,12 +88,12 @@ async def _read_post(reader: asyncio.StreamReader) -> PostRequest:
     fields = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
     if method != "POST":
-        raise _RejectedPost("only POST is understood here", HTTPStatus.METHOD_NOT_ALLOWED)
+        raise _RejectedPost("method not allowed: use POST", HTTPStatus.METHOD_NOT_ALLOWED)
     length = headers.get("content-length", "")
     if not (length.isascii() and length.isdigit()):
         raise _RejectedPost("Content-Length is missing", HTTPStatus.LENGTH_REQUIRED)
     if int(length) > MAX_BODY_BYTES:
-        raise _RejectedPost(f"at most {MAX_BODY_BYTES} bytes are taken", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        raise _RejectedPost(f"the body exceeds {MAX_BODY_BYTES} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     body = await reader.readexactly(int(length))
     return PostRequest(path=rest.partition(" ")[0].partition("?")[0], headers=headers, body=body)
 

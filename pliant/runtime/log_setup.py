@@ -1,4 +1,4 @@
-"""How Pliant's own log is written: a constant message with its fields, as text or as JSON."""
+"""Logging: a constant message with fields, written as text or as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import TracebackType
 
 LOG_FORMATS = ("text", "json")
 DEBUG_VERBOSITY = 4
-"""The verbosity from which on it is told what led to nothing, too: passes that wait, writes that came too late."""
+"""The verbosity from which debug messages are logged, for example postponed reconciles and write conflicts."""
 _STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -23,7 +23,7 @@ def configure_logging(
     extra_handler: logging.Handler | None = None,
     verbosity: int = 0,
 ) -> None:
-    """Send everything from `info` on to a file, or to the standard error; and to one handler more."""
+    """Log records of level info and above to a file or to stderr, and to `extra_handler` if there is one."""
     handler = logging.FileHandler(path, encoding="utf-8") if path else logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -32,7 +32,7 @@ def configure_logging(
     logging.getLogger("pliant").setLevel(logging.DEBUG if verbosity >= DEBUG_VERBOSITY else logging.NOTSET)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     if log_format == "json":
-        # Whoever reads records reads nothing else: what Python would print itself becomes one, too.
+        # A program that parses JSON lines cannot parse what Python prints itself: log warnings and crashes as records.
         logging.captureWarnings(True)
         sys.excepthook = _log_crash
 
@@ -42,7 +42,7 @@ def _log_crash(kind: type[BaseException], error: BaseException, trace: Traceback
 
 
 class ErrorNotifier(logging.Handler):
-    """Tells each kind of internal error once, in a line: the log has the rest."""
+    """Reports each distinct error record once, in one line; the log has the details."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
@@ -50,7 +50,6 @@ class ErrorNotifier(logging.Handler):
         self._notified: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell it, unless it was told before."""
         cause = record.exc_info[1] if record.exc_info else None
         text = f"! internal error: {record.getMessage()}" + (f": {cause!r}" if cause else "")
         if text not in self._notified:
@@ -62,7 +61,6 @@ class TextFormatter(logging.Formatter):
     """`12:30:01.250 info  pliant.runtime: pod deleted job=default/bert`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback below it if there is one."""
         fields = "".join(f" {name}={_format_value(value)}" for name, value in _extra_fields(record).items())
         start = f"{_record_time(record):%H:%M:%S.%f}"[:-3]
         line = f"{start} {record.levelname.lower():<7} {record.name}: {record.getMessage()}{fields}"
@@ -73,22 +71,21 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record with all its fields; whatever JSON does not know becomes text."""
-        said = {
+        entry = {
             "time": _record_time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
+            entry["traceback"] = self.formatException(record.exc_info)
         if record.stack_info:
-            said["stack"] = self.formatStack(record.stack_info)
-        fields = {name: value for name, value in _extra_fields(record).items() if name not in said}
+            entry["stack"] = self.formatStack(record.stack_info)
+        fields = {name: value for name, value in _extra_fields(record).items() if name not in entry}
         try:
-            return json.dumps(said | fields, default=str, ensure_ascii=False, allow_nan=False)
-        except (TypeError, ValueError):  # a key that is no text, a number without end, a circle
-            return json.dumps(said | {name: str(value) for name, value in fields.items()}, ensure_ascii=False)
+            return json.dumps(entry | fields, default=str, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError):  # a key that is not a string, an infinite number, a circular reference
+            return json.dumps(entry | {name: str(value) for name, value in fields.items()}, ensure_ascii=False)
 
 
 def _extra_fields(record: logging.LogRecord) -> dict[str, object]:

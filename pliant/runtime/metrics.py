@@ -1,4 +1,4 @@
-"""Numbers a program keeps about itself, in the text form that Prometheus reads."""
+"""Counters, gauges and histograms in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from itertools import accumulate
 from typing import Literal
 
 DURATION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Bounds that tell a local call from one that hangs."""
+"""Upper bounds in seconds, from a local call to one that hangs."""
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Histogram:
-    """How often a value fell below each of a few bounds; noting one costs half a microsecond."""
+    """A histogram with fixed buckets."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -25,13 +25,11 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
-        """Count a value in."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     @property
     def count(self) -> int:
-        """How many values were noted."""
         return sum(self.counts)
 
 
@@ -41,7 +39,7 @@ MetricSample = tuple[MetricLabels, float | Histogram]
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """All that is known of one measure; labels never hold names that users chose."""
+    """A metric with its samples. Labels never hold names chosen by users, which would be unbounded."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -50,7 +48,7 @@ class MetricFamily:
 
 
 def render_exposition(families: Iterable[MetricFamily]) -> str:
-    """The families as text."""
+    """Render metric families in the Prometheus text exposition format."""
     return "".join(f"{line}\n" for family in families for line in _family_lines(family))
 
 
@@ -73,11 +71,9 @@ def _histogram_lines(name: str, labels: MetricLabels, histogram: Histogram) -> I
 
 
 def _format_labels(labels: MetricLabels) -> str:
-    return (
-        "{" + ",".join(f'{name}="{_escape_label_value(value)}"' for name, value in labels.items()) + "}"
-        if labels
-        else ""
-    )
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escape_label_value(value)}"' for name, value in labels.items()) + "}"
 
 
 def _escape_label_value(value: str) -> str:

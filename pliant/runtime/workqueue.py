@@ -1,4 +1,4 @@
-"""Hands out keys that need a look: each once however often it was added, to one worker at a time, fairly."""
+"""A work queue with deduplication, delays, rate limiting and fairness between namespaces."""
 
 from __future__ import annotations
 
@@ -6,33 +6,50 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from pliant.runtime.backoff import Backoff
 from pliant.runtime.metrics import Histogram
+
+# After this many doublings every sensible initial delay has reached its maximum.
+_MAX_DOUBLINGS = 40
+
 
 K = TypeVar("K", bound=Hashable)
 
 
 class QueueClosed(Exception):
-    """Nothing more will be handed out."""
+    """The queue is closed; `get` returns no more keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Delays that double from `initial` to `maximum`, each shortened at random by up to half."""
+
+    initial: timedelta = timedelta(milliseconds=50)
+    maximum: timedelta = timedelta(minutes=1)
+
+    def delay(self, failures: int, rng: random.Random) -> timedelta:
+        """Return the delay after this many consecutive failures (at least one)."""
+        doubled = self.initial.total_seconds() * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)
+        return timedelta(seconds=min(self.maximum.total_seconds(), doubled) * rng.uniform(0.5, 1.0))
 
 
 def key_namespace(key: Any) -> str:
-    """The namespace of a key that has one; all other keys share a lane."""
+    """Return the namespace of a key that has one; all other keys share one lane."""
     namespace: str = getattr(key, "namespace", "")
     return namespace
 
 
 class WorkQueue(Generic[K]):
-    """Keys waiting for a look, now or at some time.
+    """Keys to reconcile, now or later.
 
-    A key waits in one place at most: ready, or behind a timer, or (while somebody works on it) to be looked at
-    again. The earliest look asked for wins and replaces later ones: whoever looks says when to look again.
+    A key is queued at most once: ready, delayed by a timer, or active and to be requeued when its worker is done.
+    The earliest requested time wins.
 
-    Ready keys stand in lanes, one per namespace, and lanes take turns: whoever adds a thousand keys delays nobody
-    else by more than one.
+    Ready keys are kept in one lane per namespace, served round-robin, so a namespace with a thousand ready keys
+    delays the keys of another namespace by at most one reconcile.
     """
 
     def __init__(
@@ -43,16 +60,16 @@ class WorkQueue(Generic[K]):
         lane_of: Callable[[K], str] = key_namespace,
     ) -> None:
         self.wait_durations = Histogram()
-        """How long keys were ready before somebody took them."""
+        """How long keys were ready before a worker took them."""
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._lane_of = lane_of
         self._lanes: dict[str, deque[tuple[K, float]]] = {}
-        """Ready keys and since when, by lane; no lane is empty."""
+        """Ready keys and the time they became ready, by lane; empty lanes are removed."""
         self._lane_order: deque[str] = deque()
-        """Every lane once, the next one first."""
+        """Every lane once, the next one to serve first."""
         self._waiting: set[K] = set()
-        """Ready, or to be ready as soon as the work on them is done."""
+        """Ready keys, and active keys that become ready when their worker is done."""
         self._active: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
@@ -60,21 +77,20 @@ class WorkQueue(Generic[K]):
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many keys wait for a look, timers included."""
+        """Return the number of queued keys, including delayed ones."""
         return len(self._waiting) + len(self._timers)
 
     @property
     def depth(self) -> int:
-        """How many keys wait for a worker and for nothing else."""
+        """The number of keys that are ready or become ready when their worker is done."""
         return len(self._waiting)
 
     @property
     def active_count(self) -> int:
-        """How many keys are being worked on."""
         return len(self._active)
 
     def add(self, key: K) -> None:
-        """Have a key looked at as soon as a worker is free."""
+        """Queue a key now, unless it is queued already."""
         if self._is_closed or key in self._waiting:
             return
         self._cancel_timer(key)
@@ -83,7 +99,7 @@ class WorkQueue(Generic[K]):
             self._enqueue_ready(key)
 
     def add_after(self, key: K, delay: timedelta) -> None:
-        """Have a key looked at after a delay, unless an earlier look is planned."""
+        """Queue a key after a delay, unless it is due earlier."""
         if self._is_closed or key in self._waiting:
             return
         if delay <= timedelta(0):
@@ -97,22 +113,22 @@ class WorkQueue(Generic[K]):
             self._timers[key] = loop.call_at(when, self.add, key)
 
     def add_rate_limited(self, key: K, *, min_delay: timedelta = timedelta(0)) -> timedelta:
-        """Have a key looked at after its back-off, which grows until `forget`; answers how long that is."""
+        """Queue a key after its backoff, which grows until `forget`; return the delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         wait = max(min_delay, self._backoff.delay(failures, self._rng))
         self.add_after(key, wait)
         return wait
 
     def failure_count(self, key: K) -> int:
-        """How often in a row work on a key has failed."""
+        """Return the number of consecutive failures of a key."""
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """Let the back-off of a key start over."""
+        """Reset the backoff of a key."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; nobody else gets it until `done`. Raises `QueueClosed` after `close`."""
+        """Wait for the next key, which no other worker gets until `done`; raise `QueueClosed` after `close`."""
         await self._ready_count.acquire()
         if self._is_closed:
             self._ready_count.release()
@@ -124,13 +140,13 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Say that the work on a key is over; if it was added meanwhile it is ready again."""
+        """Mark the work on a key as finished; if it was added meanwhile, it is ready again."""
         self._active.discard(key)
         if key in self._waiting:
             self._enqueue_ready(key)
 
     def close(self) -> None:
-        """Hand out nothing more, wake all who wait and drop all timers."""
+        """Close the queue: wake all workers that wait in `get` and cancel all timers."""
         self._is_closed = True
         for timer in self._timers.values():
             timer.cancel()
@@ -147,7 +163,7 @@ class WorkQueue(Generic[K]):
         self._ready_count.release()
 
     def _pop_next(self) -> tuple[K, float]:
-        """The first key of the lane whose turn it is; if it has more, it waits for its next turn."""
+        """Remove the first key of the next lane; a lane with more keys goes to the end of the line."""
         name = self._lane_order.popleft()
         lane = self._lanes[name]
         first = lane.popleft()

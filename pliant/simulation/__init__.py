@@ -1,1 +1,1 @@
-"""A cluster that is only reckoned with: what becomes of jobs under each policy, in seconds and without a pod."""
+"""A discrete-event simulation of jobs on a cluster under each autoscaling policy."""

@@ -1,7 +1,7 @@
-"""The autoscaler of a simulated cluster: draws the picture, asks the policy, carries its plan out.
+"""The autoscaler of a simulated cluster: takes a snapshot, runs the policy, applies its plan.
 
-Policies and pacing are the very code of the operator. Rounds are its own, too: one soon after somebody cannot be
-placed, otherwise every few seconds, and none while nothing changes.
+Policies and cooldowns are the operator's own code. The timing is the operator's, too: one round soon after pods are
+unschedulable, otherwise one every few seconds, and none while nothing changes.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ MAX_FIRST_ROUND_DELAY = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerTiming:
-    """When there are rounds, in seconds."""
+    """When planning rounds take place, in seconds."""
 
     period: float = 5.0
-    """From one round to the next while things change."""
+    """The interval between rounds while the cluster changes."""
     urgent_period: float = 1.0
-    """The same when somebody cannot be placed."""
+    """The interval while pods are unschedulable."""
     cooldowns: ResizeCooldowns | None = field(default_factory=ResizeCooldowns)
-    """How often one group may change; None for whenever the policy says so."""
+    """None to resize whenever the policy says so."""
     counts_terminating: bool = False
-    """Whether pods that leave count as taking up room, also when others wait for it."""
+    """Whether terminating pods count as using capacity, even while pods are pending."""
     max_load: float = 0.97
 
 
 class SimulatedAutoscaler:
-    """Looks at a world and resizes its jobs."""
+    """Plans and resizes the jobs of a simulated cluster."""
 
     def __init__(
         self, cluster: SimulatedCluster, policy: Policy, timing: AutoscalerTiming, stopwatch: Callable[[], float]
     ) -> None:
         self.round_count = 0
         self.planning_seconds = 0.0
-        """What planning took, by the stopwatch."""
+        """The time spent planning, by the stopwatch."""
         self.resize_counts: dict[str, int] = {}
-        """How often a size was changed, by the kind of reason."""
+        """Resizes by reason."""
         self._cluster = cluster
         self._policy = policy
         self._timing = timing
         self._stopwatch = stopwatch
         self._next_round_at = math.inf
         self._last_round_at = -math.inf
-        machines = cluster.nodes
+        nodes = cluster.nodes
         self._nodes = [
-            NodeResources(name=name, allocatable=room)
-            for name, room in zip(machines.node_names, machines.allocatable, strict=True)
+            NodeResources(name=name, allocatable=allocatable)
+            for name, allocatable in zip(nodes.node_names, nodes.allocatable, strict=True)
         ]
         cluster.on_change = self.on_cluster_change
 
     def on_cluster_change(self, is_urgent: bool) -> None:
-        """Something has changed: there must be a round, and soon if somebody cannot be placed."""
+        """Schedule a round, soon if pods are unschedulable."""
         wait = self._timing.urgent_period if is_urgent else self._timing.period
         now = self._cluster.event_queue.now
-        # After a quiet time the first newcomer's pods must be looked at before it is known whether they fit.
+        # After a quiet period the scheduler must try new pods first, to find out whether they fit.
         self._schedule_round(
             max(self._last_round_at + wait, now + min(self._timing.urgent_period, MAX_FIRST_ROUND_DELAY))
         )
@@ -78,31 +78,30 @@ class SimulatedAutoscaler:
             self._run_round()
 
     def _run_round(self) -> None:
-        """One round."""
         jobs = {job.key: job for job in self._cluster.live_jobs if job.replicas.is_elastic}
         if not jobs:
             return
         self.round_count += 1
-        begun = self._stopwatch()
+        started = self._stopwatch()
         plan = self._policy.plan(self._cluster_snapshot(list(jobs.values())))
-        self.planning_seconds += self._stopwatch() - begun
+        self.planning_seconds += self._stopwatch() - started
         now = self._cluster.event_queue.now
-        for key, verdict in plan.items():
+        for key, decision in plan.items():
             job = jobs[key]
-            by = verdict.size - len(job.replicas.pods)
-            if by:
-                job.history = job.history.with_resize(by, now)
-                self.resize_counts[verdict.reason.value] = self.resize_counts.get(verdict.reason.value, 0) + 1
-                self._cluster.resize_job(job, verdict.size)
+            delta = decision.size - len(job.replicas.pods)
+            if delta:
+                job.history = job.history.with_resize(delta, now)
+                self.resize_counts[decision.reason.value] = self.resize_counts.get(decision.reason.value, 0) + 1
+                self._cluster.resize_job(job, decision.size)
         self._schedule_next_cooldown(jobs.values())
 
     def _schedule_next_cooldown(self, jobs: Iterable[SimulatedJob]) -> None:
-        """Wake when pacing alone lets a group do something else."""
-        pace, now = self._timing.cooldowns, self._cluster.event_queue.now
-        if pace is None:
+        """Schedule a round for when the next cooldown ends."""
+        cooldowns, now = self._timing.cooldowns, self._cluster.event_queue.now
+        if cooldowns is None:
             return
-        looks = (next_cooldown_end(job.history, now, pace) for job in jobs)
-        soonest = min((look for look in looks if look is not None), default=math.inf)
+        times = (next_cooldown_end(job.history, now, cooldowns) for job in jobs)
+        soonest = min((time for time in times if time is not None), default=math.inf)
         if soonest < math.inf:
             self._schedule_round(max(soonest, now + self._timing.urgent_period))
 
@@ -115,33 +114,33 @@ class SimulatedAutoscaler:
         )
 
     def _updated_nodes(self) -> tuple[NodeResources, ...]:
-        machines, pods = self._cluster.nodes, self._cluster.pods
-        # Who is leaving makes room for those who wait: nobody else has to go on their account.
-        lingering = pods.terminating_usage if pods.pending_count and not self._timing.counts_terminating else {}
-        nothing = [0] * len(machines.resources)
+        nodes, pods = self._cluster.nodes, self._cluster.pods
+        # Terminating pods make room for pending ones: no group has to shrink for those.
+        terminating = pods.terminating_usage if pods.pending_count and not self._timing.counts_terminating else {}
+        zeros = [0] * len(nodes.resources)
         for node in sorted(pods.changed_nodes):
-            free, elastic, spared = machines.free[node], pods.elastic_usage[node], lingering.get(node, nothing)
-            room = machines.allocatable[node]
-            left = zip(machines.resources, free, elastic, spared, strict=True)
-            taken = {name: there for name, *parts in left if (there := room.get(name, 0) - sum(parts))}
-            self._nodes[node] = NodeResources(name=machines.node_names[node], allocatable=room, used_by_others=taken)
+            free, elastic, freed = nodes.free[node], pods.elastic_usage[node], terminating.get(node, zeros)
+            allocatable = nodes.allocatable[node]
+            amounts = zip(nodes.resources, free, elastic, freed, strict=True)
+            used = {name: amount for name, *parts in amounts if (amount := allocatable.get(name, 0) - sum(parts))}
+            self._nodes[node] = NodeResources(name=nodes.node_names[node], allocatable=allocatable, used_by_others=used)
         pods.changed_nodes.clear()
-        pods.changed_nodes.update(pods.terminating_usage)  # somebody may come to wait while nothing changes on them
+        pods.changed_nodes.update(pods.terminating_usage)  # pods may become pending without a change on these nodes
         return tuple(self._nodes)
 
     def _paced_group(self, job: SimulatedJob) -> ElasticGroup:
-        now, pace = self._cluster.event_queue.now, self._timing.cooldowns
+        now, cooldowns = self._cluster.event_queue.now, self._timing.cooldowns
         size = job.replicas.running_count
         if job.replicas.is_fully_running and job.work_rate and job.throughputs.get(size) != job.work_rate:
             job.throughputs[size] = job.work_rate
             job.elastic_group = None
         elastic = job.elastic_group = job.elastic_group or self._elastic_group(job)
-        if pace is None:
+        if cooldowns is None:
             return elastic
         job.history = job.history.with_observation(
             elastic, is_fully_running=job.replicas.is_fully_running, is_finishing=False, now=now
         )
-        return with_cooldowns(elastic, job.history, now, pace)
+        return with_cooldowns(elastic, job.history, now, cooldowns)
 
     def _elastic_group(self, job: SimulatedJob) -> ElasticGroup:
         names = self._cluster.nodes.node_names
@@ -158,16 +157,16 @@ class SimulatedAutoscaler:
         )
 
     def _pending_pods(self) -> list[PendingPods]:
-        claimants = self._cluster.pending_pod_sets
-        for crew in [crew for crew in claimants if not crew.pending_count]:
-            del claimants[crew]
+        pod_sets = self._cluster.pending_pod_sets
+        for pod_set in [pod_set for pod_set in pod_sets if not pod_set.pending_count]:
+            del pod_sets[pod_set]
         return [
             PendingPods(
-                key=crew.key,
-                shape=crew.shape,
-                count=crew.pending_count,
-                priority=crew.priority,
-                created_at=crew.created_at,
+                key=pod_set.key,
+                shape=pod_set.shape,
+                count=pod_set.pending_count,
+                priority=pod_set.priority,
+                created_at=pod_set.created_at,
             )
-            for crew in claimants
+            for pod_set in pod_sets
         ]

@@ -1,4 +1,4 @@
-"""Jobs and services on a simulated cluster: how they come, get on, change their size and end."""
+"""Jobs and services on a simulated cluster: submission, progress, resizes and completion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pliant.simulation.workloads import PodSet, SimulatedJob, SimulatedPod, Simu
 
 
 class SimulatedCluster:
-    """Everything that happens, as seconds go by."""
+    """The state of the simulated cluster, driven by events."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class SimulatedCluster:
         self.pods = PodSimulator(self.nodes, self.event_queue, delays, Random(seed), self)
         self.usage = UsageMeter(self.event_queue, self.nodes.total.get("cpu", 0))
         self.live_jobs: dict[SimulatedJob, None] = {}
-        """Jobs that have come and not ended, the oldest first."""
+        """Jobs that were submitted and have not finished, the oldest first."""
         self.jobs: list[SimulatedJob] = []
         self.services: list[PodSet] = []
         self.pending_pod_sets: dict[PodSet, None] = {}
-        """Crews of fixed size that may have pods waiting."""
+        """Pod sets of fixed size that may have pending pods."""
         self.on_change: Callable[[bool], None] = lambda is_urgent: None
-        """Told that something has changed, and whether somebody cannot be placed."""
+        """Called after each change; the argument tells whether pods are unschedulable."""
         self._is_autoscaled = is_autoscaled
         self._expected_jobs = len(trace.jobs)
         for spec in trace.jobs:
@@ -47,68 +47,68 @@ class SimulatedCluster:
 
     @property
     def is_finished(self) -> bool:
-        """Whether every job has come and ended."""
+        """Whether all jobs were submitted and have finished."""
         return not self.live_jobs and len(self.jobs) == self._expected_jobs
 
     def _submit_job(self, spec: TraceJob) -> None:
         now = self.event_queue.now
         size = spec.initial_size if self._is_autoscaled else spec.static_size
-        staff = [
+        fixed_sets = [
             PodSet(f"{spec.namespace}/{spec.name}/{group.name}", group.shape, self.nodes.index_requests(group.shape),
                  priority=spec.priority, created_at=now)
             for group in spec.fixed_replicas
         ]  # fmt: skip
-        members = PodSet(
+        replicas = PodSet(
             f"{spec.namespace}/{spec.name}", spec.shape, self.nodes.index_requests(spec.shape),
             priority=spec.priority, created_at=now,
         )  # fmt: skip
-        members.is_elastic = self._is_autoscaled and spec.max_size > spec.min_size
-        job = SimulatedJob(spec, members, staff, now)
+        replicas.is_elastic = self._is_autoscaled and spec.max_size > spec.min_size
+        job = SimulatedJob(spec, replicas, fixed_sets, now)
         self.jobs.append(job)
         self.live_jobs[job] = None
-        for crew in (*staff, members):
-            crew.job = job
-        for crew, group in zip(staff, spec.fixed_replicas, strict=True):
+        for pod_set in (*fixed_sets, replicas):
+            pod_set.job = job
+        for pod_set, group in zip(fixed_sets, spec.fixed_replicas, strict=True):
             if group.count:
-                self.pods.create(crew, group.count)
+                self.pods.create(pod_set, group.count)
         if size:
-            self.pods.create(members, size)
+            self.pods.create(replicas, size)
         self.on_change(True)
 
     def _schedule_service(self, spec: TraceService) -> None:
-        crew = PodSet(
+        pod_set = PodSet(
             f"{spec.namespace}/{spec.name}", spec.shape, self.nodes.index_requests(spec.shape),
             priority=spec.priority, created_at=spec.replica_steps[0][0],
         )  # fmt: skip
-        self.services.append(crew)
-        for time, number in spec.replica_steps:
-            self.event_queue.schedule(time, self._scale_service, (crew, number))
+        self.services.append(pod_set)
+        for time, count in spec.replica_steps:
+            self.event_queue.schedule(time, self._scale_service, (pod_set, count))
 
     def _scale_service(self, scale_request: tuple[PodSet, int]) -> None:
-        crew, number = scale_request
-        more = number - len(crew.pods)
-        if more > 0:
-            self.pods.create(crew, more)
-        elif more < 0:
-            # Those that never ran go first, then the youngest, as a ReplicaSet does it.
-            by_worth = sorted(
-                crew.pods, key=lambda pod: (pod.state is SimulatedPodState.PENDING, pod.sequence), reverse=True
+        pod_set, count = scale_request
+        delta = count - len(pod_set.pods)
+        if delta > 0:
+            self.pods.create(pod_set, delta)
+        elif delta < 0:
+            # Pods that do not run yet go first, then the youngest, as with a ReplicaSet.
+            by_deletion_order = sorted(
+                pod_set.pods, key=lambda pod: (pod.state is SimulatedPodState.PENDING, pod.sequence), reverse=True
             )
-            self.pods.remove(crew, by_worth[:-more])
+            self.pods.remove(pod_set, by_deletion_order[:-delta])
         self.on_change(False)
 
     def resize_job(self, job: SimulatedJob, size: int) -> None:
-        """Give a job another size: those with the highest index go first."""
-        members = job.replicas
-        more = size - len(members.pods)
+        """Resize a job; the replicas with the highest indexes are removed first."""
+        replicas = job.replicas
+        delta = size - len(replicas.pods)
         job.elastic_group = None
         job.resize_count += 1
         if job.spec.resize_pause:
             job.paused_until = self.event_queue.now + job.spec.resize_pause
-        if more > 0:
-            self.pods.create(members, more)
-        elif more < 0:
-            self.pods.remove(members, members.pods[more:])
+        if delta > 0:
+            self.pods.create(replicas, delta)
+        elif delta < 0:
+            self.pods.remove(replicas, replicas.pods[delta:])
         self._update_progress(job)
         if job.spec.resize_pause:
             self.event_queue.schedule(job.paused_until, self._resume_job, job)
@@ -118,7 +118,7 @@ class SimulatedCluster:
             self._update_progress(job)
 
     def on_pod_set_changed(self, pod_set: PodSet) -> None:
-        """Another number of its pods run, or they have other places."""
+        """Handle a change in the number of running pods or in their nodes."""
         job = pod_set.job
         if job is not None and job.ended_at is None:
             if pod_set is job.replicas:
@@ -129,23 +129,22 @@ class SimulatedCluster:
         self.on_change(False)
 
     def on_pods_unschedulable(self, pod_set: PodSet) -> None:
-        """Some of its pods fit nowhere."""
+        """Handle pods that fit on no node."""
         if not pod_set.is_elastic:
             self.pending_pod_sets[pod_set] = None
         self.on_change(True)
 
     def on_cpu_usage_changed(self, cpu_delta: int) -> None:
-        """Pods of so much CPU began to run, or are gone."""
+        """Handle pods that started or are gone, by their CPU."""
         self.usage.add_cpu(cpu_delta)
         self.on_change(False)
 
     def on_pod_started(self, pod: SimulatedPod) -> None:
-        """One more runs."""
         if pod.pod_set.job is None:
             self.usage.record_service_start(self.event_queue.now - pod.created_at)
 
     def _update_progress(self, job: SimulatedJob) -> None:
-        """Reckon with what a job has done so far, and how fast it is from now on."""
+        """Account for the work done so far, and schedule the completion at the new rate."""
         now = self.event_queue.now
         job.work_left -= job.work_rate * (now - job.updated_at)
         is_paused = now < job.paused_until
@@ -169,14 +168,14 @@ class SimulatedCluster:
         job.ended_at = self.event_queue.now
         job.work_left, job.work_rate = 0.0, 0.0
         del self.live_jobs[job]
-        for crew in (*job.fixed_pod_sets, job.replicas):
-            self.pending_pod_sets.pop(crew, None)
-            self.pods.remove(crew, crew.pods)
+        for pod_set in (*job.fixed_pod_sets, job.replicas):
+            self.pending_pod_sets.pop(pod_set, None)
+            self.pods.remove(pod_set, pod_set.pods)
         self.on_change(False)
 
 
 class UsageMeter:
-    """The CPU in use, exactly and at all times; how long pods of services waited."""
+    """Measures CPU usage exactly, and how long service pods waited."""
 
     def __init__(self, event_queue: EventQueue, total_cpu: int) -> None:
         self.used_cpu = 0
@@ -189,19 +188,17 @@ class UsageMeter:
         self._updated_at = 0.0
 
     def add_cpu(self, cpu_delta: int) -> None:
-        """So much more is in use from now on, or less if it is below 0."""
         self._update_cpu_seconds()
         self.used_cpu += cpu_delta
 
     def record_service_start(self, wait: float) -> None:
-        """A pod of a service runs after such a wait."""
         self.started_service_pods += 1
         self.total_service_wait += wait
         self.max_service_wait = max(self.max_service_wait, wait)
 
     @property
     def cpu_seconds(self) -> float:
-        """What was in use so far, times the seconds for which it was."""
+        """The integral of used CPU over time."""
         self._update_cpu_seconds()
         return self._cpu_seconds
 

@@ -1,4 +1,4 @@
-"""What is to happen when, in order of time and then of being written down."""
+"""The event queue of the simulation, ordered by time and then by insertion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class EventQueue:
-    """A clock that jumps from one thing to the next."""
+    """A simulated clock that advances from event to event."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -17,21 +17,21 @@ class EventQueue:
         self._events: list[tuple[float, int, Callable[[Any], None], Any]] = []
 
     def schedule(self, time: float, callback: Callable[[Any], None], argument: Any) -> None:
-        """Do this then, or at once if then is past."""
+        """Schedule a callback; a time in the past means now."""
         self._sequence += 1
         heappush(self._events, (max(time, self.now), self._sequence, callback, argument))
 
     @property
     def next_event_at(self) -> float:
-        """When the next thing is to happen; never, if nothing is."""
+        """The time of the next event; infinity without one."""
         return self._events[0][0] if self._events else math.inf
 
     def run_until(self, time: float) -> bool:
-        """Do everything up to and at that time; whether anything is left for later."""
-        things = self._events
-        while things and things[0][0] <= time:
-            self.now, _, action, argument = heappop(things)
-            action(argument)
-        if things:
+        """Run all events up to and including this time; return whether events remain."""
+        events = self._events
+        while events and events[0][0] <= time:
+            self.now, _, callback, argument = heappop(events)
+            callback(argument)
+        if events:
             self.now = time
-        return bool(things)
+        return bool(events)

@@ -1,4 +1,4 @@
-"""Traces that are made up: the two experiments published for EDL, and one that is large."""
+"""Built-in traces: the two published EDL experiments and a large random one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pliant.simulation.trace import FixedReplicas, MeasurementWindow, NodeClass,
 
 GIB = 1024**3
 MAX_PODS_PER_NODE = 110
-"""How many pods a node takes at most, by default of its kubelet."""
+"""The kubelet's default limit."""
 
-# 133 nodes with 2,348 cores and 13.67 TB between them is what was published, and that some have 12 cores.
+# Published were 133 nodes with 2,348 cores and 13.67 TB in total, some of them with 12 cores.
 EDL_NODES = (
     NodeClass(name="small", count=70, allocatable={"cpu": 12_000, "memory": 64_000_000_000, "pods": MAX_PODS_PER_NODE}),
     NodeClass(
@@ -30,7 +30,7 @@ NGINX_SHAPE = PodShape.of({"cpu": 3_000, "memory": GIB, "pods": 1})
 
 
 def _edl_job(number: int, submitted_at: float, initial_size: int, static_size: int) -> TraceJob:
-    """One of the jobs of both experiments: it does not end while anybody looks."""
+    """Return a job of the EDL experiments; it never finishes."""
     return TraceJob(
         name=f"job-{number:02d}",
         shape=TRAINER_SHAPE,
@@ -44,7 +44,7 @@ def _edl_job(number: int, submitted_at: float, initial_size: int, static_size: i
 
 
 def edl_training_trace(rng: Random, job_count: int | None) -> SimulationTrace:
-    """Training alone: 20 jobs of 2 to 60 trainers, one every 10 seconds; 60 each where nobody scales."""
+    """Return 20 jobs of 2 to 60 trainers, one submitted every 10 seconds; without autoscaling 60 trainers each."""
     return SimulationTrace(
         nodes=EDL_NODES,
         jobs=tuple(_edl_job(number, 10.0 * number, 2, 60) for number in range(job_count or 20)),
@@ -54,9 +54,9 @@ def edl_training_trace(rng: Random, job_count: int | None) -> SimulationTrace:
 
 
 def edl_mixed_trace(rng: Random, job_count: int | None) -> SimulationTrace:
-    """Training beside a web service: 6 jobs that come with 15 trainers, and Nginx with 400 to 100 to 400 pods."""
-    numbers = (400, 300, 200, 100, 200, 300, 400)
-    steps = tuple((90.0 * step, number) for step, number in enumerate(numbers))
+    """Return 6 jobs with initially 15 trainers beside an Nginx service with 400 to 100 to 400 pods."""
+    counts = (400, 300, 200, 100, 200, 300, 400)
+    steps = tuple((90.0 * step, number) for step, number in enumerate(counts))
     return SimulationTrace(
         nodes=EDL_NODES,
         jobs=tuple(_edl_job(number, 10.0 * number, 15, 15) for number in range(job_count or 6)),
@@ -79,9 +79,9 @@ LARGE_NODES = (
     ),
 )
 _CPU_SHAPES = tuple(
-    PodShape.of({"cpu": cores * 1_000, "memory": cores * each * GIB, "pods": 1})
+    PodShape.of({"cpu": cores * 1_000, "memory": cores * gib_per_core * GIB, "pods": 1})
     for cores in (4, 8, 16)
-    for each in (2, 4)
+    for gib_per_core in (2, 4)
 )
 _GPU_SHAPES = tuple(
     PodShape.of({"cpu": gpus * 6_000, "memory": gpus * 32 * GIB, "nvidia.com/gpu": gpus, "pods": 1})
@@ -93,19 +93,19 @@ JOBS_PER_SECOND = 6.0
 
 
 def large_cluster_trace(rng: Random, job_count: int | None) -> SimulationTrace:
-    """Jobs of all sizes on 10,000 nodes, six a second and a round a minute; 100,000 unless told otherwise."""
-    made, submit = [], 0.0
+    """Return random jobs on 10,000 nodes, six per second, planned once a minute; 100,000 by default."""
+    jobs, submitted_at = [], 0.0
     for number in range(job_count or LARGE_JOB_COUNT):
-        submit += rng.expovariate(JOBS_PER_SECOND)
-        made.append(_random_job(rng, number, round(submit, 3)))
-    plateau = MeasurementWindow(name="plateau", start=submit * 0.2, end=submit * 0.8)
-    return SimulationTrace(nodes=LARGE_NODES, jobs=tuple(made), windows=(plateau,), period=60.0, urgent_period=60.0)
+        submitted_at += rng.expovariate(JOBS_PER_SECOND)
+        jobs.append(_random_job(rng, number, round(submitted_at, 3)))
+    plateau = MeasurementWindow(name="plateau", start=submitted_at * 0.2, end=submitted_at * 0.8)
+    return SimulationTrace(nodes=LARGE_NODES, jobs=tuple(jobs), windows=(plateau,), period=60.0, urgent_period=60.0)
 
 
 def _random_job(rng: Random, number: int, submitted_at: float) -> TraceJob:
     has_gpus = rng.random() < 0.12
-    least = rng.choice((1, 1, 2, 4))
-    most = least * rng.choice((1, 4, 8, 16))
+    min_size = rng.choice((1, 1, 2, 4))
+    max_size = min_size * rng.choice((1, 4, 8, 16))
     serial = rng.choice((0.0, 0.002, 0.01))
     minutes = min(rng.lognormvariate(2.1, 0.6), 40.0)
     servers = rng.choice((0, 0, 1, 2)) if not has_gpus else 0
@@ -113,14 +113,14 @@ def _random_job(rng: Random, number: int, submitted_at: float) -> TraceJob:
         name=f"job-{number:06d}",
         namespace=f"team-{rng.randrange(20)}",
         shape=rng.choice(_GPU_SHAPES if has_gpus else _CPU_SHAPES),
-        min_size=least,
-        max_size=most,
-        initial_size=least,
-        static_size=most,
+        min_size=min_size,
+        max_size=max_size,
+        initial_size=min_size,
+        static_size=max_size,
         submitted_at=submitted_at,
         priority=rng.choice((0, 0, 0, 0, 10)),
         fixed_replicas=(FixedReplicas(name="server", count=servers, shape=_SERVER_SHAPE),) if servers else (),
-        total_work=round(minutes * 60 * most, 1),  # so long with all members, if they did not wait for each other
+        total_work=round(minutes * 60 * max_size, 1),  # this duration at full size with linear speedup
         throughput=ThroughputModel(cost_terms=(1.0 - serial, serial, 0.0)),
     )
 
@@ -130,4 +130,4 @@ EXPERIMENTS: Mapping[str, Callable[[Random, int | None], SimulationTrace]] = {
     "edl-2": edl_mixed_trace,
     "large": large_cluster_trace,
 }
-"""By name; each is given its own dice, and how many jobs there are to be."""
+"""Trace factories by name; the arguments are a random generator and the number of jobs."""

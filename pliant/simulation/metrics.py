@@ -1,4 +1,4 @@
-"""What is told of a simulated run: series to draw, and figures to compare."""
+"""Measures a simulated run: time series for charts, and summary figures."""
 
 from __future__ import annotations
 
@@ -13,40 +13,39 @@ from pliant.simulation.workloads import SimulatedJob
 
 PLATEAU_WINDOW = "plateau"
 MAX_PLOTTED_JOBS = 60
-"""Jobs whose sizes are kept for drawing; of more nobody could tell the lines apart."""
+"""Jobs whose sizes are recorded for the chart; with more, lines are indistinguishable."""
 
 
 def jain_index(amounts: Sequence[int]) -> float:
-    """Jain's index of fairness: 1 when all have the same, 1/n when one has everything."""
+    """Return Jain's fairness index: 1 if all amounts are equal, 1/n if one has everything."""
     squares = sum(amount * amount for amount in amounts)
     return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 1.0
 
 
 @dataclass(slots=True)
 class RunTimeSeries:
-    """How things were at each look."""
+    """Samples of the cluster state."""
 
     times: list[float] = field(default_factory=list)
     cpu_utilization: list[float] = field(default_factory=list)
-    """The part of all CPU that pods had which ran."""
+    """The fraction of total CPU that running pods request."""
     cpu_seconds: list[float] = field(default_factory=list)
     pending_pods: list[int] = field(default_factory=list)
     live_jobs: list[int] = field(default_factory=list)
     fairness: list[float] = field(default_factory=list)
     running_by_job: dict[str, list[int]] = field(default_factory=dict)
-    """How many members of each job ran, from its first look on."""
+    """The number of running replicas of each job, from its first sample on."""
     first_sample_by_job: dict[str, int] = field(default_factory=dict)
 
     def sample(self, cluster: SimulatedCluster) -> None:
-        """Write down how things are now."""
-        tally = cluster.usage
-        held = [job.replicas.running_count for job in cluster.live_jobs]
+        usage = cluster.usage
+        running = [job.replicas.running_count for job in cluster.live_jobs]
         self.times.append(cluster.event_queue.now)
-        self.cpu_utilization.append(tally.used_cpu / tally.total_cpu if tally.total_cpu else 0.0)
-        self.cpu_seconds.append(tally.cpu_seconds)
+        self.cpu_utilization.append(usage.used_cpu / usage.total_cpu if usage.total_cpu else 0.0)
+        self.cpu_seconds.append(usage.cpu_seconds)
         self.pending_pods.append(cluster.pods.pending_count)
-        self.live_jobs.append(len(held))
-        self.fairness.append(jain_index(held) if held else 1.0)
+        self.live_jobs.append(len(running))
+        self.fairness.append(jain_index(running) if running else 1.0)
         for job in cluster.jobs[:MAX_PLOTTED_JOBS]:
             name = job.spec.name
             self.first_sample_by_job.setdefault(name, len(self.times) - 1)
@@ -55,30 +54,30 @@ class RunTimeSeries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run in numbers; times in seconds, use and fairness as parts of 1."""
+    """The figures of a run; times in seconds, utilization and fairness as fractions."""
 
     policy: str
     jobs: int
-    ended: int
-    stuck: int
-    """Jobs of which no member had run when it was over."""
+    completed_jobs: int
+    never_started_jobs: int
+    """Jobs without a running replica until the end."""
     pending_mean: float
-    """From submission until the first member runs; who is stuck counts until the end."""
+    """From submission until the first replica runs; until the end for jobs that never start."""
     pending_max: float
     completion_mean: float | None
-    """From submission to the end, of those that ended."""
-    used_mean: float
-    used_plateau: float
-    used_windows: dict[str, float]
+    """From submission to completion, over completed jobs."""
+    cpu_utilization_mean: float
+    cpu_utilization_plateau: float
+    cpu_utilization_windows: dict[str, float]
     jain_plateau: float
     resizes: int
-    services_wait_mean: float
-    services_wait_max: float
-    services_waiting: int
-    """Pods of services that still wait when it is over."""
-    seconds: float
-    """How long the run lasted, by its own clock."""
-    rounds: int = 0
+    service_pod_wait_mean: float
+    service_pod_wait_max: float
+    service_pods_pending: int
+    """Service pods that are pending at the end."""
+    duration_seconds: float
+    """The simulated duration of the run."""
+    planning_rounds: int = 0
 
 
 def summarize_run(
@@ -86,36 +85,36 @@ def summarize_run(
     cluster: SimulatedCluster,
     series: RunTimeSeries,
     windows: Iterable[MeasurementWindow],
-    rounds: int,
+    planning_rounds: int,
 ) -> RunSummary:
-    """The numbers of a run that is over."""
+    """Compute the figures of a finished run."""
     end = series.times[-1]
-    known = {window.name: window for window in windows if window.start < end}
-    plateau = known.pop(PLATEAU_WINDOW, MeasurementWindow(name=PLATEAU_WINDOW, start=end / 4, end=end * 3 / 4))
+    by_name = {window.name: window for window in windows if window.start < end}
+    plateau = by_name.pop(PLATEAU_WINDOW, MeasurementWindow(name=PLATEAU_WINDOW, start=end / 4, end=end * 3 / 4))
     pending = [_pending_seconds(job, end) for job in cluster.jobs]
-    ended = [job.ended_at - job.spec.submitted_at for job in cluster.jobs if job.ended_at is not None]
-    tally = cluster.usage
+    completion_times = [job.ended_at - job.spec.submitted_at for job in cluster.jobs if job.ended_at is not None]
+    usage = cluster.usage
     return RunSummary(
         policy=policy_name,
         jobs=len(cluster.jobs),
-        ended=len(ended),
-        stuck=sum(job.started_at is None for job in cluster.jobs),
+        completed_jobs=len(completion_times),
+        never_started_jobs=sum(job.started_at is None for job in cluster.jobs),
         pending_mean=_mean(pending),
         pending_max=max(pending, default=0.0),
-        completion_mean=_mean(ended) if ended else None,
-        used_mean=_mean_utilization(series, tally.total_cpu, 0.0, end),
-        used_plateau=_mean_utilization(series, tally.total_cpu, plateau.start, plateau.end),
-        used_windows={
-            window.name: _mean_utilization(series, tally.total_cpu, window.start, window.end)
-            for window in known.values()
+        completion_mean=_mean(completion_times) if completion_times else None,
+        cpu_utilization_mean=_mean_utilization(series, usage.total_cpu, 0.0, end),
+        cpu_utilization_plateau=_mean_utilization(series, usage.total_cpu, plateau.start, plateau.end),
+        cpu_utilization_windows={
+            window.name: _mean_utilization(series, usage.total_cpu, window.start, window.end)
+            for window in by_name.values()
         },
         jain_plateau=_mean_fairness(series, plateau),
         resizes=sum(job.resize_count for job in cluster.jobs),
-        services_wait_mean=tally.total_service_wait / tally.started_service_pods if tally.started_service_pods else 0.0,
-        services_wait_max=tally.max_service_wait,
-        services_waiting=sum(crew.pending_count for crew in cluster.services),
-        seconds=end,
-        rounds=rounds,
+        service_pod_wait_mean=usage.total_service_wait / max(usage.started_service_pods, 1),
+        service_pod_wait_max=usage.max_service_wait,
+        service_pods_pending=sum(pod_set.pending_count for pod_set in cluster.services),
+        duration_seconds=end,
+        planning_rounds=planning_rounds,
     )
 
 
@@ -128,7 +127,7 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def _mean_fairness(series: RunTimeSeries, window: MeasurementWindow) -> float:
-    """The mean over a stretch of time, while there were jobs: each look stands for the time until the next."""
+    """Return the time-weighted mean over a window, while there were jobs."""
     weights = [
         max(min(after, window.end) - max(time, window.start), 0.0) if jobs else 0.0
         for time, after, jobs in zip(series.times, series.times[1:], series.live_jobs, strict=False)
@@ -138,7 +137,6 @@ def _mean_fairness(series: RunTimeSeries, window: MeasurementWindow) -> float:
 
 
 def _mean_utilization(series: RunTimeSeries, total_cpu: int, start: float, end: float) -> float:
-    """The mean over a stretch of time."""
     end = min(end, series.times[-1])
     if end <= start or not total_cpu:
         return 0.0
@@ -146,12 +144,12 @@ def _mean_utilization(series: RunTimeSeries, total_cpu: int, start: float, end: 
 
 
 def _cpu_seconds_until(series: RunTimeSeries, time: float) -> float:
-    """What was in use up to then: exact at looks, and where nothing happened in between."""
-    at = bisect_right(series.times, time)
-    if at == len(series.times):
+    """Return the CPU seconds used up to a time, interpolated between samples."""
+    index = bisect_right(series.times, time)
+    if index == len(series.times):
         return series.cpu_seconds[-1]
-    if not at:
+    if not index:
         return 0.0
-    before, after = series.times[at - 1], series.times[at]
-    part = (time - before) / (after - before) if after > before else 0.0
-    return series.cpu_seconds[at - 1] + (series.cpu_seconds[at] - series.cpu_seconds[at - 1]) * part
+    before, after = series.times[index - 1], series.times[index]
+    fraction = (time - before) / (after - before) if after > before else 0.0
+    return series.cpu_seconds[index - 1] + (series.cpu_seconds[index] - series.cpu_seconds[index - 1]) * fraction

@@ -1,8 +1,7 @@
-"""The lives of simulated pods: they wait for a place, start, run, leave, and are gone.
+"""The lifecycle of simulated pods: pending, starting, running, terminating, gone.
 
-The scheduler takes pods in the order of their creation. Those that fit nowhere wait, by priority and then by age,
-for room that becomes free; nobody is evicted for them. As no other node can have room for a shape that was turned
-away, only nodes that somebody has left are asked again.
+The scheduler takes pods in order of creation. Pods that fit nowhere wait, by priority and then by age, for freed
+resources; nothing is evicted for them. Once a shape is unschedulable, only nodes that were freed since are tried.
 """
 
 from __future__ import annotations
@@ -18,29 +17,28 @@ from pliant.simulation.nodes import IndexedRequests, SimulatedNodes
 from pliant.simulation.workloads import PodSet, SimulatedPod, SimulatedPodState
 
 PendingQueue = list[tuple[int, int, SimulatedPod]]
-"""Pods of one shape that wait: by priority, then by age."""
+"""Pending pods of one shape, by priority and then by age."""
 NodeShortlist = list[tuple[int, int]]
 """Nodes that may have room for a shape, the best first."""
 
 
 class PodEventListener(Protocol):
-    """Whoever wants to know."""
+    """Receives pod events."""
 
     def on_pod_set_changed(self, pod_set: PodSet) -> None:
-        """The number of its pods that run is another one, or their places are."""
+        """The number of running pods or their nodes have changed."""
 
     def on_pods_unschedulable(self, pod_set: PodSet) -> None:
-        """Some of its pods fit nowhere."""
+        """Some pods fit on no node."""
 
     def on_cpu_usage_changed(self, cpu_delta: int) -> None:
-        """Pods that take up so much CPU began to run, or are gone if it is below 0."""
+        """Pods with this much CPU started, or are gone if it is negative."""
 
-    def on_pod_started(self, pod: SimulatedPod) -> None:
-        """It runs."""
+    def on_pod_started(self, pod: SimulatedPod) -> None: ...
 
 
 class PodSimulator:
-    """Makes pods, places them and takes them away again."""
+    """Creates, schedules and deletes pods."""
 
     def __init__(
         self,
@@ -53,11 +51,11 @@ class PodSimulator:
         self.nodes = nodes
         self.pending_count = 0
         self.elastic_usage = [[0] * len(nodes.resources) for _ in nodes.node_names]
-        """What members of elastic groups take up on each node."""
+        """Resources used by replicas of elastic groups, by node."""
         self.terminating_usage: dict[int, list[int]] = {}
-        """What pods that leave still take up, on nodes that have some."""
+        """Resources still used by terminating pods, by node."""
         self.changed_nodes: set[int] = set()
-        """Nodes on which something has changed since somebody emptied this."""
+        """Nodes that have changed since the set was last cleared."""
         self._event_queue = event_queue
         self._delays = delays
         self._random = random
@@ -73,34 +71,35 @@ class PodSimulator:
         )
 
     def create(self, pod_set: PodSet, count: int) -> None:
-        """So many more of a crew."""
+        """Create pods of a pod set and schedule them later."""
         now = self._event_queue.now
-        made = [SimulatedPod(pod_set, now, self._next_sequence + index) for index in range(count)]
+        created = [SimulatedPod(pod_set, now, self._next_sequence + index) for index in range(count)]
         self._next_sequence += count
-        pod_set.pods += made
+        pod_set.pods += created
         pod_set.pending_count += count
         self.pending_count += count
-        self._schedule_after(self._delays.place, self._schedule_new_pods, made)
+        self._schedule_after(self._delays.schedule, self._schedule_new_pods, created)
 
     def _schedule_new_pods(self, pods: Sequence[SimulatedPod]) -> None:
-        """The scheduler's first look at pods of one crew."""
-        crew = pods[0].pod_set
-        placed, is_turned_away = [], False
+        """Try to schedule new pods of one pod set."""
+        pod_set = pods[0].pod_set
+        placed, is_unschedulable = [], False
         for pod in pods:
             if pod.state is not SimulatedPodState.PENDING:
                 continue
-            node = None if is_turned_away else self._find_node(crew.indexed_requests)
+            node = None if is_unschedulable else self._find_node(pod_set.indexed_requests)
             if node is None:
-                is_turned_away = True
+                is_unschedulable = True
                 heappush(
-                    self._pending_queues.setdefault(crew.indexed_requests, []), (-crew.priority, pod.sequence, pod)
+                    self._pending_queues.setdefault(pod_set.indexed_requests, []),
+                    (-pod_set.priority, pod.sequence, pod),
                 )
             else:
                 self._bind_pod(pod, node)
                 placed.append(pod)
         self._schedule_starts(placed)
-        if is_turned_away:
-            self._listener.on_pods_unschedulable(crew)
+        if is_unschedulable:
+            self._listener.on_pods_unschedulable(pod_set)
 
     def _find_node(self, indexed_requests: IndexedRequests) -> int | None:
         if indexed_requests not in self._pending_queues:
@@ -125,8 +124,8 @@ class PodSimulator:
     def _schedule_starts(self, placed: Sequence[SimulatedPod]) -> None:
         if placed:
             self._schedule_after(self._delays.start, self._start_pods, placed)
-            for crew in dict.fromkeys(pod.pod_set for pod in placed):
-                self._listener.on_pod_set_changed(crew)
+            for pod_set in dict.fromkeys(pod.pod_set for pod in placed):
+                self._listener.on_pod_set_changed(pod_set)
 
     def _start_pods(self, pods: Sequence[SimulatedPod]) -> None:
         for pod in (started := [pod for pod in pods if pod.state is SimulatedPodState.STARTING]):
@@ -134,14 +133,14 @@ class PodSimulator:
             pod.pod_set.running_count += 1
             self._listener.on_pod_started(pod)
         self._listener.on_cpu_usage_changed(sum(pod.pod_set.cpu for pod in started))
-        for crew in dict.fromkeys(pod.pod_set for pod in started):
-            self._listener.on_pod_set_changed(crew)
+        for pod_set in dict.fromkeys(pod.pod_set for pod in started):
+            self._listener.on_pod_set_changed(pod_set)
 
     def remove(self, pod_set: PodSet, pods: Sequence[SimulatedPod]) -> None:
-        """Take these of a crew away: at once if they wait, otherwise they leave."""
-        gone = set(pods)
-        pod_set.pods = [pod for pod in pod_set.pods if pod not in gone]
-        leaving = [pod for pod in pods if pod.state is not SimulatedPodState.PENDING]
+        """Remove pods of a pod set: pending ones at once, others after termination."""
+        removed = set(pods)
+        pod_set.pods = [pod for pod in pod_set.pods if pod not in removed]
+        terminating = [pod for pod in pods if pod.state is not SimulatedPodState.PENDING]
         for pod in pods:
             if pod.state is SimulatedPodState.PENDING:
                 pod.state = SimulatedPodState.GONE
@@ -153,70 +152,68 @@ class PodSimulator:
                 if pod_set.is_elastic:
                     self._add_usage(self.elastic_usage[pod.node], pod, -1)
                 self._add_usage(self.terminating_usage.setdefault(pod.node, [0] * len(self.nodes.resources)), pod, 1)
-        if leaving:
-            self._schedule_after(self._delays.leave, self._release_pods, leaving)
+        if terminating:
+            self._schedule_after(self._delays.terminate, self._release_pods, terminating)
         self._listener.on_pod_set_changed(pod_set)
 
     def _release_pods(self, pods: Iterable[SimulatedPod]) -> None:
-        used = 0
+        freed_cpu = 0
         for pod in pods:
             self.nodes.release(pod.node, pod.pod_set.indexed_requests)
             pod.state = SimulatedPodState.GONE
-            used += pod.pod_set.cpu * pod.is_cpu_counted
+            freed_cpu += pod.pod_set.cpu * pod.is_cpu_counted
             self._add_usage(self.terminating_usage[pod.node], pod, -1)
             if not any(self.terminating_usage[pod.node]):
                 del self.terminating_usage[pod.node]
             if self._pending_queues:
                 self._freed_nodes[pod.node] = None
-        self._listener.on_cpu_usage_changed(-used)
+        self._listener.on_cpu_usage_changed(-freed_cpu)
         if self._freed_nodes and not self._is_retry_scheduled:
             self._is_retry_scheduled = True
-            self._schedule_after(self._delays.retry, self._schedule_pending_pods, None)
+            self._schedule_after(self._delays.reschedule, self._schedule_pending_pods, None)
 
     def _schedule_pending_pods(self, _: object) -> None:
-        """Seat those who wait on nodes that somebody has left."""
+        """Schedule pending pods on nodes that were freed."""
         self._is_retry_scheduled = False
-        lines, self._pending_queues = self._pending_queues, {}
-        heads = [(*line[0][:2], needs) for needs, line in lines.items() if self._drop_stale_head(line)]
+        queues, self._pending_queues = self._pending_queues, {}
+        heads = [(*queue[0][:2], requests) for requests, queue in queues.items() if self._drop_stale_head(queue)]
         heapify(heads)
         shortlists: dict[IndexedRequests, NodeShortlist] = {}
         placed: list[SimulatedPod] = []
         while heads:
-            *_, needs = heappop(heads)
-            line = lines[needs]
-            if needs not in shortlists:
-                shortlists[needs] = self._shortlist_freed_nodes(needs)
-            node = self._first_fitting(shortlists[needs], needs)
+            *_, requests = heappop(heads)
+            queue = queues[requests]
+            if requests not in shortlists:
+                shortlists[requests] = self._shortlist_freed_nodes(requests)
+            node = self._first_fitting(shortlists[requests], requests)
             if node is None:
-                self._pending_queues[needs] = line
+                self._pending_queues[requests] = queue
                 continue
-            pod = heappop(line)[2]
+            pod = heappop(queue)[2]
             self._bind_pod(pod, node)
             placed.append(pod)
-            if self._drop_stale_head(line):
-                heappush(heads, (*line[0][:2], needs))
+            if self._drop_stale_head(queue):
+                heappush(heads, (*queue[0][:2], requests))
         self._freed_nodes.clear()
         self._schedule_starts(placed)
 
     @staticmethod
     def _drop_stale_head(queue: PendingQueue) -> bool:
-        """Forget those at the head of a line who wait no more; whether anybody is left."""
+        """Drop pods that are no longer pending from the head of a queue; return whether pods remain."""
         while queue and queue[0][2].state is not SimulatedPodState.PENDING:
             heappop(queue)
         return bool(queue)
 
     def _shortlist_freed_nodes(self, indexed_requests: IndexedRequests) -> NodeShortlist:
-        machines = self.nodes
-        found = [
-            (machines.preference_rank(node), node)
-            for node in self._freed_nodes
-            if machines.has_room(node, indexed_requests)
+        nodes = self.nodes
+        shortlist = [
+            (nodes.preference_rank(node), node) for node in self._freed_nodes if nodes.has_room(node, indexed_requests)
         ]
-        heapify(found)
-        return found
+        heapify(shortlist)
+        return shortlist
 
     def _first_fitting(self, shortlist: NodeShortlist, indexed_requests: IndexedRequests) -> int | None:
-        """The best node of a shortlist, in which others may have sat down since it was made."""
+        """Return the best node of a shortlist; its entries may be outdated."""
         while shortlist:
             rank, node = shortlist[0]
             if not self.nodes.has_room(node, indexed_requests):

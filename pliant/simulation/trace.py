@@ -1,4 +1,4 @@
-"""What a simulated cluster is given: nodes, jobs that come, services that swell and shrink."""
+"""The input of a simulation: nodes, jobs and services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pliant.simulation.throughput import LINEAR_THROUGHPUT, ThroughputModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeClass:
-    """Machines that are alike."""
+    """Identical nodes."""
 
     name: str
     count: int
@@ -20,7 +20,7 @@ class NodeClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedReplicas:
-    """Pods of a job whose number never changes, and without which it stands still: parameter servers, a master."""
+    """Pods of a job whose number never changes and which it needs to run: parameter servers, a master."""
 
     name: str
     count: int
@@ -29,42 +29,42 @@ class FixedReplicas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
-    """A job: its staff, and one group of members whose number may change."""
+    """A job with fixed replicas and one elastic group."""
 
     name: str
     shape: PodShape
     min_size: int
     max_size: int
     initial_size: int
-    """The size it comes with where somebody scales it."""
+    """Its size at submission under an autoscaling policy."""
     static_size: int
-    """The size it has where nobody does."""
+    """Its size without autoscaling."""
     submitted_at: float = 0.0
     namespace: str = "default"
     priority: int = 0
     fixed_replicas: tuple[FixedReplicas, ...] = ()
     total_work: float = math.inf
-    """Seconds that one member would take at speed 1; endless unless told."""
+    """Seconds of work for one replica at throughput 1; by default the job never finishes."""
     throughput: ThroughputModel = LINEAR_THROUGHPUT
     resize_pause: float = 0.0
-    """Seconds for which it stands still after each resize, where all members have to start again."""
+    """Seconds without progress after each resize, for jobs whose replicas all restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceService:
-    """Pods that come and go by the clock, as those of a web service do with its visitors."""
+    """Pods whose number changes at fixed times, as with a web service under varying load."""
 
     name: str
     shape: PodShape
     replica_steps: tuple[tuple[float, int], ...]
-    """From which second on there are to be how many, in order."""
+    """(time, replica count) pairs in order of time."""
     namespace: str = "default"
     priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementWindow:
-    """A stretch of time that is measured by itself."""
+    """A time range that is measured separately."""
 
     name: str
     start: float
@@ -73,14 +73,12 @@ class MeasurementWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationTrace:
-    """All of it."""
-
     nodes: tuple[NodeClass, ...]
     jobs: tuple[TraceJob, ...] = ()
     services: tuple[TraceService, ...] = ()
     windows: tuple[MeasurementWindow, ...] = ()
     end_at: float = math.inf
-    """When to stop looking; otherwise when the last job has ended."""
+    """When the simulation ends; by default when the last job finishes."""
     period: float = 5.0
     urgent_period: float = 1.0
-    """Seconds from one round of the autoscaler to the next, the latter when somebody cannot be placed."""
+    """The interval between planning rounds in seconds; `urgent_period` applies while pods are unschedulable."""

@@ -1,4 +1,4 @@
-"""Makes traces of what people write in tables: rows of named fields, wherever they came from."""
+"""Builds traces from tables: rows of named fields, read from files by the caller."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ from pliant.simulation.trace import FixedReplicas, MeasurementWindow, NodeClass,
 
 GPU_RESOURCE = "nvidia.com/gpu"
 MAX_COUNT = 1_000_000
-"""Nodes of a class, members of a job, pods of a service; more would only fill the memory."""
+"""The limit on nodes of a class, replicas of a job and pods of a service; it protects the memory."""
 _RESOURCE_FIELDS = ("cpu", "memory", "gpu")
 TABLE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("name", "count", *_RESOURCE_FIELDS, "pods"),
     "jobs": (
-        "name", "namespace", "submit", "priority", "least", "most", "start", "fixed", *_RESOURCE_FIELDS, "servers",
-        "server_cpu", "server_memory", "server_gpu", "staff", "work", "speed", "pause", "count", "every",
+        "name", "namespace", "submit", "priority", "min_size", "max_size", "initial_size", "static_size",
+        *_RESOURCE_FIELDS, "servers",
+        "server_cpu", "server_memory", "server_gpu", "fixed_replicas", "work", "throughput",
+        "resize_pause", "count", "interval",
     ),
-    "services": ("name", "namespace", "priority", *_RESOURCE_FIELDS, "time", "number", "steps"),
+    "services": ("name", "namespace", "priority", *_RESOURCE_FIELDS, "time", "replicas", "steps"),
     "windows": ("name", "start", "end"),
-    "staff": ("name", "number", *_RESOURCE_FIELDS),
+    "fixed_replicas": ("name", "count", *_RESOURCE_FIELDS),
 }  # fmt: skip
-"""The fields of each table; one with a `/` in its name is a device, too."""
+"""The fields of each table; a field with a `/` in its name is a device resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """One line of a table; fields that are empty are not there."""
+    """One row of a table; empty fields are missing."""
 
     values: Mapping[str, Any]
     locate: Callable[[str], str]
-    """The place of a field in its file, to be named in errors."""
+    """Returns the location of a field in its file, for error messages."""
 
     def raise_error(self, field: str, problem: str) -> NoReturn:
-        """Say where, what and how to mend it."""
         raise UserError(f"{self.locate(field)}: {field}: {problem}")
 
     def check_fields(self, table: str) -> None:
-        """Refuse fields that the table does not have."""
+        """Raise an error if the table does not have a field."""
         known = TABLE_FIELDS[table]
         for field in self.values:
             if field not in known and "/" not in field:
@@ -56,31 +57,28 @@ class TraceRow:
                 self.raise_error(field, f"{table} have no such field; {hint}")
 
     def name(self) -> str:
-        """What it is called."""
-        found = str(self.values.get("name", "")).strip()
-        return found or self.raise_error("name", "is missing; everything in a trace has a name")
+        parsed = str(self.values.get("name", "")).strip()
+        return parsed or self.raise_error("name", "is required")
 
     def text(self, field: str, default: str) -> str:
-        """A field as text."""
         return str(self.values.get(field, default))
 
     def priority(self) -> int:
-        """How important it is, within what Kubernetes knows."""
+        """Return the priority, within the limits of Kubernetes."""
         return self.integer("priority", 0, -2_000_000_000, 2_000_000_000)
 
     def integer(self, field: str, default: int, minimum: int = 0, maximum: int = MAX_COUNT) -> int:
-        """A whole number within bounds."""
         value = self.values.get(field, default)
         try:
             number = int(str(value))
         except ValueError:
-            self.raise_error(field, f"`{value}` is not a whole number")
+            self.raise_error(field, f"`{value}` is not an integer")
         if number > maximum:
-            self.raise_error(field, f"must be {maximum:,} or less, not {value}")
-        return number if number >= minimum else self.raise_error(field, f"must be {minimum} or more, not {number}")
+            self.raise_error(field, f"must be at most {maximum:,}, not {value}")
+        return number if number >= minimum else self.raise_error(field, f"must be at least {minimum}, not {number}")
 
     def duration_seconds(self, field: str, default: float) -> float:
-        """A time or a span, as 90, 90s, 5m or 1.5h."""
+        """Parse a duration such as 90, 90s, 5m or 1.5h."""
         return self._parse_field(field, parse_seconds, default) if field in self.values else default
 
     def _parse_field(self, field: str, parse: Callable[[str], Any], default: Any) -> Any:
@@ -90,57 +88,56 @@ class TraceRow:
             self.raise_error(field, str(error))
 
     def throughput_model(self) -> Any:
-        """How fast it is."""
-        return self._parse_field("speed", parse_throughput_model, "linear")
+        return self._parse_field("throughput", parse_throughput_model, "linear")
 
     def resource_amounts(self, prefix: str = "") -> dict[str, int]:
-        """CPU, memory and devices: what they are of, and how much."""
-        found = {
+        """Return CPU, memory and device amounts by resource name."""
+        parsed = {
             "cpu": self._resource_amount(f"{prefix}cpu", 1000),
             "memory": self._resource_amount(f"{prefix}memory", 1),
             GPU_RESOURCE: self._resource_amount(f"{prefix}gpu", 1),
         }
         if not prefix:
-            found.update({field: self._resource_amount(field, 1) for field in self.values if "/" in field})
-        return {name: amount for name, amount in found.items() if amount}
+            parsed.update({field: self._resource_amount(field, 1) for field in self.values if "/" in field})
+        return {name: amount for name, amount in parsed.items() if amount}
 
     def _resource_amount(self, field: str, unit: int) -> int:
         value: Fraction = self._parse_field(field, parse_quantity, "0")
         return (
-            math.ceil(value * unit) if value >= 0 else self.raise_error(field, f"must not be below 0, and is {value}")
+            math.ceil(value * unit) if value >= 0 else self.raise_error(field, f"must not be negative, but is {value}")
         )
 
     def pod_shape(self, prefix: str = "") -> PodShape:
-        """What a pod of it takes up."""
         return PodShape.of({**self.resource_amounts(prefix), "pods": 1})
 
 
 def read_nodes(rows: Iterable[TraceRow]) -> list[NodeClass]:
-    """Classes of nodes."""
-    found = []
+    parsed = []
     for row in rows:
         row.check_fields("nodes")
-        room = {**row.resource_amounts(), "pods": row.integer("pods", MAX_PODS_PER_NODE, minimum=1)}
-        if "cpu" not in room:
-            row.raise_error("cpu", "is missing; say how many cores such a node has")
-        found.append(NodeClass(name=row.name(), count=row.integer("count", 1, minimum=1), allocatable=room))
-    return found
+        allocatable = {**row.resource_amounts(), "pods": row.integer("pods", MAX_PODS_PER_NODE, minimum=1)}
+        if "cpu" not in allocatable:
+            row.raise_error("cpu", "is required: the number of cores of such a node")
+        parsed.append(NodeClass(name=row.name(), count=row.integer("count", 1, minimum=1), allocatable=allocatable))
+    return parsed
 
 
 def read_jobs(rows: Iterable[TraceRow]) -> list[TraceJob]:
-    """Jobs, in the order in which they are submitted."""
-    found = [job for row in rows for job in _parse_jobs(row)]
-    return sorted(found, key=lambda job: job.submitted_at)
+    """Return jobs in order of submission."""
+    parsed = [job for row in rows for job in _parse_jobs(row)]
+    return sorted(parsed, key=lambda job: job.submitted_at)
 
 
 def _parse_jobs(row: TraceRow) -> Iterable[TraceJob]:
     row.check_fields("jobs")
-    first = _parse_job(row)
-    count, every = row.integer("count", 1, minimum=1), row.duration_seconds("every", 0.0)
+    template = _parse_job(row)
+    count, interval = row.integer("count", 1, minimum=1), row.duration_seconds("interval", 0.0)
     if count == 1:
-        return [first]
+        return [template]
     width = len(str(count - 1))
-    return [_delayed_copy(first, f"{first.name}-{number:0{width}d}", every * number) for number in range(count)]
+    return [
+        _delayed_copy(template, f"{template.name}-{number:0{width}d}", interval * number) for number in range(count)
+    ]
 
 
 def _delayed_copy(job: TraceJob, name: str, delay: float) -> TraceJob:
@@ -148,89 +145,98 @@ def _delayed_copy(job: TraceJob, name: str, delay: float) -> TraceJob:
 
 
 def _parse_job(row: TraceRow) -> TraceJob:
-    least = row.integer("least", 1)
-    most = row.integer("most", max(least, 1), minimum=1)
-    if most < least:
-        row.raise_error("most", f"must not be below `least`, which is {least}; it is {most}")
+    min_size = row.integer("min_size", 1)
+    max_size = row.integer("max_size", max(min_size, 1), minimum=1)
+    if max_size < min_size:
+        row.raise_error("max_size", f"must be at least min_size ({min_size}), not {max_size}")
     work = row.duration_seconds("work", math.inf)
     return TraceJob(
         name=row.name(),
         namespace=row.text("namespace", "default"),
         submitted_at=row.duration_seconds("submit", 0.0),
         priority=row.priority(),
-        min_size=least,
-        max_size=most,
-        initial_size=_parse_size(row, "start", least, (least, most)),
-        static_size=_parse_size(row, "fixed", most, (1, most)),
+        min_size=min_size,
+        max_size=max_size,
+        initial_size=_parse_size(row, "initial_size", min_size, (min_size, max_size)),
+        static_size=_parse_size(row, "static_size", max_size, (1, max_size)),
         shape=row.pod_shape(),
         fixed_replicas=_parse_fixed_replicas(row),
         total_work=work
         if work > 0
-        else row.raise_error("work", "must be above 0; leave it out for a job that never ends"),
+        else row.raise_error("work", "must be above 0; omit it for a job that never finishes"),
         throughput=row.throughput_model(),
-        resize_pause=row.duration_seconds("pause", 0.0),
+        resize_pause=row.duration_seconds("resize_pause", 0.0),
     )
 
 
 def _parse_size(row: TraceRow, field: str, default: int, bounds: tuple[int, int]) -> int:
-    least, most = bounds
+    min_size, max_size = bounds
     size = row.integer(field, default)
-    return size if least <= size <= most else row.raise_error(field, f"must lie within {least} and {most}, not {size}")
+    return (
+        size
+        if min_size <= size <= max_size
+        else row.raise_error(field, f"must be from {min_size} to {max_size}, not {size}")
+    )
 
 
 def _parse_fixed_replicas(row: TraceRow) -> tuple[FixedReplicas, ...]:
     servers = row.integer("servers", 0)
-    staff = [FixedReplicas(name="server", count=servers, shape=row.pod_shape("server_"))] if servers else []
-    listed = row.values.get("staff", [])
+    fixed_replicas = [FixedReplicas(name="server", count=servers, shape=row.pod_shape("server_"))] if servers else []
+    listed = row.values.get("fixed_replicas", [])
     if not isinstance(listed, list) or not all(isinstance(values, Mapping) for values in listed):
-        row.raise_error("staff", "is a list of groups, each with name, number, cpu and memory")
+        row.raise_error("fixed_replicas", "must be a list of groups, each with name, count, cpu and memory")
     for values in listed:
-        group = TraceRow(values, lambda field: row.locate("staff"))
-        group.check_fields("staff")
-        staff.append(FixedReplicas(name=group.name(), count=group.integer("number", 1), shape=group.pod_shape()))
-    return tuple(staff)
+        group = TraceRow(values, lambda field: row.locate("fixed_replicas"))
+        group.check_fields("fixed_replicas")
+        fixed_replicas.append(
+            FixedReplicas(name=group.name(), count=group.integer("count", 1), shape=group.pod_shape())
+        )
+    return tuple(fixed_replicas)
 
 
 def read_services(rows: Iterable[TraceRow]) -> list[TraceService]:
-    """Services; rows of the same name are steps of one."""
+    """Return services; rows of the same name are steps of one service."""
     by_name: dict[tuple[str, str], list[TraceRow]] = {}
     for row in rows:
         row.check_fields("services")
         by_name.setdefault((row.text("namespace", "default"), row.name()), []).append(row)
-    return [_parse_service(namespace, name, same) for (namespace, name), same in by_name.items()]
+    return [_parse_service(namespace, name, service_rows) for (namespace, name), service_rows in by_name.items()]
 
 
 def _parse_service(namespace: str, name: str, rows: Sequence[TraceRow]) -> TraceService:
-    first = rows[0]
+    template = rows[0]
     steps = sorted(step for row in rows for step in _parse_steps(row))
     return TraceService(
-        name=name, namespace=namespace, priority=first.priority(), shape=first.pod_shape(), replica_steps=tuple(steps)
+        name=name,
+        namespace=namespace,
+        priority=template.priority(),
+        shape=template.pod_shape(),
+        replica_steps=tuple(steps),
     )
 
 
 def _parse_steps(row: TraceRow) -> list[tuple[float, int]]:
     if "steps" not in row.values:
-        if "number" not in row.values:
-            row.raise_error("number", "is missing; say how many pods there are from `time` on, or give `steps`")
-        return [(row.duration_seconds("time", 0.0), row.integer("number", 0))]
+        if "replicas" not in row.values:
+            row.raise_error("replicas", "is required: the number of pods from `time` on; or use `steps`")
+        return [(row.duration_seconds("time", 0.0), row.integer("replicas", 0))]
     text = row.text("steps", "")
     try:
         pairs = [word.split("=") for word in text.split()]
-        found = [(parse_seconds(time), int(number)) for time, number in pairs]
+        parsed = [(parse_seconds(time), int(number)) for time, number in pairs]
     except ValueError:
         row.raise_error("steps", f"`{text}` is not a list of steps such as `0=400 90=300`")
-    return found or row.raise_error("steps", "is empty; write `0=400 90=300`")
+    return parsed or row.raise_error("steps", "must not be empty; for example `0=400 90=300`")
 
 
 def read_windows(rows: Iterable[TraceRow]) -> list[MeasurementWindow]:
-    """Stretches of time to measure by themselves."""
-    found = []
+    parsed = []
     for row in rows:
         row.check_fields("windows")
         window = MeasurementWindow(
             name=row.name(), start=row.duration_seconds("start", 0.0), end=row.duration_seconds("end", 0.0)
         )
         if window.end <= window.start:
-            row.raise_error("end", f"must come after `start`, which is {window.start:g}")
-        found.append(window)
-    return found
+            row.raise_error("end", f"must be after start ({window.start:g})")
+        parsed.append(window)
+    return parsed

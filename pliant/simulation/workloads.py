@@ -1,4 +1,4 @@
-"""What lives on a simulated cluster: pods, crews of like pods, and jobs made of crews."""
+"""Simulated workloads: pods, sets of equal pods, and jobs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ REPLICA_GROUP_NAME = "member"
 
 
 class SimulatedPodState(Enum):
-    """How far a pod has come."""
-
     PENDING = auto()
     STARTING = auto()
     RUNNING = auto()
@@ -24,8 +22,6 @@ class SimulatedPodState(Enum):
 
 
 class SimulatedPod:
-    """One of a crew."""
-
     __slots__ = ("created_at", "is_cpu_counted", "node", "pod_set", "sequence", "state")
 
     def __init__(self, pod_set: PodSet, created_at: float, sequence: int) -> None:
@@ -39,7 +35,7 @@ class SimulatedPod:
 
 
 class PodSet:
-    """Like pods of one owner; those that leave are no longer in it."""
+    """Equal pods of one owner, without terminating ones."""
 
     __slots__ = (
         "cpu",
@@ -72,13 +68,10 @@ class PodSet:
 
     @property
     def is_fully_running(self) -> bool:
-        """Whether all of it runs."""
         return self.running_count == len(self.pods)
 
 
 class SimulatedJob:
-    """A job on its way."""
-
     __slots__ = (
         "elastic_group",
         "ended_at",
@@ -106,7 +99,7 @@ class SimulatedJob:
         self.work_rate = 0.0
         self.updated_at = now
         self.rate_version = 0
-        """Counts changes of its rate; what was reckoned with an older one is void."""
+        """Incremented with each change of the rate; completion events of older versions are void."""
         self.paused_until = 0.0
         self.started_at: float | None = None
         self.ended_at: float | None = None
@@ -114,12 +107,12 @@ class SimulatedJob:
         self.history = GroupScaleHistory(restarts_on_resize=spec.resize_pause > 0)
         self.throughputs: dict[int, float] = {}
         self.elastic_group: ElasticGroup | None = None
-        """How policies saw it last; None once that is no longer true."""
+        """The cached input for policies; None if outdated."""
 
     @property
     def is_making_progress(self) -> bool:
-        """Whether it gets on: with all of its staff and as many members as it needs at the least."""
-        least = min(self.spec.min_size, self.spec.static_size)
-        return self.replicas.running_count >= max(least, 1) and all(
-            crew.is_fully_running for crew in self.fixed_pod_sets
+        """Whether it makes progress: all fixed replicas and at least the minimum number of elastic ones run."""
+        min_running = min(self.spec.min_size, self.spec.static_size)
+        return self.replicas.running_count >= max(min_running, 1) and all(
+            pod_set.is_fully_running for pod_set in self.fixed_pod_sets
         )

@@ -89,7 +89,7 @@ def test_nobody_leaves_in_vain_for_a_group_that_would_still_be_too_small() -> No
     found = plan(cluster(nodes(3), old, group("new", TWO, (3, 9))))
     assert found["old"].size == 15
     assert found["new"] == SizeDecision(
-        3, SizeReason.NO_CAPACITY, "3 members of the least 3 cannot come: no node has 2 CPU free"
+        3, SizeReason.INSUFFICIENT_CAPACITY, "3 members of the least 3 cannot come: no node has 2 CPU free"
     )
 
 
@@ -135,7 +135,9 @@ def test_a_group_that_may_not_grow_yet_says_why() -> None:
 
 def test_members_that_fit_nowhere_are_given_up() -> None:
     waits = group("a", TWO, (1, 60), [*on("n0"), "", ""])
-    assert plan(cluster(nodes(1), waits))["a"] == SizeDecision(5, SizeReason.NO_CAPACITY, "no node has 2 CPU free")
+    assert plan(cluster(nodes(1), waits))["a"] == SizeDecision(
+        5, SizeReason.INSUFFICIENT_CAPACITY, "no node has 2 CPU free"
+    )
 
 
 def test_members_of_a_group_that_may_not_shrink_go_on_waiting() -> None:
@@ -158,9 +160,11 @@ def test_growing_stops_at_the_limit_of_load_and_of_the_quota() -> None:
     found = plan(cluster(nodes(2), group("a", TWO, (1, 60), ["n0"] * 3), max_load=0.75))
     assert found["a"].size == 7
     full = plan(cluster(nodes(2), group("a", TWO, (1, 60), [*on("n0"), "n1", "n1"]), max_load=0.75))
-    assert full["a"] == SizeDecision(7, SizeReason.NO_CAPACITY, "no more than 75% of all CPU may be given away")
+    assert full["a"] == SizeDecision(
+        7, SizeReason.INSUFFICIENT_CAPACITY, "no more than 75% of all CPU may be given away"
+    )
     quota = plan(cluster(nodes(2), group("a", TWO, (1, 60), ["n0"] * 3), quotas={"default": {"cpu": 7000}}))
-    assert quota["a"] == SizeDecision(3, SizeReason.QUOTA_EXHAUSTED, "the quota of namespace default is used up")
+    assert quota["a"] == SizeDecision(3, SizeReason.QUOTA_EXCEEDED, "the quota of namespace default is used up")
 
 
 def test_whoever_must_have_room_may_have_what_is_kept_free() -> None:

@@ -208,11 +208,11 @@ def test_a_pod_that_runs_is_not_stuck() -> None:
     ("status", "told"),
     [
         ({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}, "was evicted: low on memory"),
-        ({"phase": "Failed", "reason": "Preempting"}, "was preempted on its node"),
-        ({"phase": "Failed", "reason": "Terminated"}, "was ended by the shutdown of its node"),
+        ({"phase": "Failed", "reason": "Preempting"}, "was preempted"),
+        ({"phase": "Failed", "reason": "Terminated"}, "was terminated by the shutdown of its node"),
         (
             {"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True"}]},
-            "was taken away by the cluster",
+            "was disrupted by the cluster",
         ),
     ],
 )

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from pliant.model.job import JobKey
-from pliant.runtime.backoff import Backoff
-from pliant.runtime.workqueue import QueueClosed, WorkQueue
+from pliant.runtime.workqueue import Backoff, QueueClosed, WorkQueue
 from tests import virtual_time
 from tests.virtual_time import on_virtual_time, passing, quiet
 

@@ -17,10 +17,10 @@ from tests.scenarios.table import attempts_of_all, expect_all, expect_rows, plac
 POLICIES = ("Always", "OnFailure", "OnNodeFail", "ExitCode", "OnNodeFailWithExitCode", "Never", "")
 WORDS = {
     "Evicted": "was evicted",
-    "Preempting": "was preempted on its node",
-    "NodeShutdown": "was ended by the shutdown of its node",
-    "Terminated": "was ended by the shutdown of its node",
-    "Shutdown": "was ended by the shutdown of its node",
+    "Preempting": "was preempted",
+    "NodeShutdown": "was terminated by the shutdown of its node",
+    "Terminated": "was terminated by the shutdown of its node",
+    "Shutdown": "was terminated by the shutdown of its node",
 }
 """What kubelets write as the reason of a pod that they have ended, and what is told of it."""
 

@@ -14,8 +14,8 @@ import pytest
 from pliant.cli.main import main
 
 NODES = "name,count,cpu,memory,gpu\nsmall,2,4,16Gi,\nlarge,1,8,64Gi,2\n"
-JOBS = "name,submit,least,most,cpu,memory,work,speed\na,0,1,4,1,1Gi,60,linear\nb,5s,2,8,500m,512Mi,2m,1=1 4=3\n"
-SERVICES = "time,name,number,cpu,memory\n0,web,2,1,1Gi\n1m,web,4,,\n"
+JOBS = "name,submit,min_size,max_size,cpu,memory,work,throughput\na,0,1,4,1,1Gi,60,linear\nb,5s,2,8,500m,512Mi,2m,1=1 4=3\n"
+SERVICES = "time,name,replicas,cpu,memory\n0,web,2,1,1Gi\n1m,web,4,,\n"
 TRACE = """\
 until: 5m
 nodes:
@@ -23,13 +23,13 @@ nodes:
 jobs:
   - name: paddle
     count: 3
-    every: 10
-    least: 1
-    most: 6
+    interval: 10
+    min_size: 1
+    max_size: 6
     cpu: 1
     memory: 1Gi
     work: 200
-    staff: [{name: pserver, number: 2, cpu: 500m, memory: 1Gi}]
+    fixed_replicas: [{name: pserver, count: 2, cpu: 500m, memory: 1Gi}]
 services:
   - {name: web, cpu: 1, steps: 0=2 60=6 120=1}
 windows:
@@ -57,7 +57,12 @@ def test_tables_in_csv_make_one_trace(capsys: pytest.CaptureFixture[str]) -> Non
     code, out, _ = ended(capsys, "nodes.csv", "jobs.csv", "services.csv", "--policy", "none", "-o", "json")
     [figures] = json.loads(out)
     assert code == 0
-    assert (figures["policy"], figures["jobs"], figures["ended"], figures["stuck"]) == ("none", 2, 2, 0)
+    assert (figures["policy"], figures["jobs"], figures["completed_jobs"], figures["never_started_jobs"]) == (
+        "none",
+        2,
+        2,
+        0,
+    )
     # 60 seconds of one member's work by four, 120 of them at three times the speed of one; 3.1 s to come up.
     assert figures["completion_mean"] == pytest.approx((60 / 4 + 3.1 + 120 / 3 + 3.1) / 2)
 
@@ -83,7 +88,7 @@ def test_a_trace_in_yaml_holds_everything(capsys: pytest.CaptureFixture[str]) ->
     assert code == 0
     assert [row["policy"] for row in rows] == ["none", "edl-published"]
     assert {row["jobs"] for row in rows} == {"3"}
-    assert {row["seconds"] for row in rows} == {"300.0"}
+    assert {row["duration_seconds"] for row in rows} == {"300.0"}
     assert 0 < float(rows[0]["used_noon"]) <= 1
 
 
@@ -143,7 +148,7 @@ def test_examples_can_be_simulated(
     monkeypatch.chdir(EXAMPLES)
     code, out, _ = ended(capsys, *files, "--policy", "none,edl,fair,goodput", "-o", "json")
     assert code == 0
-    assert all(run["ended"] == run["jobs"] for run in json.loads(out))
+    assert all(run["completed_jobs"] == run["jobs"] for run in json.loads(out))
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,17 @@ def runs_of(experiment: str, policy: str, delays: SimulatedDelays, number: int =
 def test_newcomers_are_let_in_and_all_have_their_share(policy: str, delays: SimulatedDelays) -> None:
     runs = runs_of("edl-1", policy, delays)
     assert fmean(run.pending_mean for run in runs) <= 20.0
-    assert [run.stuck for run in runs] == [0] * len(runs)
+    assert [run.never_started_jobs for run in runs] == [0] * len(runs)
     assert min(run.jain_plateau for run in runs) >= 0.95
-    assert fmean(run.used_plateau for run in runs) >= 0.895
+    assert fmean(run.cpu_utilization_plateau for run in runs) >= 0.895
 
 
 @pytest.mark.parametrize("delays", [TODAY, EDL_DELAYS], ids=["delays of today", "delays as published"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_training_takes_what_a_service_leaves(policy: str, delays: SimulatedDelays) -> None:
     runs = runs_of("edl-2", policy, delays)
-    assert fmean(run.used_mean for run in runs) >= 0.88
-    assert [run.services_waiting for run in runs] == [0] * len(runs)
+    assert fmean(run.cpu_utilization_mean for run in runs) >= 0.88
+    assert [run.service_pods_pending for run in runs] == [0] * len(runs)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -49,7 +49,7 @@ def test_training_gives_way_to_a_service_within_one_round(policy: str) -> None:
     # A pod that does not fit waits for a round, for those who leave, for the scheduler, and for its own start.
     delays = SimulatedDelays()
     figures = _run_with("edl-2", policy, delays)
-    assert figures.services_wait_max <= 5.0 + delays.place + delays.leave + delays.retry + delays.start
+    assert figures.service_pod_wait_max <= 5.0 + delays.schedule + delays.terminate + delays.reschedule + delays.start
 
 
 def _run_with(experiment: str, policy: str, delays: SimulatedDelays) -> RunSummary:
@@ -62,14 +62,14 @@ def _run_with(experiment: str, policy: str, delays: SimulatedDelays) -> RunSumma
 def test_the_published_autoscaler_does_what_was_published_of_it() -> None:
     runs = runs_of("edl-1", "edl-published", EDL_DELAYS, 10)
     assert fmean(run.pending_mean for run in runs) == pytest.approx(47.2, abs=8.0)
-    assert {run.stuck for run in runs} == {0, 1, 2, 3}
+    assert {run.never_started_jobs for run in runs} == {0, 1, 2, 3}
     assert fmean(run.jain_plateau for run in runs) == pytest.approx(0.44, abs=0.07)
-    assert fmean(run.used_plateau for run in runs) == pytest.approx(0.86, abs=0.05)
+    assert fmean(run.cpu_utilization_plateau for run in runs) == pytest.approx(0.86, abs=0.05)
 
 
 def test_without_an_autoscaler_six_jobs_run_and_fourteen_wait_as_was_published() -> None:
     figures = _run_with("edl-1", "none", SimulatedDelays())
-    assert (figures.jobs, figures.stuck) == (20, 14)
+    assert (figures.jobs, figures.never_started_jobs) == (20, 14)
     assert figures.pending_mean == pytest.approx(308.5, abs=15.0)
 
 
@@ -88,4 +88,4 @@ def test_a_large_trace_follows_from_its_seed() -> None:
 def test_many_jobs_on_ten_thousand_nodes_all_end() -> None:
     trace = large_cluster_trace(Random(1), 40)
     figures = simulate(trace, ALL_POLICIES["fair"], settings_for_policy("fair", trace, SimulationSettings())).summary
-    assert (figures.ended, figures.stuck) == (40, 0)
+    assert (figures.completed_jobs, figures.never_started_jobs) == (40, 0)

@@ -18,10 +18,10 @@ from tests.simulation.traces import cores, job, nodes
 
 delays = st.builds(
     SimulatedDelays,
-    place=st.sampled_from([0.0, 0.5]),
+    schedule=st.sampled_from([0.0, 0.5]),
     start=st.sampled_from([0.0, 3.0]),
-    leave=st.sampled_from([0.0, 2.0, 30.0]),
-    retry=st.sampled_from([0.0, 1.0, 20.0]),
+    terminate=st.sampled_from([0.0, 2.0, 30.0]),
+    reschedule=st.sampled_from([0.0, 1.0, 20.0]),
 )
 
 

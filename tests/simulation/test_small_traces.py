@@ -12,7 +12,7 @@ from pliant.simulation.throughput import ThroughputModel, parse_throughput_model
 from pliant.simulation.trace import MeasurementWindow, SimulationTrace, TraceJob, TraceService
 from tests.simulation.traces import cores, job, nodes
 
-AT_ONCE = SimulatedDelays(place=0.0, start=0.0, leave=0.0, retry=0.0)
+AT_ONCE = SimulatedDelays(schedule=0.0, start=0.0, terminate=0.0, reschedule=0.0)
 
 
 class Most:
@@ -50,31 +50,31 @@ def run(
 def test_work_takes_its_time(jobs: list[TraceJob], completion: float, used: float) -> None:
     figures = run(*jobs).summary
     assert figures.completion_mean == pytest.approx(completion)
-    assert figures.ended == len(jobs)
-    assert figures.used_mean == pytest.approx(used)
+    assert figures.completed_jobs == len(jobs)
+    assert figures.cpu_utilization_mean == pytest.approx(used)
 
 
 def test_delays_add_up() -> None:
-    figures = run(job("a", 4, work=40), delays=SimulatedDelays(place=1.0, start=2.0, leave=5.0)).summary
+    figures = run(job("a", 4, work=40), delays=SimulatedDelays(schedule=1.0, start=2.0, terminate=5.0)).summary
     assert figures.pending_mean == 3.0
     assert figures.completion_mean == 13.0
 
 
 def test_room_is_free_only_when_those_who_leave_are_gone() -> None:
-    delays = SimulatedDelays(place=0.0, start=0.0, leave=5.0, retry=2.0)
+    delays = SimulatedDelays(schedule=0.0, start=0.0, terminate=5.0, reschedule=2.0)
     figures = run(job("a", 4, work=40), job("b", 4, work=40), delays=delays).summary
     assert figures.pending_max == 10.0 + 5.0 + 2.0
 
 
 def test_who_never_runs_is_stuck_and_waits_to_the_end() -> None:
     figures = run(job("a", 4), job("b", 4, submit=10.0), until=100.0).summary
-    assert (figures.stuck, figures.pending_max, figures.ended) == (1, 90.0, 0)
+    assert (figures.never_started_jobs, figures.pending_max, figures.completed_jobs) == (1, 90.0, 0)
 
 
 def test_a_job_stands_still_without_its_servers() -> None:
     # Four cores: three servers sit first, then one member of three.
     figures = run(job("a", 3, work=10, servers=3), until=60.0).summary
-    assert figures.ended == 0
+    assert figures.completed_jobs == 0
 
 
 def test_of_those_who_wait_the_important_go_first_then_the_older() -> None:
@@ -120,13 +120,13 @@ def test_services_come_and_go_by_the_clock() -> None:
     outcome = simulate(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0))
     used = dict(zip(outcome.series.times, outcome.series.cpu_utilization, strict=True))
     assert [used[time] for time in (1.0, 10.0, 20.0, 30.0)] == [1.0, 0.25, 1.0, 1.0]
-    assert outcome.summary.services_waiting == 2
+    assert outcome.summary.service_pods_pending == 2
 
 
 def test_long_jobs_cost_no_more_than_short_ones() -> None:
     outcome = run(job("a", 4, work=4e12))
     assert outcome.summary.completion_mean == pytest.approx(1e12)
-    assert outcome.summary.used_plateau == pytest.approx(1.0)
+    assert outcome.summary.cpu_utilization_plateau == pytest.approx(1.0)
     assert len(outcome.series.times) < 10
 
 
@@ -137,7 +137,7 @@ def test_windows_that_a_run_never_came_to_are_left_out() -> None:
     )
     trace = SimulationTrace(nodes=(nodes(1, 4),), jobs=(job("a", 2),), windows=(late, soon), end_at=20.0)
     figures = simulate(trace, None, SimulationSettings(delays=AT_ONCE, sample_interval=1.0)).summary
-    assert (figures.used_windows, figures.used_plateau) == ({"soon": 0.5}, 0.5)
+    assert (figures.cpu_utilization_windows, figures.cpu_utilization_plateau) == ({"soon": 0.5}, 0.5)
 
 
 def test_pods_spread_or_pack() -> None:
@@ -146,7 +146,7 @@ def test_pods_spread_or_pack() -> None:
     )
     spread = simulate(trace, None, SimulationSettings(sample_interval=1.0))
     packed = simulate(trace, None, SimulationSettings(sample_interval=1.0, is_bin_packing=True))
-    assert (spread.summary.stuck, packed.summary.stuck) == (1, 0)
+    assert (spread.summary.never_started_jobs, packed.summary.never_started_jobs) == (1, 0)
 
 
 @pytest.mark.parametrize(

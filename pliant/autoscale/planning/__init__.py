@@ -1,1 +1,1 @@
-"""Computes the size of every elastic group: admission of pending pods, preemption, and fair sharing."""
+"""The planner that all policies share: admits pending pods, then distributes the remaining capacity."""

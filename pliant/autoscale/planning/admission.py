@@ -1,9 +1,8 @@
-"""Those who must have room have it first: pods that wait, and members below the least size of their group.
+"""Admits pending pods and replicas below the minimum size of their group.
 
-The more important come first, then those who have waited longer. Where no room is free, others leave that are no
-more important, as far as they are above the least size of their group: the least important first, then the best
-off. Nobody leaves in vain, neither for a pod that would not fit even then, nor for a group that would still be
-below its least size.
+Higher priorities come first, then longer waits. If no capacity is free, replicas above the minimum size of groups
+with the same or a lower priority are preempted: the lowest priority first, then the largest share. Nothing is
+preempted for pods that would not fit even then, or for a group that would stay below its minimum.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from pliant.autoscale.planning.planned_group import PlannedGroup
 from pliant.autoscale.planning.preemption import PreemptibleCapacity, PreemptionCandidates, PreemptionRequest
 
 PlacementStep = tuple[PlannedGroup, int, bool]
-"""A crew, a node, and whether a member came there or left."""
+"""A group, a node, and whether a replica was added there or removed."""
 
 
 class PendingAdmission:
-    """Lets in whoever must have room."""
+    """Admits pending pods and groups below their minimum size."""
 
     def __init__(self, draft: PlanDraft) -> None:
         self._draft = draft
@@ -31,28 +30,28 @@ class PendingAdmission:
         self._steps: list[PlacementStep] = []
 
     def admit_pending(self) -> None:
-        """Everybody there is room for, or can be."""
-        below = [crew for crew in self._draft.groups if len(crew.replica_nodes) < crew.min_size]
-        everybody: list[PendingPods | PlannedGroup] = [*self._draft.cluster.pending_pods, *below]
-        for each in sorted(everybody, key=_admission_order):
+        """Admit everything for which there is or can be capacity."""
+        below = [donor for donor in self._draft.groups if len(donor.replica_nodes) < donor.min_size]
+        waiting: list[PendingPods | PlannedGroup] = [*self._draft.cluster.pending_pods, *below]
+        for each in sorted(waiting, key=_admission_order):
             if isinstance(each, PendingPods):
                 self._admit_pods(each)
             else:
                 self._admit_group(each)
 
     def _admit_pods(self, pending: PendingPods) -> None:
-        floor = self._draft.capacity
-        foot, left = floor.footprint_of(pending.shape), pending.count
-        while left:
-            node = floor.find_node(foot)
+        capacity = self._draft.capacity
+        footprint, remaining = capacity.footprint_of(pending.shape), pending.count
+        while remaining:
+            node = capacity.find_node(footprint)
             if node is None:
-                node = self._make_room(foot, pending.priority)
+                node = self._make_room(footprint, pending.priority)
             if node is None:
                 return
-            self._allocate(foot, node)
+            self._allocate(footprint, node)
             self._draft.placed_pods.append((pending, node))
             self._commit(pending.key, pending.count, pending.shape)
-            left -= 1
+            remaining -= 1
 
     def _admit_group(self, group: PlannedGroup) -> None:
         draft = self._draft
@@ -73,42 +72,44 @@ class PendingAdmission:
         self._commit(str(group.elastic.key), missing, group.elastic.shape)
 
     def _find_or_free_node(self, group: PlannedGroup) -> int | None:
-        """A place for one more member of a group below its least size, if need be one that others leave."""
+        """Return a node for one more replica of a group below its minimum size, preempting others if necessary."""
         while not _is_within_quota(group):
-            if self._preempt_replica(group.priority, lambda giver: giver.quota is group.quota) is None:
+            if self._preempt_replica(group.priority, lambda donor: donor.quota is group.quota) is None:
                 return None
         node = self._draft.find_node(group)
         return self._make_room(group.footprint, group.priority) if node is None else node
 
     def _make_room(self, footprint: PodFootprint, priority: int) -> int | None:
-        """A node that others leave so that there is room, if there is any."""
-        reach = self._preemptible_capacity(priority)
-        if not reach.has_room(footprint.shape):
+        """Preempt replicas so that the pod fits on a node; return the node, or None."""
+        preemptible = self._preemptible_capacity(priority)
+        if not preemptible.has_room(footprint.shape):
             return None
         free = self._draft.capacity.free_vectors
-        need, signs, open_to = footprint.request_vector, footprint.sign_bits, footprint.allowed_nodes
+        request, sign_bits, allowed = footprint.request_vector, footprint.sign_bits, footprint.allowed_nodes
 
-        def gives_way(giver: PlannedGroup) -> bool:
-            node = giver.replica_nodes[-1]
-            return bool(open_to[node]) and free[node] + giver.footprint.request_vector - need & signs == signs
+        def can_free_node(donor: PlannedGroup) -> bool:
+            node = donor.replica_nodes[-1]
+            return (
+                bool(allowed[node]) and free[node] + donor.footprint.request_vector - request & sign_bits == sign_bits
+            )
 
-        node = self._preempt_replica(priority, gives_way)
+        node = self._preempt_replica(priority, can_free_node)
         if node is not None:
             return node
-        eviction = reach.cheapest_eviction(footprint.shape)
+        eviction = preemptible.cheapest_eviction(footprint.shape)
         if eviction is None:
             return None
-        for crew, size in eviction.group_sizes:
-            while len(crew.replica_nodes) > size:
-                self._remove_last_replica(crew)
+        for donor, size in eviction.group_sizes:
+            while len(donor.replica_nodes) > size:
+                self._remove_last_replica(donor)
         return eviction.node
 
     def _preempt_replica(self, priority: int, accept: Callable[[PlannedGroup], bool]) -> int | None:
-        """The node that somebody who suits leaves."""
+        """Remove the last replica of the first acceptable group; return its node, or None."""
         if self._candidates is None:
             self._candidates = PreemptionCandidates(self._draft.groups)
         return self._candidates.find_first(
-            PreemptionRequest(priority), lambda giver: self._remove_last_replica(giver) if accept(giver) else None
+            PreemptionRequest(priority), lambda donor: self._remove_last_replica(donor) if accept(donor) else None
         )
 
     def _preemptible_capacity(self, priority: int) -> PreemptibleCapacity:
@@ -120,13 +121,13 @@ class PendingAdmission:
 
     def _allocate(self, footprint: PodFootprint, node: int) -> None:
         self._draft.capacity.allocate(footprint, node)
-        for reach in self._preemptible_by_priority.values():
-            reach.allocate(footprint.shape, node)
+        for preemptible in self._preemptible_by_priority.values():
+            preemptible.allocate(footprint.shape, node)
 
     def _add_replica(self, group: PlannedGroup, node: int) -> None:
         self._draft.add_replica(group, node)
-        for reach in self._preemptible_by_priority.values():
-            reach.allocate(group.footprint.shape, node)
+        for preemptible in self._preemptible_by_priority.values():
+            preemptible.allocate(group.footprint.shape, node)
         self._steps.append((group, node, True))
 
     def _remove_last_replica(self, group: PlannedGroup) -> int:
@@ -135,30 +136,31 @@ class PendingAdmission:
         return node
 
     def _roll_back(self) -> None:
-        """As if nobody had come or left since those who did were settled."""
-        for crew, node, has_come in reversed(self._steps):
-            if has_come:
-                self._draft.remove_last_replica(crew)
-                for reach in self._preemptible_by_priority.values():
-                    reach.release(crew.footprint.shape, node)
+        """Undo all steps since the last commit."""
+        for donor, node, was_added in reversed(self._steps):
+            if was_added:
+                self._draft.remove_last_replica(donor)
+                for preemptible in self._preemptible_by_priority.values():
+                    preemptible.release(donor.footprint.shape, node)
             else:
-                self._draft.add_replica(crew, node)
+                self._draft.add_replica(donor, node)
                 if self._candidates:
-                    self._candidates.add(crew)
+                    self._candidates.add(donor)
         self._steps.clear()
 
     def _commit(self, beneficiary: str, count: int, shape: PodShape) -> None:
-        """Whoever has left has left for this one."""
-        for crew, _, has_come in self._steps:
-            if not has_come and crew.shrink_reason is None:
-                wait = "waits" if count == 1 else "wait"
-                what = f"{format_count(count, 'pod')} of {format_requests(shape)} {wait}"
-                crew.shrink_reason = SizeReason.PREEMPTED, f"gives way to {beneficiary}: {what}"
+        """Record for whom replicas were preempted, and clear the steps."""
+        for donor, _, was_added in self._steps:
+            if not was_added and donor.shrink_reason is None:
+                demand = (
+                    f"{format_count(count, 'pod')} of {format_requests(shape)} {'is' if count == 1 else 'are'} pending"
+                )
+                donor.shrink_reason = SizeReason.PREEMPTED, f"makes room for {beneficiary}: {demand}"
         self._steps.clear()
 
 
 def _admission_order(pending: PendingPods | PlannedGroup) -> tuple[float, float, str, tuple[tuple[str, int], ...]]:
-    """The more important come first, then those that have waited longer."""
+    """Return a sort key: higher priority first, then longer wait."""
     if isinstance(pending, PendingPods):
         return -pending.priority, pending.created_at, pending.key, pending.shape.requests
     return -pending.priority, pending.elastic.created_at, str(pending.elastic.key), ()

@@ -1,4 +1,4 @@
-"""A plan in the making: the floor, everybody on it, and what may be taken back."""
+"""A plan in progress: capacity, groups, and where replicas and pending pods would run."""
 
 from __future__ import annotations
 
@@ -12,37 +12,36 @@ ReasonMessage = tuple[SizeReason, str]
 
 
 class PlanDraft:
-    """Where everybody would sit."""
+    """The state of a plan; changes can be undone."""
 
     def __init__(self, cluster: ClusterSnapshot, ranking: GroupRanking) -> None:
         self.cluster = cluster
-        self.capacity = floor = NodeCapacity(cluster)
-        footprint = floor.footprint_of
+        self.capacity = capacity = NodeCapacity(cluster)
+        footprint = capacity.footprint_of
         self.groups = [PlannedGroup(each, ranking(each), footprint(each.shape)) for each in cluster.groups]
         self.groups.sort(key=_group_order)
         self.placed_pods: list[tuple[PendingPods, int]] = []
-        """Where pods would go that wait and are no members of any crew."""
+        """The planned nodes of pending pods that belong to no elastic group."""
         self._request_texts: dict[PodShape, str] = {}
-        limits = quota_budgets(cluster, floor.layout)
-        for number, crew in enumerate(self.groups):
-            crew.order_index = number
-            place_existing_replicas(crew, floor)
-            crew.quota = limits.get(crew.elastic.key.namespace) if limits else None
-            if crew.quota:
-                for _ in crew.replica_nodes:
-                    crew.quota.allocate(crew.footprint)
-            while len(crew.replica_nodes) > crew.elastic.max_size and not crew.is_fixed:
-                self.remove_last_replica(crew)
+        quotas = quota_budgets(cluster, capacity.layout)
+        for index, group in enumerate(self.groups):
+            group.order_index = index
+            place_existing_replicas(group, capacity)
+            group.quota = quotas.get(group.elastic.key.namespace) if quotas else None
+            if group.quota:
+                for _ in group.replica_nodes:
+                    group.quota.allocate(group.footprint)
+            while len(group.replica_nodes) > group.elastic.max_size and not group.is_fixed:
+                self.remove_last_replica(group)
 
     def add_replica(self, group: PlannedGroup, node: int) -> None:
-        """Have one more member sit there."""
         self.capacity.allocate(group.footprint, node)
         if group.quota:
             group.quota.allocate(group.footprint)
         group.replica_nodes.append(node)
 
     def remove_last_replica(self, group: PlannedGroup) -> int:
-        """Have the last member leave; the node it leaves."""
+        """Remove the last replica and return its node."""
         node = group.replica_nodes.pop()
         self.capacity.release(group.footprint, node)
         if group.quota:
@@ -50,31 +49,33 @@ class PlanDraft:
         return node
 
     def find_node(self, group: PlannedGroup) -> int | None:
-        """Where one more member could sit, limits of load and quota aside."""
-        home = group.next_pinned_node
-        if home == UNPINNED:
+        """Return a node for one more replica, or None; load limit and quota are not checked."""
+        pinned = group.next_pinned_node
+        if pinned == UNPINNED:
             return self.capacity.find_node(group.footprint)
-        return home if home == self.capacity.unknown_node or self.capacity.has_room(group.footprint, home) else None
+        return (
+            pinned if pinned == self.capacity.unknown_node or self.capacity.has_room(group.footprint, pinned) else None
+        )
 
     def exceeded_limit(self, group: PlannedGroup) -> SizeReason | None:
-        """The kind of limit that one more member would break, wherever it sat."""
+        """Return which limit one more replica would exceed on any node."""
         if group.quota and not group.quota.may_allocate(group.footprint):
-            return SizeReason.QUOTA_EXHAUSTED
-        return None if self.capacity.is_within_load(group.footprint) else SizeReason.NO_CAPACITY
+            return SizeReason.QUOTA_EXCEEDED
+        return None if self.capacity.is_within_load(group.footprint) else SizeReason.INSUFFICIENT_CAPACITY
 
     def explain_no_growth(self, group: PlannedGroup) -> ReasonMessage:
-        """Why no more can come."""
+        """Return why the group cannot grow."""
         if group.quota and not group.quota.may_allocate(group.footprint):
-            return SizeReason.QUOTA_EXHAUSTED, f"the quota of namespace {group.elastic.key.namespace} is used up"
-        floor, shape = self.capacity, group.footprint.shape
-        if floor.is_within_load(group.footprint) or self.find_node(group) is None:
-            return SizeReason.NO_CAPACITY, f"no node has {self._requests_text(shape)} free"
-        short = (
+            return SizeReason.QUOTA_EXCEEDED, f"the quota of namespace {group.elastic.key.namespace} is exhausted"
+        capacity, shape = self.capacity, group.footprint.shape
+        if capacity.is_within_load(group.footprint) or self.find_node(group) is None:
+            return SizeReason.INSUFFICIENT_CAPACITY, f"no node has {self._requests_text(shape)} free"
+        exhausted = (
             name
             for name, amount in shape.requests
-            if name in LOAD_LIMITED_RESOURCES and amount > floor.layout.amount_of(floor.load_headroom, name)
+            if name in LOAD_LIMITED_RESOURCES and amount > capacity.layout.amount_of(capacity.load_headroom, name)
         )
-        return SizeReason.NO_CAPACITY, load_limit_message(next(short), self.cluster.max_load)
+        return SizeReason.INSUFFICIENT_CAPACITY, load_limit_message(next(exhausted), self.cluster.max_load)
 
     def _requests_text(self, shape: PodShape) -> str:
         if shape not in self._request_texts:
@@ -83,8 +84,7 @@ class PlanDraft:
 
 
 def load_limit_message(resource: str, max_load: float) -> str:
-    """That no more of a resource may be given away."""
-    return f"no more than {max_load:.0%} of all {'CPU' if resource == 'cpu' else resource} may be given away"
+    return f"no more than {max_load:.0%} of all {'CPU' if resource == 'cpu' else resource} may be allocated"
 
 
 def _group_order(group: PlannedGroup) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Amounts in words."""
+"""Renders resource amounts for people."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ _MEMORY_UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
 def format_requests(shape: PodShape) -> str:
-    """What a pod asks for: `5 CPU and 8 GiB`."""
-    words = [format_amount(name, amount) for name, amount in shape.requests if name != "pods"]
-    if not words:
-        return "room for a pod"
-    return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
+    """Render requests, for example `5 CPU and 8 GiB`."""
+    amounts = [format_amount(name, amount) for name, amount in shape.requests if name != "pods"]
+    if not amounts:
+        return "capacity for a pod"
+    return " and ".join([", ".join(amounts[:-1]), amounts[-1]] if amounts[1:] else amounts)
 
 
 def format_amount(resource: str, amount: int) -> str:
-    """So much of a resource: `5 CPU`, `8 GiB`, `2 nvidia.com/gpu`."""
+    """Render an amount: `5 CPU`, `8 GiB`, `2 nvidia.com/gpu`."""
     if resource == "cpu":
         return f"{amount / 1000:g} CPU"
     if resource != "memory":
@@ -28,5 +28,5 @@ def format_amount(resource: str, amount: int) -> str:
 
 
 def format_count(count: int, noun: str) -> str:
-    """`1 pod`, `12 pods`."""
+    """Render a count: `1 pod`, `12 pods`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,9 +1,7 @@
-"""Groups while a plan is in the making: who sits where, and who may still come or go.
+"""A group during planning: the node of each replica, and the bounds of its size.
 
-Only sizes can be planned, and whoever leaves first has the highest index. So the members of a group are a stack:
-one that comes goes on top, one that leaves is taken from there. A member that has a node stays there until it is
-taken off: if a group gives its last member away and grows again in the same plan, it has that member back on the
-node where it really is, or nobody.
+Groups shrink from the highest index, so the replicas are a stack. A scheduled replica keeps its node: if a group
+loses its last replica and grows again in the same plan, it gets that replica back on the same node, or none.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ UNPINNED = -1
 
 
 class PlannedGroup:
-    """The members of one group."""
+    """The replicas of one group while they are planned."""
 
     __slots__ = (
         "_cached_share",
@@ -49,26 +47,26 @@ class PlannedGroup:
         self.max_planned_size = _max_planned_size(elastic, self.is_fixed)
         self._cached_share: tuple[int, float] = (-1, 0.0)
         self.order_index = 0
-        """Its place among all crews: the more important first, then the older."""
+        """The position among all groups: higher priority first, then older."""
         self.quota: QuotaBudget | None = None
         self.replica_nodes: list[int] = []
-        """The nodes of members by index, as planned so far."""
+        """The planned nodes of replicas by index."""
         self.pinned_nodes: list[int] = []
-        """Where a member of this index must sit, since it does; or anywhere."""
+        """The node to which the replica of each index is bound, because it runs there; else UNPINNED."""
         self.shrink_reason: tuple[SizeReason, str] | None = None
-        """Why members have left."""
+        """Why replicas were removed."""
         self.beneficiaries: set[str] = set()
-        """Who has got a place of it as a share."""
+        """The groups that received its replicas."""
 
     @property
     def next_pinned_node(self) -> int:
-        """Where the next member must sit, or anywhere."""
+        """The node to which the next replica is bound, or UNPINNED."""
         size = len(self.replica_nodes)
         return self.pinned_nodes[size] if size < len(self.pinned_nodes) else UNPINNED
 
     @property
     def share(self) -> float:
-        """The level it is on; policies may have to think about it, so it is asked once for a size."""
+        """The share at the current size; cached, since policies may compute it expensively."""
         size = len(self.replica_nodes)
         if self._cached_share[0] != size:
             self._cached_share = size, self.share_at(size)
@@ -76,12 +74,12 @@ class PlannedGroup:
 
     @property
     def keeps_pending_replicas(self) -> bool:
-        """Whether members without a node go on waiting for one instead of being given up."""
+        """Whether unscheduled replicas keep waiting instead of being removed."""
         return self.is_fixed or not self.elastic.may_shrink
 
     @property
     def planned_size(self) -> int:
-        """The size that is planned: members below the least size wait for room if there is none."""
+        """The planned size; replicas below the minimum size stay pending if they do not fit."""
         elastic = self.elastic
         if self.is_fixed:
             return elastic.size
@@ -89,7 +87,7 @@ class PlannedGroup:
 
 
 def has_resource_requests(elastic: ElasticGroup) -> bool:
-    """Whether its members ask for something by which one can tell how many fit."""
+    """Return whether the replicas request resources from which the number that fits follows."""
     return any(name != "pods" for name, _ in elastic.shape.requests)
 
 
@@ -102,29 +100,29 @@ def _max_planned_size(elastic: ElasticGroup, is_fixed: bool) -> int:
 
 
 def place_existing_replicas(group: PlannedGroup, capacity: NodeCapacity) -> None:
-    """Put members where they are, and fill the gaps among them from behind.
+    """Place running replicas on their nodes, and fill gaps with the nodes of the last replicas.
 
-    A member without a node would have that of the last one, if the group were smaller by that one. What is left is
-    the largest size at which nobody waits.
+    An unscheduled replica would get the node of the last one if the group were one smaller. The result is the
+    largest size at which no replica is pending.
     """
-    elastic, position, nowhere = group.elastic, capacity.node_positions, capacity.unknown_node
-    seats = [position.get(place, nowhere) if place else UNPINNED for place in elastic.replica_nodes[: elastic.size]]
-    if len(seats) == elastic.size and UNPINNED not in seats:
-        group.replica_nodes, group.pinned_nodes = seats, seats[:]
+    elastic, position, unknown_node = group.elastic, capacity.node_positions, capacity.unknown_node
+    nodes = [position.get(name, unknown_node) if name else UNPINNED for name in elastic.replica_nodes[: elastic.size]]
+    if len(nodes) == elastic.size and UNPINNED not in nodes:
+        group.replica_nodes, group.pinned_nodes = nodes, nodes[:]
         return
-    seats += [UNPINNED] * (elastic.size - len(seats))
-    gaps, spare, homes = seats.count(UNPINNED), [], []
+    nodes += [UNPINNED] * (elastic.size - len(nodes))
+    gaps, movable, pinned = nodes.count(UNPINNED), [], []
     while gaps:
-        seat = seats.pop()
-        if seat == UNPINNED:
+        node = nodes.pop()
+        if node == UNPINNED:
             gaps -= 1
-            homes.append(UNPINNED)
-        elif group.footprint.allowed_nodes[seat]:
+            pinned.append(UNPINNED)
+        elif group.footprint.allowed_nodes[node]:
             gaps -= 1
-            spare.append(seat)
-            homes.append(UNPINNED)
+            movable.append(node)
+            pinned.append(UNPINNED)
         else:
-            capacity.release(group.footprint, seat)
-            homes.append(seat)
-    group.replica_nodes = [spare.pop() if seat == UNPINNED else seat for seat in seats]
-    group.pinned_nodes = group.replica_nodes + homes[::-1]
+            capacity.release(group.footprint, node)
+            pinned.append(node)
+    group.replica_nodes = [movable.pop() if node == UNPINNED else node for node in nodes]
+    group.pinned_nodes = group.replica_nodes + pinned[::-1]

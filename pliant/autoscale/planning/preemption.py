@@ -1,4 +1,4 @@
-"""Who would give a place away: the least important first, then the best off, then the youngest."""
+"""Preemption: which groups lose a replica first (lowest priority, then largest share, then youngest)."""
 
 from __future__ import annotations
 
@@ -14,49 +14,48 @@ CandidateEntry = tuple[int, float, int, int, PlannedGroup]
 Answer = TypeVar("Answer")
 
 _MAX_TRIES_PER_FAMILY = 16
-"""How many of a family are asked in vain. With thousands of groups the next would hardly answer otherwise."""
+"""Candidates tried in vain per family; with thousands of groups, further ones hardly ever succeed."""
 
 
 class PreemptionRequest(NamedTuple):
-    """Who asks for a place."""
+    """The group or pod that needs room."""
 
     priority: int
     share: float | None = None
-    """How well off it is: those as important must be better off without what they give. None if it must be."""
+    """Its share: groups of equal priority must keep a larger one. None if the room is mandatory."""
     failure_cache_key: object = None
-    """Those of one kind need not ask a family again that could give another of them nothing."""
+    """Requests with equal keys do not retry a family that failed."""
 
 
 class PreemptionCandidates:
-    """Crews above their least size, in families that ask for the same resources on the same nodes.
+    """Groups above their minimum size, in families that request the same resources on the same nodes.
 
-    A place that one member of a family gives is mostly as good as that of another, and of no use to somebody who
-    needs something else: so everybody asks a few of every family.
+    The replicas of a family are mostly interchangeable, so a request tries only a few groups of each family.
     """
 
     def __init__(self, groups: Iterable[PlannedGroup]) -> None:
         self._heaps: dict[tuple[int, int], list[CandidateEntry]] = {}
-        for crew in groups:
-            if len(crew.replica_nodes) > crew.min_size and not crew.is_fixed:
-                self._heaps.setdefault(_resource_family(crew), []).append(_candidate_entry(crew))
+        for group in groups:
+            if len(group.replica_nodes) > group.min_size and not group.is_fixed:
+                self._heaps.setdefault(_resource_family(group), []).append(_candidate_entry(group))
         for heap in self._heaps.values():
             heapify(heap)
         self._failed_requests: set[tuple[object, tuple[int, int]]] = set()
-        """Who has asked which family in vain."""
+        """Failed requests by cache key and family."""
 
     def add(self, group: PlannedGroup) -> None:
-        """Add one that has a member to give again."""
+        """Add a group that has a removable replica again."""
         heappush(self._heaps.setdefault(_resource_family(group), []), _candidate_entry(group))
 
     def refresh(self, groups: Iterable[PlannedGroup]) -> None:
-        """Begin anew: these have another size than before, and everybody may ask again."""
+        """Update groups whose size has changed, and forget failed requests."""
         self._failed_requests.clear()
-        for crew in sorted(groups, key=lambda each: each.order_index):
-            if len(crew.replica_nodes) > crew.min_size:
-                self.add(crew)
+        for group in sorted(groups, key=lambda each: each.order_index):
+            if len(group.replica_nodes) > group.min_size:
+                self.add(group)
 
     def find_first(self, request: PreemptionRequest, accept: Callable[[PlannedGroup], Answer | None]) -> Answer | None:
-        """What the first says that suits, of those that are no more important."""
+        """Return the first result of `accept` that is not None, over groups whose priority is not higher."""
         families = [(heap[0][:3], family) for family, heap in self._heaps.items() if heap]
         for _, family in sorted(families):
             if (request.failure_cache_key, family) not in self._failed_requests:
@@ -71,22 +70,24 @@ class PreemptionCandidates:
 def _find_first_in_heap(
     heap: list[CandidateEntry], request: PreemptionRequest, accept: Callable[[PlannedGroup], Answer | None]
 ) -> Answer | None:
-    priority, below, _ = request
-    asked: list[PlannedGroup] = []
+    priority, max_share, _ = request
+    tried: list[PlannedGroup] = []
     answer = None
-    while heap and answer is None and len(asked) < _MAX_TRIES_PER_FAMILY:
-        importance, level, _, size, crew = heap[0]
-        if importance > priority or (below is not None and importance == priority and -level <= below):
+    while heap and answer is None and len(tried) < _MAX_TRIES_PER_FAMILY:
+        group_priority, negated_share, _, size, group = heap[0]
+        if group_priority > priority or (
+            max_share is not None and group_priority == priority and -negated_share <= max_share
+        ):
             break
         heappop(heap)
-        if size == len(crew.replica_nodes) and crew not in asked:
-            asked.append(crew)
-            answer = accept(crew)
-        elif size != len(crew.replica_nodes) > crew.min_size:
-            heappush(heap, _candidate_entry(crew))
-    for crew in asked:
-        if len(crew.replica_nodes) > crew.min_size:
-            heappush(heap, _candidate_entry(crew))
+        if size == len(group.replica_nodes) and group not in tried:
+            tried.append(group)
+            answer = accept(group)
+        elif size != len(group.replica_nodes) > group.min_size:
+            heappush(heap, _candidate_entry(group))
+    for group in tried:
+        if len(group.replica_nodes) > group.min_size:
+            heappush(heap, _candidate_entry(group))
     return answer
 
 
@@ -104,98 +105,98 @@ _MAX_CANDIDATE_NODES = 16
 
 
 class EvictionOption(NamedTuple):
-    """Who must leave so that there is room on a node."""
+    """The replicas to remove so that a pod fits on a node."""
 
     cost: tuple[int, int, float]
-    """How important the most important of them is, how many leave, and how badly off the worst off are then."""
+    """The highest priority preempted, the number of replicas, and the negated smallest share that is left."""
     node: int
     group_sizes: tuple[tuple[PlannedGroup, int], ...]
-    """To how many members their groups shrink."""
+    """The sizes to which groups shrink."""
 
 
 class PreemptibleCapacity:
-    """A floor from which everybody of some priority or less is gone who is above the least size of their group."""
+    """The capacity if all replicas above minimum sizes were removed from groups up to a priority."""
 
     def __init__(self, capacity: NodeCapacity, groups: Iterable[PlannedGroup], priority: int) -> None:
         self._capacity = capacity
-        self._groups = [crew for crew in groups if crew.priority <= priority and not crew.is_fixed]
+        self._groups = [group for group in groups if group.priority <= priority and not group.is_fixed]
         self._groups_by_node: dict[int, list[PlannedGroup]] = {}
         free = capacity.free_vectors[:]
-        for crew in self._groups:
-            need = crew.footprint.request_vector
-            for node in crew.replica_nodes[crew.min_size :]:
-                free[node] += need
+        for group in self._groups:
+            request = group.footprint.request_vector
+            for node in group.replica_nodes[group.min_size :]:
+                free[node] += request
         free[capacity.unknown_node] = capacity.layout.zero
         self._capacity_after_eviction = capacity.with_free_vectors(free)
 
     def has_room(self, shape: PodShape) -> bool:
-        """Whether some node would have room."""
+        """Return whether the pod would fit on a node."""
         return self._capacity_after_eviction.find_node(self._capacity_after_eviction.footprint_of(shape)) is not None
 
     def allocate(self, shape: PodShape, node: int) -> None:
-        """Somebody has come who will not leave for others."""
+        """Record a pod that cannot be preempted."""
         self._capacity_after_eviction.allocate(self._capacity_after_eviction.footprint_of(shape), node)
 
     def release(self, shape: PodShape, node: int) -> None:
-        """It has not come after all."""
+        """Undo `allocate`."""
         self._capacity_after_eviction.release(self._capacity_after_eviction.footprint_of(shape), node)
 
     def cheapest_eviction(self, shape: PodShape) -> EvictionOption | None:
-        """The cheapest way to make room on one of the first nodes that could have it."""
-        foot = self._capacity_after_eviction.footprint_of(shape)
-        first = self._capacity_after_eviction.find_node(foot)
+        """Return the cheapest eviction on the first nodes that could have room."""
+        footprint = self._capacity_after_eviction.footprint_of(shape)
+        first = self._capacity_after_eviction.find_node(footprint)
         if first is None:
             return None
         options = (
-            self._eviction_from_node(foot, node)
-            for node in self._capacity_after_eviction.find_nodes(foot, first, _MAX_CANDIDATE_NODES)
+            self._eviction_from_node(footprint, node)
+            for node in self._capacity_after_eviction.find_nodes(footprint, first, _MAX_CANDIDATE_NODES)
         )
         return min((each for each in options if each), key=lambda each: (each.cost, each.node), default=None)
 
     def _eviction_from_node(self, footprint: PodFootprint, node: int) -> EvictionOption | None:
-        sitters = [
-            (crew, index)
-            for crew in self._groups_on_node(node)
-            for index, seat in enumerate(crew.replica_nodes)
-            if seat == node and index >= crew.min_size
+        candidates = [
+            (group, index)
+            for group in self._groups_on_node(node)
+            for index, replica_node in enumerate(group.replica_nodes)
+            if replica_node == node and index >= group.min_size
         ]
-        # The least important first, then those for whom the fewest others must leave as well.
-        sitters.sort(key=lambda each: (each[0].priority, len(each[0].replica_nodes) - each[1], -each[0].order_index))
-        room, leavers = self._capacity.free_vectors[node], []
-        for crew, index in sitters:
-            if room - footprint.request_vector & footprint.sign_bits == footprint.sign_bits:
+        # The lowest priority first, then replicas that need the fewest others of their group removed as well.
+        candidates.sort(key=lambda each: (each[0].priority, len(each[0].replica_nodes) - each[1], -each[0].order_index))
+        free_vector, evicted = self._capacity.free_vectors[node], []
+        for group, index in candidates:
+            if free_vector - footprint.request_vector & footprint.sign_bits == footprint.sign_bits:
                 break
-            room += crew.footprint.request_vector
-            leavers.append((crew, index))
-        if room - footprint.request_vector & footprint.sign_bits != footprint.sign_bits:
+            free_vector += group.footprint.request_vector
+            evicted.append((group, index))
+        if free_vector - footprint.request_vector & footprint.sign_bits != footprint.sign_bits:
             return None
         sizes: dict[PlannedGroup, int] = {}
-        for crew, index in self._minimal_evictions(footprint, room, leavers):
-            sizes[crew] = min(index, sizes.get(crew, index))
-        number = sum(len(crew.replica_nodes) - size for crew, size in sizes.items())
-        importance = max((crew.priority for crew in sizes), default=0)
-        welfare = min((crew.share_at(size) for crew, size in sizes.items()), default=0.0)
-        return EvictionOption((importance, number, -welfare), node, tuple(sizes.items()))
+        for group, index in self._minimal_evictions(footprint, free_vector, evicted):
+            sizes[group] = min(index, sizes.get(group, index))
+        removed_count = sum(len(group.replica_nodes) - size for group, size in sizes.items())
+        group_priority = max((group.priority for group in sizes), default=0)
+        min_share = min((group.share_at(size) for group, size in sizes.items()), default=0.0)
+        return EvictionOption((group_priority, removed_count, -min_share), node, tuple(sizes.items()))
 
     def _groups_on_node(self, node: int) -> list[PlannedGroup]:
-        """The crews that had members there when this was first asked; nobody has come since who might leave."""
+        """Return the groups that had removable replicas on a node; none are added after the first call."""
         if not self._groups_by_node:
-            for crew in self._groups:
-                for each in set(crew.replica_nodes[crew.min_size :]):
-                    self._groups_by_node.setdefault(each, []).append(crew)
+            for group in self._groups:
+                for each in set(group.replica_nodes[group.min_size :]):
+                    self._groups_by_node.setdefault(each, []).append(group)
         return self._groups_by_node.get(node, [])
 
     def _minimal_evictions(
         self, footprint: PodFootprint, free_vector: int, evicted: list[tuple[PlannedGroup, int]]
     ) -> list[tuple[PlannedGroup, int]]:
-        """Those without whom there would not be room."""
-        needed = []
-        for crew, index in reversed(evicted):
+        """Return the evictions without which the pod would not fit."""
+        required = []
+        for group, index in reversed(evicted):
             if (
-                free_vector - crew.footprint.request_vector - footprint.request_vector & footprint.sign_bits
+                free_vector - group.footprint.request_vector - footprint.request_vector & footprint.sign_bits
                 == footprint.sign_bits
             ):
-                free_vector -= crew.footprint.request_vector
+                free_vector -= group.footprint.request_vector
             else:
-                needed.append((crew, index))
-        return needed
+                required.append((group, index))
+        return required

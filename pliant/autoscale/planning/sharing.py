@@ -1,9 +1,9 @@
-"""Who gets what nobody must have: the worst off first, at the expense of the best off if need be.
+"""Distributes the remaining capacity: the smallest share grows first, if necessary at the cost of the largest.
 
-The more important groups have all they may have before others get more than they must have. Among equals, whoever
-is on the lowest level has the next place. Where there is none, somebody gives a place who is less important, or as
-important and still better off without it. Every such step is strictly better for the worst off of those concerned,
-so it is never taken back and there is an end to them.
+Groups of higher priority get their maximum before others get more than their minimum. Among equal priorities the
+group with the smallest share gets the next replica. Without free capacity, it takes one from a group of lower
+priority, or of equal priority that keeps a larger share. Each exchange improves the smallest share concerned, so
+none is ever reversed, and the process ends.
 """
 
 from __future__ import annotations
@@ -18,99 +18,101 @@ from pliant.autoscale.planning.planned_group import UNPINNED, PlannedGroup
 from pliant.autoscale.planning.preemption import PreemptionCandidates, PreemptionRequest
 
 ShareEntry = tuple[float, int, PlannedGroup]
-"""How well off a crew is, its number, and itself."""
+"""The share of a group, its order index, and the group."""
 _MAX_PASSES = 50
-"""A limit to what one plan may cost; hardly ever are there more than three. The next plan goes on."""
+"""Bounds the cost of one plan; three passes usually suffice, and the next plan continues."""
 _MAX_DONATED_REPLICAS = 8
-"""How many places a group gives at once to one that needs more room."""
+"""The most replicas that a group gives up at once for one larger replica."""
 
 
 class ShareAllocator:
-    """Hands out what is left."""
+    """Distributes the capacity that is left after admission."""
 
     def __init__(self, draft: PlanDraft) -> None:
         self._draft = draft
-        self._groups = [crew for crew in draft.groups if not crew.is_fixed]
+        self._groups = [group for group in draft.groups if not group.is_fixed]
         self._candidates: PreemptionCandidates | None = None
         self._exchange_count = 0
         self._resized_groups: set[PlannedGroup] = set()
-        """Crews that others know by a size they no longer have."""
+        """Groups whose entries among the candidates are outdated."""
 
     def balance(self) -> None:
-        """Until nothing gets better."""
+        """Grow groups until nothing improves."""
         for _ in range(_MAX_PASSES):
             before = self._exchange_count
-            for _, crews in groupby(self._groups, key=lambda crew: crew.priority):
-                self._grow_groups(crews)
+            for _, groups in groupby(self._groups, key=lambda group: group.priority):
+                self._grow_groups(groups)
             if self._exchange_count == before:
                 return
             if self._candidates:
-                self._candidates.refresh(crew for crew in self._resized_groups if crew.elastic.may_shrink)
+                self._candidates.refresh(group for group in self._resized_groups if group.elastic.may_shrink)
             self._resized_groups.clear()
 
     def _grow_groups(self, groups: Iterable[PlannedGroup]) -> None:
-        """Give places to crews that are equally important for as long as there are any."""
-        kinds: dict[tuple[int, int], list[ShareEntry]] = {}
-        for crew in groups:
-            # Who could not have the least it must have gets nothing here: a few members more would not help it.
-            if crew.min_size <= len(crew.replica_nodes) < crew.max_planned_size:
-                kinds.setdefault((id(crew.footprint), id(crew.quota)), []).append((crew.share, crew.order_index, crew))
-        for entries in kinds.values():
+        """Grow groups of equal priority, the smallest share first, as long as possible."""
+        entries_by_kind: dict[tuple[int, int], list[ShareEntry]] = {}
+        for group in groups:
+            # Groups that did not reach their minimum size get nothing: a few more replicas would not help them.
+            if group.min_size <= len(group.replica_nodes) < group.max_planned_size:
+                entries_by_kind.setdefault((id(group.footprint), id(group.quota)), []).append(
+                    (group.share, group.order_index, group)
+                )
+        for entries in entries_by_kind.values():
             heapify(entries)
-        heads = [(entries[0][:2], kind) for kind, entries in kinds.items()]
+        heads = [(entries[0][:2], kind) for kind, entries in entries_by_kind.items()]
         heapify(heads)
         while heads:
             _, kind = heads[0]
-            entries = kinds[kind]
-            crew = entries[0][2]
-            if self._try_grow(crew) and len(crew.replica_nodes) < crew.max_planned_size:
-                heapreplace(entries, (crew.share, crew.order_index, crew))
-            elif len(crew.replica_nodes) == crew.max_planned_size or crew.next_pinned_node != UNPINNED:
+            entries = entries_by_kind[kind]
+            group = entries[0][2]
+            if self._try_grow(group) and len(group.replica_nodes) < group.max_planned_size:
+                heapreplace(entries, (group.share, group.order_index, group))
+            elif len(group.replica_nodes) == group.max_planned_size or group.next_pinned_node != UNPINNED:
                 heappop(entries)
             else:
-                entries.clear()  # others of its kind would fare no better
+                entries.clear()  # no other group of this kind can grow either
             if entries:
                 heapreplace(heads, (entries[0][:2], kind))
             else:
                 heappop(heads)
 
     def _try_grow(self, group: PlannedGroup) -> bool:
-        """Have one more member come if there is a place for it, or somebody gives one."""
-        hindrance = self._draft.exceeded_limit(group)
-        node = None if hindrance else self._draft.find_node(group)
+        """Add one replica if there is room, or if another group gives up its own."""
+        exceeded = self._draft.exceeded_limit(group)
+        node = None if exceeded else self._draft.find_node(group)
         if node is not None:
             self._draft.add_replica(group, node)
-        elif group.next_pinned_node != UNPINNED or not self._try_preempt(group, hindrance):
+        elif group.next_pinned_node != UNPINNED or not self._try_preempt(group, exceeded):
             return False
         if self._candidates:
             self._resized_groups.add(group)
         return True
 
     def _try_preempt(self, group: PlannedGroup, exceeded_limit: SizeReason | None) -> bool:
-        """Whether somebody has given this one a place."""
+        """Try to take a replica from another group; return whether that succeeded."""
         if self._candidates is None:
             self._candidates = PreemptionCandidates(each for each in self._groups if each.elastic.may_shrink)
-        purse, level = group.quota if exceeded_limit is SizeReason.QUOTA_EXHAUSTED else None, group.share
+        quota, share = group.quota if exceeded_limit is SizeReason.QUOTA_EXCEEDED else None, group.share
 
-        def gives(giver: PlannedGroup) -> bool | None:
-            if purse is not None and giver.quota is not purse:
+        def try_donor(candidate: PlannedGroup) -> bool | None:
+            if quota is not None and candidate.quota is not quota:
                 return None
-            return self._try_exchange(giver, group, level, exceeded_limit is not None) or None
+            return self._try_exchange(candidate, group, share, exceeded_limit is not None) or None
 
-        asker = PreemptionRequest(group.priority, level, (id(group.footprint), id(group.quota), group.priority))
-        is_given = bool(self._candidates.find_first(asker, gives))
-        self._exchange_count += is_given
-        return is_given
+        request = PreemptionRequest(group.priority, share, (id(group.footprint), id(group.quota), group.priority))
+        was_exchanged = bool(self._candidates.find_first(request, try_donor))
+        self._exchange_count += was_exchanged
+        return was_exchanged
 
     def _try_exchange(self, donor: PlannedGroup, receiver: PlannedGroup, share: float, has_room: bool) -> bool:
-        """Have a few members of one leave if one of the other can come then."""
-        number, node = self._exchange_cost(donor, receiver, share)
-        if not number and has_room and self._is_within_limits(donor, receiver, 1, donor.replica_nodes[-1]):
-            # Not room was short but what may be given away of it.
-            number, node = 1, self._draft.capacity.find_node(receiver.footprint)
-        if not number or node is None:
+        """Remove a few replicas of the donor if one of the receiver fits then."""
+        count, node = self._exchange_cost(donor, receiver, share)
+        if not count and has_room and self._is_within_limits(donor, receiver, 1, donor.replica_nodes[-1]):
+            # The load limit was exceeded, not the capacity of nodes.
+            count, node = 1, self._draft.capacity.find_node(receiver.footprint)
+        if not count or node is None:
             return False
-        for _ in range(number):
+        for _ in range(count):
             self._draft.remove_last_replica(donor)
         self._draft.add_replica(receiver, node)
         self._resized_groups.add(donor)
@@ -118,35 +120,42 @@ class ShareAllocator:
         return True
 
     def _exchange_cost(self, donor: PlannedGroup, receiver: PlannedGroup, share: float) -> tuple[int, int | None]:
-        """How many members must leave so that one can come, and where; 0 if more would have to than should."""
-        free, foot, gift = self._draft.capacity.free_vectors, receiver.footprint, donor.footprint.request_vector
-        seats = donor.replica_nodes
-        left: dict[int, int] = {}
-        is_equal = donor.priority == receiver.priority
-        for number in range(1, min(_MAX_DONATED_REPLICAS, len(seats) - donor.min_size) + 1):
-            size = len(seats) - number
-            # Of equals only those are asked that are better off when one has left.
-            if number > 1 and is_equal and donor.share_at(size) <= share:
+        """Return how many replicas must leave so that one fits, and where; 0 if that would be too many."""
+        free, footprint, donated = self._draft.capacity.free_vectors, receiver.footprint, donor.footprint.request_vector
+        replica_nodes = donor.replica_nodes
+        freed: dict[int, int] = {}
+        has_equal_priority = donor.priority == receiver.priority
+        for count in range(1, min(_MAX_DONATED_REPLICAS, len(replica_nodes) - donor.min_size) + 1):
+            size = len(replica_nodes) - count
+            # Among equal priorities the donor must keep the larger share.
+            if count > 1 and has_equal_priority and donor.share_at(size) <= share:
                 break
-            node = seats[size]
-            room = left[node] = left.get(node, free[node]) + gift
-            fits = room - foot.request_vector & foot.sign_bits == foot.sign_bits and foot.allowed_nodes[node]
-            if fits and self._is_within_limits(donor, receiver, number, node):
-                return number, node
+            node = replica_nodes[size]
+            free_vector = freed[node] = freed.get(node, free[node]) + donated
+            fits_there = (
+                free_vector - footprint.request_vector & footprint.sign_bits == footprint.sign_bits
+                and footprint.allowed_nodes[node]
+            )
+            if fits_there and self._is_within_limits(donor, receiver, count, node):
+                return count, node
         return 0, None
 
     def _is_within_limits(self, donor: PlannedGroup, receiver: PlannedGroup, count: int, node: int) -> bool:
-        """Whether limits of load and quota let one come when so many have left."""
-        floor, foot = self._draft.capacity, receiver.footprint
+        """Return whether load limit and quota allow the receiver's replica after `count` of the donor's are removed."""
+        capacity, footprint = self._draft.capacity, receiver.footprint
         if receiver.quota and not receiver.quota.may_allocate(
-            foot, donor.footprint.request_vector * count if donor.quota is receiver.quota else 0
+            footprint, donor.footprint.request_vector * count if donor.quota is receiver.quota else 0
         ):
             return False
-        if donor.footprint.load_vector == foot.load_vector and floor.schedulable_nodes[node]:
+        if donor.footprint.load_vector == footprint.load_vector and capacity.schedulable_nodes[node]:
             return True
-        returned = sum(
-            donor.footprint.load_vector for seat in donor.replica_nodes[-count:] if floor.schedulable_nodes[seat]
+        released = sum(
+            donor.footprint.load_vector
+            for replica_node in donor.replica_nodes[-count:]
+            if capacity.schedulable_nodes[replica_node]
         )
-        # Where too much is given away already, it must be no more than before.
-        change = returned - foot.load_vector
-        return (floor.load_headroom + change | floor.layout.zero + change) & foot.load_sign_bits == foot.load_sign_bits
+        # If the limit is exceeded already, the load must not increase.
+        change = released - footprint.load_vector
+        return (
+            capacity.load_headroom + change | capacity.layout.zero + change
+        ) & footprint.load_sign_bits == footprint.load_sign_bits

@@ -1,7 +1,7 @@
-"""The policy `goodput`: places go to groups that become faster by them.
+"""The policy `goodput`: capacity goes to the groups whose throughput it increases most.
 
-A group that has never been measured counts as sharing its work alike among any number of members. A cluster of
-such groups is shared like by `fair`, but by the room that members take up rather than by their number.
+A group without measurements is assumed to scale linearly. A cluster of such groups is shared as by `fair`, but by
+dominant resource share instead of by replica count.
 """
 
 from __future__ import annotations
@@ -18,72 +18,73 @@ from pliant.autoscale.speedup import SpeedupCurve, fit_speedup_curve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoodputThresholds:
-    """How much a member must add, as a part of what each of the least members does."""
+    """How much throughput a replica must add, relative to the throughput per replica at the minimum size."""
 
     min_gain_to_add: float = 0.2
     min_gain_to_keep: float = 0.1
-    """Less than to join, so that what is measured anew a little differently makes nobody come and go."""
+    """Less than to add one, so that noisy measurements do not cause resizes."""
     preemption_margin: float = 1.1
-    """How many times as well off a group must be to give a place away, where speeds were measured."""
+    """How much larger the share of a measured group must be before it gives up a replica."""
 
 
 class GoodputPolicy:
-    """What `goodput` thinks of a group."""
-
     def __init__(self, thresholds: GoodputThresholds | None = None) -> None:
         self._thresholds = thresholds or GoodputThresholds()
 
     @property
     def name(self) -> str:
-        """The word users write to choose it."""
         return "goodput"
 
     def with_useful_max_size(self, elastic: ElasticGroup) -> ElasticGroup:
-        """With as many members as pay."""
-        most = _worthwhile_max_size(elastic, fit_speedup_curve(elastic.throughputs), self._thresholds)
-        return elastic if most == elastic.max_size else replace(elastic, max_size=most)
+        """Return the group with its maximum lowered to the largest worthwhile size."""
+        max_size = _worthwhile_max_size(elastic, fit_speedup_curve(elastic.throughputs), self._thresholds)
+        return elastic if max_size == elastic.max_size else replace(elastic, max_size=max_size)
 
     def build_ranking(self, cluster: ClusterSnapshot) -> GroupRanking:
-        """Whoever becomes faster by one more, for the part of the cluster that it takes up, comes first."""
+        """Rank by the speedup of one more replica, relative to its dominant resource share."""
         shares = _dominant_shares(cluster)
-        average = sum(shares[each.shape.requests] for each in cluster.groups) / max(len(cluster.groups), 1)
-        parts = {needs: share / average for needs, share in shares.items()}
+        mean_share = sum(shares[each.shape.requests] for each in cluster.groups) / max(len(cluster.groups), 1)
+        relative_shares = {requests: share / mean_share for requests, share in shares.items()}
         margin = self._thresholds.preemption_margin
 
         def rank(elastic: ElasticGroup) -> GroupRank:
             curve = fit_speedup_curve(elastic.throughputs)
-            part = parts[elastic.shape.requests]
-            return GroupRank(partial(_share_at, curve, part, elastic.size if curve.max_known_size else 0, margin))
+            relative_share = relative_shares[elastic.shape.requests]
+            return GroupRank(
+                partial(_share_at, curve, relative_share, elastic.size if curve.max_known_size else 0, margin)
+            )
 
         return rank
 
     def with_explanation(self, elastic: ElasticGroup, decision: SizeDecision) -> SizeDecision:
-        """That it is at the most that pays, and what one more would add."""
+        """Return the decision, with the gain of one more replica if that limits the size."""
         if decision.reason is not SizeReason.AT_MAX_SIZE or decision.size >= elastic.max_size:
             return decision
         curve, size = fit_speedup_curve(elastic.throughputs), decision.size
         if curve.marginal_gain(size, elastic.min_size) >= self._thresholds.min_gain_to_add:
             return SizeDecision(
-                size, SizeReason.STABILIZING, f"how fast {size} members are is to be measured before more are tried"
+                size, SizeReason.STABILIZING, f"the throughput of {size} replicas must be measured first"
             )
-        adds = round(100 * (curve.marginal_speedup(size) - 1))
-        words = f"add {adds} % to its speed" if adds > 0 else "not make it faster"
-        return SizeDecision(size, SizeReason.NOT_WORTHWHILE, f"one more than {size} would {words}")
+        gain_percent = round(100 * (curve.marginal_speedup(size) - 1))
+        effect = f"add {gain_percent} % throughput" if gain_percent > 0 else "not increase throughput"
+        return SizeDecision(size, SizeReason.NOT_WORTHWHILE, f"one more replica than {size} would {effect}")
 
 
 def _worthwhile_max_size(elastic: ElasticGroup, curve: SpeedupCurve, thresholds: GoodputThresholds) -> int:
-    """The most members that pay; those there are pay for longer than newcomers."""
+    """Return the largest worthwhile size; existing replicas need a smaller gain than new ones."""
     if not curve.max_known_size:
         return elastic.max_size
-    most = _largest_paying_size(elastic, curve, thresholds.min_gain_to_add)
-    if elastic.size <= most:
-        return min(most, max(curve.max_known_size, elastic.size))
-    stays = elastic.size <= _largest_paying_size(elastic, curve, thresholds.min_gain_to_keep) or not elastic.may_shrink
-    return min(elastic.size, elastic.max_size) if stays else most
+    max_size = _largest_paying_size(elastic, curve, thresholds.min_gain_to_add)
+    if elastic.size <= max_size:
+        return min(max_size, max(curve.max_known_size, elastic.size))
+    keeps_size = (
+        elastic.size <= _largest_paying_size(elastic, curve, thresholds.min_gain_to_keep) or not elastic.may_shrink
+    )
+    return min(elastic.size, elastic.max_size) if keeps_size else max_size
 
 
 def _largest_paying_size(elastic: ElasticGroup, curve: SpeedupCurve, min_gain: float) -> int:
-    """The largest size whose last member adds enough; each adds less than the one before."""
+    """Return the largest size whose last replica adds enough; each adds less than the one before."""
     sizes = range(elastic.min_size, elastic.max_size)
     return elastic.min_size + bisect_left(
         sizes, True, key=lambda size: curve.marginal_gain(size, elastic.min_size) < min_gain
@@ -91,23 +92,24 @@ def _largest_paying_size(elastic: ElasticGroup, curve: SpeedupCurve, min_gain: f
 
 
 def _dominant_shares(cluster: ClusterSnapshot) -> dict[tuple[tuple[str, int], ...], float]:
-    """The part of the whole cluster that a member takes up, of what it takes most of."""
+    """Return the dominant resource share of one replica, by requests."""
     totals: dict[str, int] = {}
     for node in cluster.nodes:
         for name, amount in node.allocatable.items():
             totals[name] = totals.get(name, 0) + amount
-    shapes = {each.shape.requests for each in cluster.groups}
+    all_requests = {each.shape.requests for each in cluster.groups}
     return {
-        needs: max((amount / max(totals.get(name, 0), 1) for name, amount in needs), default=1.0) for needs in shapes
+        requests: max((amount / max(totals.get(name, 0), 1) for name, amount in requests), default=1.0)
+        for requests in all_requests
     }
 
 
 def _share_at(curve: SpeedupCurve, dominant_share: float, current_size: int, margin: float, size: int) -> float:
-    """About the members held, if all paid alike: more where the next one would add less."""
+    """Return about the number of replicas, weighted: larger where one more replica would add less."""
     if size <= 0:
         return 0.0
-    zeal = curve.log_speedup(size)
-    if zeal <= 0:
+    log_speedup = curve.log_speedup(size)
+    if log_speedup <= 0:
         return inf
-    # Half a member less, and it is their number where work is shared alike.
-    return dominant_share * (1 / zeal - 0.5) / (margin if size < current_size else 1.0)
+    # Minus 0.5, so that it equals the size under linear speedup.
+    return dominant_share * (1 / log_speedup - 0.5) / (margin if size < current_size else 1.0)

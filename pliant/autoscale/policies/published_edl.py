@@ -1,10 +1,9 @@
-"""The autoscaler of PaddlePaddle EDL as it was published, mistakes included, to compare others with.
+"""The autoscaler of PaddlePaddle EDL as published, including its defects, for comparison.
 
-It is not offered to users. What is wrong with it is kept, because its published results came about that way: the
-order of jobs is that of their present sizes and not of the planned ones; a plan adds to nodes what it takes;
-the limit on load holds for shrinking but not for memory and devices when growing; nodes that are closed count.
-Two things differ. Where the original takes nodes and equal jobs in no particular order, here they come by name.
-Where it would go round in circles for ever, growing a job and shrinking it again, the plan stops.
+Users cannot select it. Its defects are kept, because they shaped its published results: jobs are ordered by current
+instead of planned sizes; a plan adds to nodes what it should deduct; the load limit applies when shrinking but not
+to memory and devices when growing; unschedulable nodes count. Two things differ: nodes and equal jobs are ordered
+by name where the original order is undefined, and planning stops where the original would loop forever.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerJob:
-    """An elastic group in the units of the original: thousandths of a core, millions of bytes, GPUs."""
+    """An elastic group in the units of the original: millicores, megabytes and GPUs."""
 
     key: GroupKey
     min_size: int
@@ -40,21 +39,19 @@ class TrainerJob:
 
     @property
     def fulfilment(self) -> float:
-        """How much of what it may have it has: 0 at its least size, 1 at its most."""
+        """The position of its size between its minimum (0) and its maximum (1)."""
         return 1.0 if self.min_size == self.max_size else (self.size - self.min_size) / (self.max_size - self.min_size)
 
 
 @dataclass(slots=True, kw_only=True)
 class IdleResources:
-    """What one node has left."""
-
     cpu: int
     memory: int
 
 
 @dataclass(slots=True, kw_only=True)
 class ClusterTotals:
-    """A cluster as far as the original knew it."""
+    """The cluster totals that the original used."""
 
     cpu_requests: int = 0
     cpu_total: int = 0
@@ -67,27 +64,24 @@ class ClusterTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedEdlOptions:
-    """In what generations of the original differ; by default the one whose experiments were published."""
+    """Differences between versions of the original; the defaults are those of the published experiments."""
 
     shrinks_on_memory: bool = False
-    """Whether too much memory makes jobs shrink."""
+    """Whether jobs shrink when too much memory is requested."""
     deducts_from_node: bool = False
-    """Whether a trainer takes its room from a node, rather than adding it."""
+    """Whether a trainer's requests are deducted from its node instead of being added."""
 
 
 class PublishedEdlPolicy:
-    """The policy `edl-published`."""
-
     def __init__(self, options: PublishedEdlOptions | None = None) -> None:
         self._options = options or PublishedEdlOptions()
 
     @property
     def name(self) -> str:
-        """The word for it in comparisons."""
         return "edl-published"
 
     def plan(self, cluster: ClusterSnapshot) -> SizePlan:
-        """The sizes that the original would have set; more than fits, at times."""
+        """Return the sizes that the original would set; they may exceed the capacity."""
         candidates = _scalable_groups(cluster.groups)
         deltas = plan_size_deltas(
             _cluster_totals(cluster), [_trainer_job(each) for each in candidates], cluster.max_load, self._options
@@ -96,7 +90,7 @@ class PublishedEdlPolicy:
 
 
 def sort_by_fulfilment(jobs: Iterable[TrainerJob]) -> list[TrainerJob]:
-    """Elastic ones alone, the least fulfilled first; among equals whoever asks for less."""
+    """Return the elastic jobs, the least fulfilled first; among equals the smaller request."""
     elastic = (job for job in jobs if job.min_size < job.max_size)
     return sorted(elastic, key=lambda job: (job.fulfilment, job.gpu, job.cpu, job.memory, job.key))
 
@@ -104,12 +98,12 @@ def sort_by_fulfilment(jobs: Iterable[TrainerJob]) -> list[TrainerJob]:
 def plan_size_deltas(
     totals: ClusterTotals, jobs: Iterable[TrainerJob], max_load: float, options: PublishedEdlOptions
 ) -> dict[GroupKey, int]:
-    """By how much each job's size is to change: all grow by one and then shrink by one, until nothing changes."""
+    """Return the change of each job's size: grow each by one, then shrink each by one, until nothing changes."""
     order = sort_by_fulfilment(jobs)
     deltas = {job.key: 0 for job in order}
-    seen: set[tuple[int, ...]] = set()
-    while (changes := tuple(deltas.values())) not in seen:
-        seen.add(changes)
+    previous_deltas: set[tuple[int, ...]] = set()
+    while (current := tuple(deltas.values())) not in previous_deltas:
+        previous_deltas.add(current)
         for job in order:
             deltas[job.key] += try_grow(totals, job, deltas[job.key], max_load, options)
         for job in reversed(order):
@@ -118,7 +112,7 @@ def plan_size_deltas(
 
 
 def try_grow(totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float, options: PublishedEdlOptions) -> int:
-    """Try to add a trainer: what that changes, which is below 0 where the job has more than it may."""
+    """Try to add a trainer; return the change, which is negative if the job exceeds its maximum."""
     size = job.size + delta
     if size >= job.max_size:
         return _add_requests(totals, job, job.max_size - size)
@@ -138,7 +132,7 @@ def try_grow(totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float
 def try_shrink(
     totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float, options: PublishedEdlOptions
 ) -> int:
-    """Try to take a trainer away: -1 if the job has more than it may, or can spare one of too many in all."""
+    """Remove a trainer if the job exceeds its maximum, or the cluster its load limit; return the change."""
     size = job.size + delta
     is_over = (
         totals.gpu_limits > floor(totals.gpu_total * max_load)
@@ -158,42 +152,42 @@ def _add_requests(totals: ClusterTotals, job: TrainerJob, count: int) -> int:
 
 
 def _scalable_groups(groups: Sequence[ElasticGroup]) -> list[ElasticGroup]:
-    """Groups that all run, or every one if there is a group of which nobody does."""
+    """Return the groups that run completely, or all groups if one has no running replica."""
     if any(not any(each.replica_nodes) for each in groups):
         return list(groups)
     return [each for each in groups if all(each.replica_nodes)]
 
 
 def _cluster_totals(cluster: ClusterSnapshot) -> ClusterTotals:
-    sums = ClusterTotals()
+    totals = ClusterTotals()
     idle: dict[str, IdleResources] = {}
     for node in sorted(cluster.nodes, key=lambda each: each.name):
-        room, taken = _edl_units(node.allocatable), _edl_units(node.used_by_others)
-        sums.cpu_total += room[0]
-        sums.memory_total += room[1]
-        sums.gpu_total += room[2]
-        sums.cpu_requests += taken[0]
-        sums.memory_requests += taken[1]
-        sums.gpu_limits += taken[2]
-        idle[node.name] = IdleResources(cpu=room[0] - taken[0], memory=room[1] - taken[1])
+        total, used = _edl_units(node.allocatable), _edl_units(node.used_by_others)
+        totals.cpu_total += total[0]
+        totals.memory_total += total[1]
+        totals.gpu_total += total[2]
+        totals.cpu_requests += used[0]
+        totals.memory_requests += used[1]
+        totals.gpu_limits += used[2]
+        idle[node.name] = IdleResources(cpu=total[0] - used[0], memory=total[1] - used[1])
     for elastic in cluster.groups:
-        _add_group(sums, idle, elastic)
-    for claim in cluster.pending_pods:
-        cpu, memory, gpu = _edl_units(dict(claim.shape.requests))
-        sums.cpu_requests += claim.count * cpu
-        sums.memory_requests += claim.count * memory
-        sums.gpu_limits += claim.count * gpu
-    sums.nodes = list(idle.values())
-    return sums
+        _add_group(totals, idle, elastic)
+    for pending in cluster.pending_pods:
+        cpu, memory, gpu = _edl_units(dict(pending.shape.requests))
+        totals.cpu_requests += pending.count * cpu
+        totals.memory_requests += pending.count * memory
+        totals.gpu_limits += pending.count * gpu
+    totals.nodes = list(idle.values())
+    return totals
 
 
 def _add_group(totals: ClusterTotals, idle_by_node: dict[str, IdleResources], elastic: ElasticGroup) -> None:
     job = _trainer_job(elastic)
     _add_requests(totals, job, max(elastic.size, len(elastic.replica_nodes)))
-    for place in elastic.replica_nodes:
-        if place in idle_by_node:
-            idle_by_node[place].cpu -= job.cpu
-            idle_by_node[place].memory -= job.memory
+    for node_name in elastic.replica_nodes:
+        if node_name in idle_by_node:
+            idle_by_node[node_name].cpu -= job.cpu
+            idle_by_node[node_name].memory -= job.memory
 
 
 def _trainer_job(elastic: ElasticGroup) -> TrainerJob:
@@ -217,13 +211,13 @@ def _edl_units(amounts: ResourceAmounts) -> tuple[int, int, int]:
 def _size_decision(elastic: ElasticGroup, delta: int | None) -> SizeDecision:
     if delta is None:
         if elastic.min_size == elastic.max_size:
-            return SizeDecision(elastic.size, SizeReason.FIXED, "its least size is its most")
-        return SizeDecision(elastic.size, SizeReason.STABILIZING, "its members are still coming up")
+            return SizeDecision(elastic.size, SizeReason.FIXED, "its minimum equals its maximum")
+        return SizeDecision(elastic.size, SizeReason.STABILIZING, "its replicas are still starting")
     size = elastic.size + delta
     if delta > 0:
         return SizeDecision(size, SizeReason.SCALE_UP, f"{delta} more fit")
     if delta < 0:
-        return SizeDecision(size, SizeReason.PREEMPTED, "more is asked for than there is")
+        return SizeDecision(size, SizeReason.PREEMPTED, "requests exceed the capacity")
     if size >= elastic.max_size:
-        return SizeDecision(size, SizeReason.AT_MAX_SIZE, f"{elastic.max_size} is the most it may have")
-    return SizeDecision(size, SizeReason.NO_CAPACITY, "no more fit")
+        return SizeDecision(size, SizeReason.AT_MAX_SIZE, f"{elastic.max_size} is its maximum")
+    return SizeDecision(size, SizeReason.INSUFFICIENT_CAPACITY, "no more fit")

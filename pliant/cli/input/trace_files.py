@@ -17,8 +17,8 @@ from pliant.simulation.trace import SimulationTrace
 from pliant.simulation.trace_reader import TABLE_FIELDS, TraceRow, read_jobs, read_nodes, read_services, read_windows
 
 TRACE_TABLES = ("nodes", "jobs", "services", "windows")
-TIME_FIELDS = {"until": "end_at", "period": "period", "gap": "urgent_period"}
-_TABLE_COLUMNS = {"jobs": "submit", "services": "number", "windows": "end", "nodes": "count"}
+TIME_FIELDS = {"until": "end_at", "period": "period", "urgent_period": "urgent_period"}
+_TABLE_COLUMNS = {"jobs": "submit", "services": "replicas", "windows": "end", "nodes": "count"}
 """The column by which a table in a CSV file is known, the first that is there: jobs may have a count as well."""
 
 

@@ -36,28 +36,29 @@ def format_outcomes(output_format: str, outcomes: Sequence[SimulationResult], st
 def _comparison_rows(figures: Sequence[RunSummary]) -> list[list[str]]:
     first = figures[0]
     rows = [
-        ["jobs that ended", *(f"{each.ended:,} of {each.jobs:,}" for each in figures)],
-        ["stuck: no member ever ran", *(f"{each.stuck:,}" for each in figures)],
-        ["pending, mean", *(_format_seconds(each.pending_mean) for each in figures)],
-        ["pending, longest", *(_format_seconds(each.pending_max) for each in figures)],
-        ["completion, mean", *(_format_seconds(each.completion_mean) for each in figures)],
-        ["CPU used", *(_format_percent(each.used_mean) for each in figures)],
-        ["  at the plateau", *(_format_percent(each.used_plateau) for each in figures)],
+        ["completed jobs", *(f"{each.completed_jobs:,} of {each.jobs:,}" for each in figures)],
+        ["jobs never started", *(f"{each.never_started_jobs:,}" for each in figures)],
+        ["pending time, mean", *(_format_seconds(each.pending_mean) for each in figures)],
+        ["pending time, max", *(_format_seconds(each.pending_max) for each in figures)],
+        ["completion time, mean", *(_format_seconds(each.completion_mean) for each in figures)],
+        ["CPU utilization, mean", *(_format_percent(each.cpu_utilization_mean) for each in figures)],
+        ["  plateau", *(_format_percent(each.cpu_utilization_plateau) for each in figures)],
     ]
     rows += [
-        [f"  {name}", *(_format_percent(each.used_windows[name]) for each in figures)] for name in first.used_windows
+        [f"  {name}", *(_format_percent(each.cpu_utilization_windows[name]) for each in figures)]
+        for name in first.cpu_utilization_windows
     ]
     rows += [
-        ["fairness at the plateau (Jain)", *(f"{each.jain_plateau:.2f}" for each in figures)],
+        ["fairness, plateau (Jain)", *(f"{each.jain_plateau:.2f}" for each in figures)],
         ["resizes", *(f"{each.resizes:,}" for each in figures)],
     ]
-    if any(each.services_wait_max or each.services_waiting for each in figures):
+    if any(each.service_pod_wait_max or each.service_pods_pending for each in figures):
         rows += [
-            ["pods of services waited, mean", *(_format_seconds(each.services_wait_mean) for each in figures)],
-            ["  longest", *(_format_seconds(each.services_wait_max) for each in figures)],
-            ["  still wait at the end", *(f"{each.services_waiting:,}" for each in figures)],
+            ["service pod wait, mean", *(_format_seconds(each.service_pod_wait_mean) for each in figures)],
+            ["  max", *(_format_seconds(each.service_pod_wait_max) for each in figures)],
+            ["  pending at the end", *(f"{each.service_pods_pending:,}" for each in figures)],
         ]
-    rows.append(["rounds of the autoscaler", *(f"{each.rounds:,}" for each in figures)])
+    rows.append(["planning rounds", *(f"{each.planning_rounds:,}" for each in figures)])
     return rows
 
 

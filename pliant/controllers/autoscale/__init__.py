@@ -1,1 +1,1 @@
-"""The cluster autoscaler: draws a picture of the cluster, lets a policy plan, and leaves wishes for jobs."""
+"""The autoscale controller: builds cluster snapshots, runs a policy, publishes size recommendations."""

@@ -1,4 +1,4 @@
-"""Everything of a cluster that plans are made from, watched only once there is somebody to plan for."""
+"""The informers that planning needs, started with the first autoscalable job."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS, RESOURCE_QUOTAS, Resource
 
 RETRY_DELAY = 1.0
-"""Seconds until a server that did not answer is asked again."""
+"""Seconds between two attempts to list a resource."""
 
 log = logging.getLogger(__name__)
 
 
 class AutoscaleInformers:
-    """All nodes, everybody's pods, and quotas; what changes is told as news."""
+    """Watches nodes, the pods of all namespaces and quotas, and reports changes that affect planning."""
 
     def __init__(
         self,
@@ -48,29 +48,27 @@ class AutoscaleInformers:
 
     @property
     def own_informers(self) -> Mapping[str, Informer[Any]]:
-        """What is followed beside nodes, by name."""
         quotas = {RESOURCE_QUOTAS.plural: self.quotas} if self._can_list_quotas else {}
-        return {"pods of everybody": self.pods, **quotas}
+        return {"pods (all namespaces)": self.pods, **quotas}
 
     async def disabled_reason(self) -> str:
-        """Why no plan can be made, as far as rights are concerned; empty if one can be."""
-        for resource, problem in ((NODES, "nodes"), (PODS, "the pods of all namespaces")):
+        """Return which missing permission disables the autoscaler; empty if there is none."""
+        for resource, objects in ((NODES, "nodes"), (PODS, "pods in all namespaces")):
             if not await self._can_list(resource):
-                return f"the operator may not see {problem}"
+                return f"the operator cannot list {objects}"
         self._can_list_quotas = await self._can_list(RESOURCE_QUOTAS)
         if not self._can_list_quotas:
-            log.info("quotas are not seen, so sizes are planned without them")
+            log.info("cannot list resource quotas: sizes are planned without them")
         return ""
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Return once everything is known, and keep it so."""
+        """Start the informers and return once they are synced."""
         for informer in self.own_informers.values():
             tasks.create_task(informer.run())
             await informer.wait_synced()
         await self._nodes.wait_synced()
 
     def on_node_changed(self, old: Node | None, new: Node | None) -> None:
-        """Take in what became of a node."""
         if old is None or new is None or scheduling_properties(old) != scheduling_properties(new):
             self.snapshots.mark_nodes_changed()
             self._on_cluster_change(ClusterChange.CAPACITY)
@@ -81,17 +79,17 @@ class AutoscaleInformers:
                 await self._client.get_raw(f"{resource.path(None)}?limit=1")
             except (Forbidden, NotFound):
                 return False
-            except ApiError as problem:
-                log.info("not seen at once", extra={"resource": resource.plural, "because": str(problem)})
+            except ApiError as error:
+                log.info("cannot list resource yet", extra={"resource": resource.plural, "error": str(error)})
                 await asyncio.sleep(RETRY_DELAY)
                 continue
             return True
 
     def _on_pod_changed(self, old: ClusterPod | None, new: ClusterPod | None) -> None:
-        news = self.usage.apply_pod_change(old, new)
-        if news is not ClusterChange.NONE:
+        change = self.usage.apply_pod_change(old, new)
+        if change is not ClusterChange.NONE:
             self.snapshots.mark_jobs_changed(filter(None, {owning_job_uid(old), owning_job_uid(new)}))
-            self._on_cluster_change(news)
+            self._on_cluster_change(change)
 
     def _on_quota_changed(self, old: ResourceQuota | None, new: ResourceQuota | None) -> None:
         if old is None or new is None or old.spec != new.spec:

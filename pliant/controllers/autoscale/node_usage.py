@@ -1,4 +1,4 @@
-"""Who takes up how much of which node, kept from one change to the next; never counted anew."""
+"""Resource usage per node and namespace, updated incrementally from pod changes."""
 
 from __future__ import annotations
 
@@ -11,59 +11,55 @@ from pliant.controllers.autoscale.object_views import ClusterPod
 from pliant.controllers.autoscale.pod_shapes import PodRequests, PodShapeCache
 
 TERMINATION_GRACE = timedelta(seconds=30)
-"""How long a pod may stay after it should be gone before nobody counts on its room any more."""
+"""How long after its deletion deadline a pod still counts as about to free its resources."""
 
 _NO_PODS: Mapping[tuple[str, int], ClusterPod] = {}
 
 
 class ClusterChange(Enum):
-    """What a change means for plans."""
+    """What a change means for planning."""
 
     NONE = 0
     CAPACITY = 1
-    """There is more room, or less."""
+    """Capacity was freed or taken."""
     DEMAND = 2
-    """Somebody waits for room, or a member has come up: the next one may follow."""
+    """Pods are pending, or a replica changed its phase so that its group may grow again."""
 
 
 class PodPlacement(NamedTuple):
-    """A node, and what a pod takes up of it."""
-
     node: str
     requests: PodRequests
 
 
 class ClusterNodeUsage:
-    """What is known of all pods of a cluster, as far as room is concerned."""
+    """The resource usage of all pods of a cluster."""
 
     def __init__(self, shapes: PodShapeCache) -> None:
         self.pending: dict[str, ClusterPod] = {}
-        """Pods without a node, by uid."""
+        """Unscheduled pods by uid."""
         self.terminating: dict[str, ClusterPod] = {}
-        """Pods that are about to give up their room."""
+        """Scheduled pods that are being deleted, by uid."""
         self.placements: dict[str, PodPlacement] = {}
-        """Where each pod sits that takes up room, by uid."""
+        """The node and the requests of each scheduled pod, by uid."""
         self.used_by_node: dict[str, dict[str, int]] = {}
-        """What is taken of each node."""
         self.requested_by_namespace: dict[str, dict[str, int]] = {}
-        """What all pods of each namespace ask for that have not ended, whether or not they sit anywhere."""
+        """Requests of all unfinished pods by namespace, scheduled or not."""
         self._shapes = shapes
         self._pods_by_job: dict[str, dict[tuple[str, int], ClusterPod]] = {}
         self._requests_by_pod: dict[str, tuple[str, PodRequests]] = {}
 
     def pods_of_job(self, job_uid: str) -> Mapping[tuple[str, int], ClusterPod]:
-        """The pods of a job, by the label of their group and their index."""
+        """Return the pods of a job by group label and index."""
         return self._pods_by_job.get(job_uid, _NO_PODS)
 
     def apply_pod_change(self, old: ClusterPod | None, new: ClusterPod | None) -> ClusterChange:
-        """Take in what became of a pod."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            news = self._remove_pod(old)
-            return news if new is None else max(news, self._upsert_pod(None, new), key=lambda each: each.value)
+            change = self._remove_pod(old)
+            return change if new is None else max(change, self._upsert_pod(None, new), key=lambda each: each.value)
         return ClusterChange.NONE if new is None else self._upsert_pod(old, new)
 
     def soon_freed_pods(self, now: datetime) -> Iterable[ClusterPod]:
-        """Pods whose room is as good as free: they have been told to go, and are not late."""
+        """Yield terminating pods that are not overdue: their resources count as free."""
         for pod in self.terminating.values():
             due = pod.metadata.deletion_timestamp
             if due is not None and now < due + TERMINATION_GRACE:
@@ -71,24 +67,26 @@ class ClusterNodeUsage:
 
     def _upsert_pod(self, old: ClusterPod | None, new: ClusterPod) -> ClusterChange:
         uid, spec = new.metadata.uid, new.spec
-        needs = self._shapes.requests_of(spec)
-        seat = PodPlacement(spec.node_name, needs) if spec.node_name and not new.is_finished else None
+        requests = self._shapes.requests_of(spec)
+        placement = PodPlacement(spec.node_name, requests) if spec.node_name and not new.is_finished else None
         before = self.placements.get(uid)
-        if seat != before:
-            self._move_placement(uid, before, seat)
-        self._set_requests(uid, new.metadata.namespace, None if new.is_finished else needs)
+        if placement != before:
+            self._move_placement(uid, before, placement)
+        self._set_requests(uid, new.metadata.namespace, None if new.is_finished else requests)
         was_waiting = uid in self.pending
         _add_or_discard(self.pending, new, new.is_pending)
-        _add_or_discard(self.terminating, new, new.is_terminating and seat is not None)
+        _add_or_discard(self.terminating, new, new.is_terminating and placement is not None)
         self._index_replica(new)
         if new.is_pending and (not was_waiting or old is None or _pending_state(old) != _pending_state(new)):
             return ClusterChange.DEMAND
         if old is not None and old.status.phase != new.status.phase and _replica_key(new) is not None:
             return ClusterChange.DEMAND
-        is_other = (
-            old is None or (seat, was_waiting) != (before, new.is_pending) or old.is_terminating != new.is_terminating
+        has_changed = (
+            old is None
+            or (placement, was_waiting) != (before, new.is_pending)
+            or old.is_terminating != new.is_terminating
         )
-        return ClusterChange.CAPACITY if is_other else ClusterChange.NONE
+        return ClusterChange.CAPACITY if has_changed else ClusterChange.NONE
 
     def _remove_pod(self, pod: ClusterPod) -> ClusterChange:
         uid = pod.metadata.uid
@@ -97,12 +95,12 @@ class ClusterNodeUsage:
         self.terminating.pop(uid, None)
         self._move_placement(uid, before, None)
         self._set_requests(uid, pod.metadata.namespace, None)
-        if (place := _replica_key(pod)) is not None:
-            owner, key = place
-            members = self._pods_by_job.get(owner, {})
-            if key in members and members[key].metadata.uid == uid:
-                del members[key]
-            if not members:
+        if (replica_key := _replica_key(pod)) is not None:
+            owner, key = replica_key
+            replicas = self._pods_by_job.get(owner, {})
+            if key in replicas and replicas[key].metadata.uid == uid:
+                del replicas[key]
+            if not replicas:
                 self._pods_by_job.pop(owner, None)
         return ClusterChange.CAPACITY if before is not None or was_waiting else ClusterChange.NONE
 
@@ -124,19 +122,19 @@ class ClusterNodeUsage:
             self._requests_by_pod[pod_uid] = namespace, requests
 
     def _index_replica(self, pod: ClusterPod) -> None:
-        if (place := _replica_key(pod)) is not None:
-            owner, key = place
+        if (replica_key := _replica_key(pod)) is not None:
+            owner, key = replica_key
             self._pods_by_job.setdefault(owner, {})[key] = pod
 
 
 def owning_job_uid(pod: ClusterPod | None) -> str:
-    """The uid of the job that a pod is a member of; empty if it is of none."""
-    place = _replica_key(pod) if pod is not None else None
-    return place[0] if place else ""
+    """Return the uid of the job that a pod is a replica of; empty if there is none."""
+    replica_key = _replica_key(pod) if pod is not None else None
+    return replica_key[0] if replica_key else ""
 
 
 def _replica_key(pod: ClusterPod) -> tuple[str, tuple[str, int]] | None:
-    """The job, the group and the index of a pod that is a member."""
+    """Return the job uid, and the group label and index, of a pod that is a replica."""
     label, owner = pod.metadata.labels, pod.owner
     if owner is None or not label.group or not label.index.isdecimal():
         return None
@@ -144,7 +142,7 @@ def _replica_key(pod: ClusterPod) -> tuple[str, tuple[str, int]] | None:
 
 
 def _pending_state(pod: ClusterPod) -> tuple[bool, bool]:
-    return pod.is_pending, pod.is_unschedulable_anyway
+    return pod.is_pending, pod.is_blocked_by_constraints
 
 
 def _add_or_discard(pods: dict[str, ClusterPod], pod: ClusterPod, belongs: bool) -> None:
@@ -156,10 +154,10 @@ def _add_or_discard(pods: dict[str, ClusterPod], pod: ClusterPod, belongs: bool)
 
 def _add_requests(totals: dict[str, dict[str, int]], key: str, requests: PodRequests, sign: int) -> None:
     total = totals.setdefault(key, {})
-    for name, number in requests:
-        left = total.get(name, 0) + sign * number
-        if left:
-            total[name] = left
+    for name, requested in requests:
+        amount = total.get(name, 0) + sign * requested
+        if amount:
+            total[name] = amount
         else:
             total.pop(name, None)
     if not total:

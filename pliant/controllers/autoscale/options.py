@@ -1,4 +1,4 @@
-"""What whoever runs the operator has laid down for the autoscaler."""
+"""The options of the autoscaler."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from pliant.autoscale.cooldowns import ResizeCooldowns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscaleOptions:
-    """How sizes are planned, and how often."""
-
     policy: str = "fair"
-    """For jobs that choose none; empty where nobody shall be resized."""
+    """For jobs without a policy of their own; empty if the autoscaler is disabled."""
     is_advice_only: bool = False
-    """Whether sizes are told and not set, whatever jobs say."""
+    """Whether sizes are only recommended, whatever jobs say."""
     period: timedelta = timedelta(seconds=5)
-    """Between two plans at least, unless somebody waits."""
+    """The minimum interval between two plans unless pods are pending."""
     max_load: float = 0.97
-    """How much of all CPU and memory may be given away."""
+    """The fraction of total CPU and memory that may be allocated."""
     cooldowns: ResizeCooldowns = field(default_factory=ResizeCooldowns)

@@ -1,4 +1,4 @@
-"""What pods take up, in whole numbers, and which nodes would take them; both are found once for many alike."""
+"""Resource requests of pods in integers, and the nodes that accept them; both are cached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pliant.kube.scheduling.taints import BLOCKING_EFFECTS, is_condition_taint, 
 from pliant.kube.scheduling.types import SchedulingPodSpec
 
 MAX_CACHE_ENTRIES = 8192
-"""Answers that are remembered; with more of them it is begun anew."""
+"""Entries after which a cache is cleared."""
 
 PodRequests = tuple[tuple[str, int], ...]
 
@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PodShapeCache:
-    """The shapes of pods on these nodes."""
+    """Computes and caches the shapes of pods."""
 
     def __init__(self, nodes: ObjectStore[Node]) -> None:
         self._nodes = nodes
@@ -35,20 +35,18 @@ class PodShapeCache:
         self._allowed_nodes: dict[bytes, frozenset[str] | None] = {}
 
     def shape_of(self, spec: SchedulingPodSpec) -> PodShape:
-        """What a pod takes up, and where it may go."""
         return PodShape(self.requests_of(spec), self._allowed_nodes_of(spec))
 
     def requests_of(self, spec: SchedulingPodSpec) -> PodRequests:
-        """What a pod takes up."""
         key = _encode((spec.containers, spec.init_containers, spec.overhead))
-        found = self._requests.get(key)
-        if found is None:
-            found = self._requests[key] = round_up_requests(effective_pod_requests(spec))
+        requests = self._requests.get(key)
+        if requests is None:
+            requests = self._requests[key] = round_up_requests(effective_pod_requests(spec))
             _limit_cache(self._requests)
-        return found
+        return requests
 
     def clear_allowed_nodes(self) -> None:
-        """Begin anew, as nodes have come, gone or been marked."""
+        """Drop cached results, because nodes have changed."""
         self._allowed_nodes.clear()
 
     def _allowed_nodes_of(self, spec: SchedulingPodSpec) -> frozenset[str] | None:
@@ -62,30 +60,32 @@ class PodShapeCache:
 
 
 def round_up_requests(amounts: Mapping[str, Fraction]) -> PodRequests:
-    """Needs in the units that policies count in, rounded up."""
-    return tuple(sorted((name, number) for name, value in amounts.items() if (number := ceil(_to_units(name, value)))))
+    """Return requests in the integer units of policies, rounded up."""
+    return tuple(sorted((name, amount) for name, value in amounts.items() if (amount := ceil(_to_units(name, value)))))
 
 
 def round_down_allocatable(allocatable: Mapping[str, Quantity]) -> dict[str, int]:
-    """What a node has, in the units that policies count in, rounded down."""
+    """Return allocatable resources in the integer units of policies, rounded down."""
     return {name: floor(_to_units(name, parse_quantity(value))) for name, value in allocatable.items()}
 
 
 def is_schedulable(node: Node) -> bool:
-    """Whether a node takes newcomers at all."""
-    in_trouble = any(is_condition_taint(taint.key) and taint.effect in BLOCKING_EFFECTS for taint in node.spec.taints)
-    return is_node_ready(node) and not node.spec.unschedulable and not in_trouble
+    """Return whether a node accepts new pods at all."""
+    has_condition_taint = any(
+        is_condition_taint(taint.key) and taint.effect in BLOCKING_EFFECTS for taint in node.spec.taints
+    )
+    return is_node_ready(node) and not node.spec.unschedulable and not has_condition_taint
 
 
 def scheduling_properties(node: Node) -> tuple[Any, ...]:
-    """What of a node decides whom it takes and how many."""
+    """Return the properties of a node that decide which pods fit on it."""
     return is_schedulable(node), node.spec.taints, node.metadata.labels, node.status.allocatable
 
 
 def _accepts_pod(node: Node, spec: SchedulingPodSpec) -> bool:
-    # Taints that follow from how a node fares come and go: what they say is in `is_open`.
-    lasting: Iterable[Any] = [taint for taint in node.spec.taints if not is_condition_taint(taint.key)]
-    return not untolerated_taints(lasting, spec.tolerations, BLOCKING_EFFECTS) and matches_node_affinity(
+    # Condition taints come and go with the state of the node; `is_schedulable` covers them.
+    permanent_taints: Iterable[Any] = [taint for taint in node.spec.taints if not is_condition_taint(taint.key)]
+    return not untolerated_taints(permanent_taints, spec.tolerations, BLOCKING_EFFECTS) and matches_node_affinity(
         spec, node.metadata
     )
 

@@ -1,4 +1,4 @@
-"""Where the autoscaler leaves what it wants, for the jobs' own passes to find."""
+"""Size recommendations, passed from the autoscaler to the reconcilers of jobs."""
 
 from __future__ import annotations
 
@@ -20,49 +20,46 @@ _NO_RECOMMENDATIONS: Mapping[str, ScaleRecommendation] = MappingProxyType({})
 
 
 class JobObserver(Protocol):
-    """Whoever wants sizes of jobs, and has to know them for that."""
+    """The autoscaler, as the reconcilers of jobs see it."""
 
     def observe_job(self, job: Job, progress: Mapping[str, Any]) -> None:
-        """Take in a job as its own pass sees it, and what its members report."""
+        """Register the state of a job and the progress that its replicas report."""
 
     def forget_job(self, qualified_kind: str, key: JobKey) -> None:
-        """Take in that a job is gone; the kind has its API group with it."""
+        """Remove a job that is gone; the kind includes its API group."""
 
 
 class RecommendationStore:
-    """The sizes wanted of groups, by the uid of their job; what was acted upon is in the job's own status."""
+    """The latest recommendations for groups by job uid; decisions that were applied are in the job status."""
 
     def __init__(self) -> None:
         self.job_observer: JobObserver | None = None
-        """Told of every job that is looked at."""
         self._by_job_uid: dict[str, Mapping[str, ScaleRecommendation]] = {}
 
     def for_job(self, job_uid: str) -> Mapping[str, ScaleRecommendation]:
-        """What is wanted of one job, by group."""
+        """Return the recommendations for a job by group."""
         return self._by_job_uid.get(job_uid, _NO_RECOMMENDATIONS)
 
     def set_for_job(self, job_uid: str, recommendations: Mapping[str, ScaleRecommendation]) -> bool:
-        """Want this of a job from now on; whether that is anything new."""
+        """Replace the recommendations for a job; return whether they have changed."""
         before = self._by_job_uid.get(job_uid)
         self._by_job_uid[job_uid] = recommendations
         return before != recommendations
 
     def retain_only(self, job_uids: Iterable[str]) -> None:
-        """Forget all other jobs."""
-        kept = set(job_uids)
-        self._by_job_uid = {uid: wishes for uid, wishes in self._by_job_uid.items() if uid in kept}
+        """Drop the recommendations for all other jobs."""
+        retained = set(job_uids)
+        self._by_job_uid = {uid: each for uid, each in self._by_job_uid.items() if uid in retained}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendationContext:
-    """Under which something is wanted."""
-
     at: datetime
     observed_at: datetime | None
-    """Until when the job's story is known."""
+    """When the job status that the snapshot used was written."""
     should_apply: bool
     throughput_by_size: Mapping[int, float]
-    """Those measured anew, if any were."""
+    """New measurements; empty without."""
 
 
 MAX_ADVICE_LENGTH = 240
@@ -74,9 +71,9 @@ def recommend_size(
     previous: ScaleRecommendation | None,
     context: RecommendationContext,
 ) -> ScaleRecommendation:
-    """What is wanted of a group; the very same as before if nothing is new in it."""
+    """Return the recommendation for a group; the previous object if nothing has changed."""
     advice = _size_advice(decision, previous, context)
-    # Whoever set another size meanwhile came later; what is wanted in spite of it has to be said anew.
+    # Another requester set a size later: a recommendation that still differs needs a new timestamp to take effect.
     if (
         advice.size != group_state.applied_size
         and previous is not None
@@ -84,14 +81,14 @@ def recommend_size(
         and pending_size(previous, group_state) is None
     ):
         advice = replace(advice, at=context.at)
-    is_known = previous is not None and advice is previous.advice
-    wish = ScaleRecommendation(
+    is_unchanged = previous is not None and advice is previous.advice
+    recommendation = ScaleRecommendation(
         advice=advice,
         should_apply=context.should_apply,
-        observed_at=previous.observed_at if previous and is_known else context.observed_at,
+        observed_at=previous.observed_at if previous and is_unchanged else context.observed_at,
         throughput_by_size=context.throughput_by_size or (previous.throughput_by_size if previous else {}),
     )
-    return previous if previous == wish else wish
+    return previous if previous == recommendation else recommendation
 
 
 def _size_advice(
@@ -109,7 +106,7 @@ def _size_advice(
 
 
 def pending_size(recommendation: ScaleRecommendation | None, group_state: GroupState) -> int | None:
-    """The size that a group has been told to have and has not taken on yet."""
+    """Return the recommended size that a group has not adopted yet."""
     if (
         recommendation is None
         or not recommendation.should_apply

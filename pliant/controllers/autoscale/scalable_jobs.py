@@ -12,18 +12,18 @@ from pliant.model.state import GroupState, JobPhase
 _ACTIVE_PHASES = frozenset({JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
 KindAndKey = tuple[str, JobKey]
-"""A kind with its group, and the job's own name."""
+"""A kind with its API group, and a job's namespace and name."""
 
 
 class ScalableJobs:
-    """Jobs with groups that are resized automatically, by uid, as their own passes last saw them."""
+    """Active jobs with autoscalable groups, by uid, as last reconciled."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._planning_facts: dict[str, Any] = {}
         self._uids: dict[KindAndKey, str] = {}
         self._in_first_pass: dict[KindAndKey, str] = {}
-        """Jobs in their first pass: their sizes are not known yet, though their pods may be there already."""
+        """Jobs in their first reconcile: their pods may exist already, but their sizes are not known yet."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -32,32 +32,30 @@ class ScalableJobs:
         return iter(self._jobs.values())
 
     def get(self, job_uid: str) -> Job | None:
-        """The job of that uid, if its size may be set."""
         return self._jobs.get(job_uid)
 
     def is_in_first_pass(self, job_uid: str) -> bool:
-        """Whether a job is about to be one of these, and nothing is known of it yet."""
         return job_uid in self._in_first_pass.values()
 
     def update(self, job: Job) -> set[str]:
-        """Take in a job as it is now; the uids of those that have to be looked at on that account."""
+        """Register the current state of a job; return the uids of jobs whose snapshots must be rebuilt."""
         name, uid = (qualified_kind_of(job), job.key), job.owner.uid
         if job.state is None and not job.is_suspended and any(map(is_autoscalable, job.groups)):
             self._in_first_pass[name] = uid
         else:
             self._in_first_pass.pop(name, None)
-        others = self._remove_by_name(name) if self._uids.get(name, uid) != uid else set()
+        changed = self._remove_by_name(name) if self._uids.get(name, uid) != uid else set()
         if not is_active(job) or not any(map(is_autoscalable, job.groups)):
-            return others | self._remove_by_name(name)
+            return changed | self._remove_by_name(name)
         facts = _planning_facts(job)
         self._jobs[uid], self._uids[name] = job, uid
         if self._planning_facts.get(uid) == facts:
-            return others
+            return changed
         self._planning_facts[uid] = facts
-        return others | {uid}
+        return changed | {uid}
 
     def remove(self, qualified_kind: str, key: JobKey) -> set[str]:
-        """Take in that a job is gone."""
+        """Remove a job; return its uid if it was registered."""
         self._in_first_pass.pop((qualified_kind, key), None)
         return self._remove_by_name((qualified_kind, key))
 
@@ -70,18 +68,17 @@ class ScalableJobs:
 
 
 def qualified_kind_of(job: Job) -> str:
-    """A kind with its API group, as several groups have a kind of the same name."""
+    """Return the kind with its API group, as kinds of the same name exist in several groups."""
     group, slash, _ = job.owner.api_version.partition("/")
     return f"{job.owner.kind}.{group}" if slash else job.owner.kind
 
 
 def group_key(job: Job, group: ReplicaGroup) -> GroupKey:
-    """The name of a group in plans."""
     return GroupKey(job.key.namespace, qualified_kind_of(job), job.key.name, group.name)
 
 
 def is_active(job: Job) -> bool:
-    """Whether a job has members, or is about to: it has neither ended nor been suspended."""
+    """Return whether a job has pods or is about to: it is neither finished nor suspended."""
     state = job.state
     if state is None or state.outcome is not None or state.phase not in _ACTIVE_PHASES:
         return False
@@ -89,19 +86,19 @@ def is_active(job: Job) -> bool:
 
 
 def is_autoscalable(group: ReplicaGroup) -> bool:
-    """Whether the autoscaler may set the size of a group, as far as its author and its kind are concerned."""
+    """Return whether the spec and the kind let the autoscaler resize a group."""
     return group.is_elastic and group.is_autoscaled and group.resize_mode is not ResizeMode.FIXED
 
 
 def size_bounds(group: ReplicaGroup) -> tuple[int, int]:
-    """Between which sizes it may be moved: never to none, and without a limit not beyond what was asked for."""
-    least = max(group.min_size, 1)
-    return least, max(least, group.size if group.max_size is None else group.max_size)
+    """Return the bounds for the autoscaler: at least 1; without a maximum, at most the size in the spec."""
+    min_size = max(group.min_size, 1)
+    return min_size, max(min_size, group.size if group.max_size is None else group.max_size)
 
 
 def _planning_facts(job: Job) -> Mapping[str, Any]:
-    """All of a job that plans depend on, apart from its pods."""
-    memories = job.state.groups if job.state else {}
+    """Return everything that planning depends on, except pods."""
+    group_states = job.state.groups if job.state else {}
     return {
         "autoscaling": job.autoscaling,
         **{
@@ -110,7 +107,7 @@ def _planning_facts(job: Job) -> Mapping[str, Any]:
                 size_bounds(group),
                 group.resize_mode,
                 group.template_hash,
-                _group_state_facts(memories.get(group.name)),
+                _group_state_facts(group_states.get(group.name)),
             )
             for group in job.groups
             if group.is_elastic
@@ -119,13 +116,7 @@ def _planning_facts(job: Job) -> Mapping[str, Any]:
 
 
 def _group_state_facts(group_state: GroupState | None) -> tuple[Any, ...]:
-    return (
-        ()
-        if group_state is None
-        else (
-            group_state.applied_size,
-            group_state.size_requests,
-            group_state.replica_outcomes,
-            group_state.throughput_by_size,
-        )
-    )
+    if group_state is None:
+        return ()
+    state = group_state
+    return state.applied_size, state.size_requests, state.replica_outcomes, state.throughput_by_size

@@ -1,4 +1,4 @@
-"""How fast jobs are, told from what their members report."""
+"""Measures the throughput of jobs from their progress reports."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ THROUGHPUT_METRICS = (
     "images_per_second",
     "tokens_per_second",
 )
-"""What a speed may be called in a report; the first that is there counts."""
+"""The metric names that report a throughput; the first one present is used."""
 MIN_RELATIVE_CHANGE = 0.05
-"""How much a speed must differ from what is known, as a part of it, to be worth remembering."""
+"""The relative change from which a new measurement is stored."""
 MAX_MEASURED_SIZES = 16
 MIN_REPORT_INTERVAL = 2.0
-"""Seconds between two reports from which a speed can be told."""
+"""The minimum time in seconds between two reports that give a measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ProgressReading:
-    """A report, and the size of the group whose members were all at work then."""
+    """A progress report, and the size of the group at that time."""
 
     size: int
     at: float
@@ -37,36 +37,32 @@ class _ProgressReading:
 
 
 class ThroughputTracker:
-    """Remembers the last report of each job, and by it the speeds at sizes that groups have had."""
+    """Keeps the last report of each job and derives the throughput at each size."""
 
     def __init__(self) -> None:
         self._readings: dict[str, _ProgressReading] = {}
 
     def measure(self, job: Job, group_name: str, progress: Mapping[str, Any]) -> Mapping[int, float]:
-        """The speeds of a group, if a new one is known; else nothing.
+        """Return the throughputs of a group by size if there is a new measurement, else an empty mapping.
 
-        The first report after a change of size says nothing: some of its time passed before.
+        The first report after a resize is skipped, as it covers time at the old size.
         """
         state = job.state
-        memory, counts = (
+        group_state, counts = (
             (state.group(group_name), state.replica_counts.get(group_name)) if state else (GroupState(), None)
         )
-        told = _parse_progress(progress)
-        size = memory.applied_size
-        if told is None or told.at is None or not size or counts is None or counts.active != size:
+        report = _parse_progress(progress)
+        size = group_state.applied_size
+        if report is None or report.at is None or not size or counts is None or counts.active != size:
             self._readings.pop(job.owner.uid, None)
             return {}
-        now = _ProgressReading(size, told.at.timestamp(), told.step)
-        before = self._readings.get(job.owner.uid)
-        if before is not None and before.size == size and now.at - before.at < MIN_REPORT_INTERVAL:
+        current = _ProgressReading(size, report.at.timestamp(), report.step)
+        previous = self._readings.get(job.owner.uid)
+        if previous is not None and previous.size == size and current.at - previous.at < MIN_REPORT_INTERVAL:
             return {}
-        self._readings[job.owner.uid] = now
-        speed = _throughput(told, before, now) if before is not None and before.size == size else None
-        return _with_measurement(memory.throughput_by_size, size, speed) if speed else {}
-
-    def forget_job(self, job_uid: str) -> None:
-        """Take in that a job is gone."""
-        self._readings.pop(job_uid, None)
+        self._readings[job.owner.uid] = current
+        throughput = _throughput(report, previous, current) if previous is not None and previous.size == size else None
+        return _with_measurement(group_state.throughput_by_size, size, throughput) if throughput else {}
 
 
 def _parse_progress(progress: Mapping[str, Any]) -> ProgressStatus | None:
@@ -77,7 +73,7 @@ def _parse_progress(progress: Mapping[str, Any]) -> ProgressStatus | None:
 
 
 def _throughput(progress: ProgressStatus, previous: _ProgressReading, current: _ProgressReading) -> float | None:
-    """What was reported as such; else steps in that time, each of which takes a batch of every member."""
+    """Return the reported throughput; without one, steps per second times size, as each replica processes a batch."""
     for name in THROUGHPUT_METRICS:
         if name in progress.metrics:
             return _parse_positive(progress.metrics[name])
@@ -95,10 +91,10 @@ def _parse_positive(text: str) -> float | None:
 
 
 def _with_measurement(known: Mapping[int, float], size: int, throughput: float) -> Mapping[int, float]:
-    """What is known with one more speed, halfway to it where the size was known; nothing if it is no news."""
-    old = known.get(size)
-    fresh = throughput if old is None else (old + throughput) / 2
-    if old is not None and abs(fresh - old) <= MIN_RELATIVE_CHANGE * old:
+    """Return the known throughputs with this one averaged in; empty if it changes too little."""
+    known_value = known.get(size)
+    updated = throughput if known_value is None else (known_value + throughput) / 2
+    if known_value is not None and abs(updated - known_value) <= MIN_RELATIVE_CHANGE * known_value:
         return {}
-    nearest = sorted({**known, size: fresh}, key=lambda each: (abs(each - size), each))[:MAX_MEASURED_SIZES]
-    return {each: float(f"{fresh if each == size else known[each]:.4g}") for each in sorted(nearest)}
+    nearest_sizes = sorted({**known, size: updated}, key=lambda each: (abs(each - size), each))[:MAX_MEASURED_SIZES]
+    return {each: float(f"{updated if each == size else known[each]:.4g}") for each in sorted(nearest_sizes)}

@@ -1,4 +1,4 @@
-"""An account for a job's master, with the rights it needs in the job's namespace and no others."""
+"""The service account and role of a job's master in the job's namespace."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ROLE_BINDINGS = Resource(RBAC_API_GROUP, "v1", "rolebindings", "RoleBinding")
 
 
 async def grant_master_access(client: KubeClient, job: Job, action: GrantMasterAccess, plan_resource: Resource) -> None:
-    """Make the account, unless it is somebody's own, and let it do what masters do; raises Forbidden, and why."""
-    rules = [policy_rule(right) for right in master_permissions(_job_resource(job), plan_resource)]
-    made: list[tuple[Resource, dict[str, Any]]] = [(SERVICE_ACCOUNTS, {})] if action.should_create_account else []
-    made += [(ROLES, {"rules": rules}), (ROLE_BINDINGS, _binding_fields(job, action))]
-    for resource, content in made:
+    """Create the service account, unless the user brought one, its role and its binding; raise Forbidden if denied."""
+    rules = [policy_rule(permission) for permission in master_permissions(_job_resource(job), plan_resource)]
+    objects: list[tuple[Resource, dict[str, Any]]] = [(SERVICE_ACCOUNTS, {})] if action.should_create_account else []
+    objects += [(ROLES, {"rules": rules}), (ROLE_BINDINGS, _binding_fields(job, action))]
+    for resource, content in objects:
         try:
             await _ensure_object(client, job, resource, {**_owned_object(job, resource, action), **content})
-        except Forbidden as refused:
-            raise Forbidden(refused.status, refused.reason, _forbidden_message(action, resource, refused)) from refused
+        except Forbidden as error:
+            raise Forbidden(error.status, error.reason, _forbidden_message(action, resource, error)) from error
 
 
 def _job_resource(job: Job) -> Resource:
@@ -36,9 +36,8 @@ def _job_resource(job: Job) -> Resource:
 
 
 def _role_name(job: Job) -> str:
-    """What belongs to a master is named as it is called."""
-    [control] = [group for group in job.groups if group.is_master]
-    return replica_service_name(job, control.name, 0)
+    [master] = [group for group in job.groups if group.is_master]
+    return replica_service_name(job, master.name, 0)
 
 
 def _owned_object(job: Job, resource: Resource, action: GrantMasterAccess) -> dict[str, Any]:
@@ -70,29 +69,28 @@ def _binding_fields(job: Job, action: GrantMasterAccess) -> dict[str, Any]:
 
 
 async def _ensure_object(client: KubeClient, job: Job, resource: Resource, body: Mapping[str, Any]) -> None:
-    """Create an object, or find it there: that of an earlier job of the same name is on its way out."""
+    """Create an object or update the job's own; raise RetryLater if it belongs to an earlier job of this name."""
     namespace, name = job.key.namespace, body["metadata"]["name"]
     try:
         await client.create(resource, namespace, body)
     except AlreadyExists:
         try:
-            found = await client.get(resource, namespace, name)
-        except NotFound as gone:
-            raise RetryLater(f"{resource.kind} {name} was in the way and is gone") from gone
-        owners = [ref for ref in found["metadata"].get("ownerReferences") or () if ref.get("controller")]
+            existing = await client.get(resource, namespace, name)
+        except NotFound as error:
+            raise RetryLater(f"{resource.kind} {name} existed and was deleted meanwhile") from error
+        owners = [ref for ref in existing["metadata"].get("ownerReferences") or () if ref.get("controller")]
         if owners and all(ref.get("uid") != job.owner.uid for ref in owners):
             other = f"{owners[0].get('kind')} {owners[0].get('name')}"
-            raise RetryLater(f"{resource.kind} {name} is that of another {other}, and in the way") from None
-        # An earlier version of ours granted something else, or the job had its master use another account.
+            raise RetryLater(f"{resource.kind} {name} exists and belongs to another {other}") from None
+        # Another version of the operator granted other rules, or the job's service account has changed.
         granted = {field: body[field] for field in ("rules", "subjects") if field in body}
-        news = {field: value for field, value in granted.items() if value != found.get(field)}
-        if owners and news:
-            await client.patch(resource, namespace, name, news)
+        changes = {field: value for field, value in granted.items() if value != existing.get(field)}
+        if owners and changes:
+            await client.patch(resource, namespace, name, changes)
 
 
 def _forbidden_message(action: GrantMasterAccess, resource: Resource, error: Forbidden) -> str:
-    said = f"the operator may not create a {resource.kind} for the account {action.service_account} of the job's master"
-    said = f"{said} ({error})"
-    cure = "apply the output of `pliant install` again, which grants what it needs"
-    own = f"or give the account {action.service_account} these rights yourself"
-    return f"{said}: {cure}" if action.should_create_account else f"{said}: {cure}, {own}"
+    denied = f"the operator cannot create a {resource.kind} for the master's service account {action.service_account}"
+    fix = "reapply the output of `pliant install`, which grants the missing permissions"
+    grant = "" if action.should_create_account else f", or grant {action.service_account} these permissions yourself"
+    return f"{denied} ({error}): {fix}{grant}"

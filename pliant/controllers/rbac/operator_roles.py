@@ -1,4 +1,4 @@
-"""Roles for the operator's account: exactly the rights it needs, where it needs them."""
+"""Roles of the operator's service account, with least privilege."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ RawManifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAccount:
-    """Under which the operator runs."""
-
     namespace: str
     name: str
 
@@ -23,27 +21,27 @@ class OperatorAccount:
 def operator_role_manifests(
     permissions: Iterable[Permission], account: OperatorAccount, namespaces: tuple[str, ...]
 ) -> Iterator[RawManifest]:
-    """Roles and their bindings; with namespaces to watch, nothing but nodes can be seen outside of them.
+    """Yield the roles and bindings; with `namespaces`, the only cluster-wide permission is on nodes.
 
-    Names hold the account's namespace, so that two installations on one cluster leave each other's alone.
+    Names include the account's namespace, so that two installations on one cluster do not share roles.
     """
-    by_place: dict[PermissionScope, list[Permission]] = {place: [] for place in PermissionScope}
-    for right in permissions:
-        by_place[right.scope].append(right)
+    by_scope: dict[PermissionScope, list[Permission]] = {scope: [] for scope in PermissionScope}
+    for permission in permissions:
+        by_scope[permission.scope].append(permission)
     name = f"{account.name}.{account.namespace}"
-    everywhere = by_place[PermissionScope.CLUSTER] + ([] if namespaces else by_place[PermissionScope.JOB_NAMESPACES])
-    yield from _role_and_binding(name, None, everywhere, account)
+    cluster_wide = by_scope[PermissionScope.CLUSTER] + ([] if namespaces else by_scope[PermissionScope.JOB_NAMESPACES])
+    yield from _role_and_binding(name, None, cluster_wide, account)
     for namespace in namespaces:
-        yield from _role_and_binding(name, namespace, by_place[PermissionScope.JOB_NAMESPACES], account)
+        yield from _role_and_binding(name, namespace, by_scope[PermissionScope.JOB_NAMESPACES], account)
     yield from _role_and_binding(
-        f"{account.name}-lease", account.namespace, by_place[PermissionScope.OPERATOR_NAMESPACE], account
+        f"{account.name}-lease", account.namespace, by_scope[PermissionScope.OPERATOR_NAMESPACE], account
     )
 
 
 def _role_and_binding(
     name: str, namespace: str | None, permissions: Iterable[Permission], account: OperatorAccount
 ) -> tuple[RawManifest, RawManifest]:
-    """A role and who has it: in one namespace, or in the whole cluster."""
+    """Return a Role and its RoleBinding, or their cluster-wide forms if there is no namespace."""
     prefix = "Cluster" if namespace is None else ""
     meta = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
     role = {
@@ -63,18 +61,18 @@ def _role_and_binding(
 
 
 def merge_policy_rules(permissions: Iterable[Permission]) -> list[RawManifest]:
-    """Grant these rights with few rules: resources of one API group that take the same verbs share a rule."""
+    """Merge permissions into few rules: resources of one API group with the same verbs share a rule."""
     verbs: dict[tuple[str, str, str], set[str]] = {}
-    for right in permissions:
-        verbs.setdefault((right.group, right.resource_name, right.resource_path), set()).update(right.verbs)
+    for permission in permissions:
+        key = (permission.group, permission.resource_name, permission.resource_path)
+        verbs.setdefault(key, set()).update(permission.verbs)
     resources: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
-    for (group, name, path), every in verbs.items():
-        resources.setdefault((group, name, tuple(sorted(every))), []).append(path)
-    return [_policy_rule(group, paths, every, name) for (group, name, every), paths in resources.items()]
+    for (group, name, path), all_verbs in verbs.items():
+        resources.setdefault((group, name, tuple(sorted(all_verbs))), []).append(path)
+    return [_policy_rule(group, paths, all_verbs, name) for (group, name, all_verbs), paths in resources.items()]
 
 
 def policy_rule(permission: Permission) -> RawManifest:
-    """A right as roles say it."""
     return _policy_rule(permission.group, [permission.resource_path], permission.verbs, permission.resource_name)
 
 

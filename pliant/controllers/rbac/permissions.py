@@ -1,4 +1,4 @@
-"""Every right the operator needs, and why: what `pliant doctor` asks for and `pliant install` gives."""
+"""Every permission that the operator needs and its purpose; used by `pliant doctor` and `pliant install`."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from pliant.plugins.registry import registered_kinds
 
 
 class PermissionScope(StrEnum):
-    """In which namespaces a right is needed."""
+    """The namespaces in which a permission is needed."""
 
-    JOB_NAMESPACES = "where jobs are"
-    OPERATOR_NAMESPACE = "where the operator is"
-    CLUSTER = "in no namespace"
+    JOB_NAMESPACES = "job namespaces"
+    OPERATOR_NAMESPACE = "operator namespace"
+    CLUSTER = "cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """What may be done to one resource, or to a part of it."""
+    """Verbs on one resource or subresource."""
 
     group: str
     resource: str
@@ -42,16 +42,15 @@ class Permission:
     purpose: str
     scope: PermissionScope = PermissionScope.JOB_NAMESPACES
     resource_name: str = ""
-    """The one object that is meant; every one when empty."""
+    """The only object that is accessed; empty for all."""
     is_optional: bool = False
-    """Whether the operator does without, if it must."""
+    """Whether the operator works without it."""
 
     def __str__(self) -> str:
         return f"{self.resource_path}.{self.group}" if self.group else self.resource_path
 
     @property
     def resource_path(self) -> str:
-        """The resource, and the part of it that is meant, as roles name them."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
@@ -59,14 +58,16 @@ OWNED_OBJECT_VERBS = ("create", "delete", "get", "list", "watch")
 
 
 def operator_permissions(lease_name: str, frontends: Iterable[Frontend] | None = None) -> Iterator[Permission]:
-    """What the operator that competes for a lease of this name does to a cluster, resource by resource."""
-    every = list(_frontend_permissions(registered_kinds().values() if frontends is None else frontends))
-    needed = {(str(right), verb) for right in every if not right.is_optional for verb in right.verbs}
-    for right in every:
-        # What one kind could do without another may need.
-        if not (right.is_optional and all((str(right), verb) in needed for verb in right.verbs)):
-            yield right
-    yield replace(_permission(RESOURCE_QUOTAS, ("list", "watch"), "to keep sizes within quotas"), is_optional=True)
+    """Yield the permissions of an operator that uses a lease of this name."""
+    permissions = list(_frontend_permissions(registered_kinds().values() if frontends is None else frontends))
+    mandatory = [permission for permission in permissions if not permission.is_optional]
+    required = {(str(permission), verb) for permission in mandatory for verb in permission.verbs}
+    for permission in permissions:
+        # A permission that is optional for one kind may be required by another.
+        if not (permission.is_optional and all((str(permission), verb) in required for verb in permission.verbs)):
+            yield permission
+    quotas = _permission(RESOURCE_QUOTAS, ("list", "watch"), "to keep sizes within resource quotas")
+    yield replace(quotas, is_optional=True)
     yield from _cluster_permissions()
     yield from _lease_permissions(lease_name)
     yield from _report_secret_permissions(lease_name)
@@ -82,49 +83,49 @@ def _frontend_permissions(frontends: Iterable[Frontend]) -> Iterator[Permission]
 
 
 def _job_permissions(job_resource: Resource) -> Iterator[Permission]:
-    yield _permission(job_resource, ("get", "list", "watch"), "to see jobs")
-    yield _permission(job_resource, ("delete",), "to take away jobs whose time is over")
-    yield _permission(job_resource, ("patch",), "to tell how jobs fare", subresource="status")
-    yield _permission(job_resource, ("update",), "to own members, where owners are checked", subresource="finalizers")
+    yield _permission(job_resource, ("get", "list", "watch"), "to watch jobs")
+    yield _permission(job_resource, ("delete",), "to delete finished jobs after their TTL")
+    yield _permission(job_resource, ("patch",), "to update job status", subresource="status")
+    yield _permission(job_resource, ("update",), "to set blocking owner references", subresource="finalizers")
 
 
 def _replica_permissions() -> Iterator[Permission]:
-    yield _permission(PODS, OWNED_OBJECT_VERBS, "to start, follow and clean up members")
-    yield _permission(SERVICES, OWNED_OBJECT_VERBS, "to give members names")
-    for members in (PODS, SERVICES):
-        yield replace(_permission(members, ("patch",), "to take over what another operator made"), is_optional=True)
-    yield _permission(CONFIG_MAPS, ("create", "get"), "to hand members what their environment is too small for")
-    yield _permission(EVENTS, ("create", "get", "patch"), "to tell what happened")
+    yield _permission(PODS, OWNED_OBJECT_VERBS, "to create, watch and delete pods")
+    yield _permission(SERVICES, OWNED_OBJECT_VERBS, "to create and delete services for replicas")
+    for resource in (PODS, SERVICES):
+        yield replace(_permission(resource, ("patch",), "to adopt objects of another operator"), is_optional=True)
+    yield _permission(CONFIG_MAPS, ("create", "get"), "to pass environments that exceed pod limits")
+    yield _permission(EVENTS, ("create", "get", "patch"), "to emit events")
 
 
 def master_permissions(job_resource: Resource, plan_resource: Resource) -> Iterator[Permission]:
-    """What a job's master does in its namespace, ours or another one."""
-    yield _permission(job_resource, ("get", "list", "watch"), "to know its job")
-    yield _permission(job_resource, ("update",), "to own members, where owners are checked", subresource="finalizers")
-    yield _permission(PODS, ("create", "delete", "get", "list", "patch", "watch"), "to follow members, or to make them")
-    yield _permission(SERVICES, ("create", "get", "list", "patch"), "to give members names")
-    yield _permission(plan_resource, ("create", "delete", "get", "list", "patch", "watch"), "to ask for other members")
-    yield _permission(CONFIG_MAPS, ("create", "get", "list", "patch", "update", "watch"), "to leave a memory")
+    """Yield the permissions of a job's master in the job's namespace."""
+    yield _permission(job_resource, ("get", "list", "watch"), "to watch its job")
+    yield _permission(job_resource, ("update",), "to set blocking owner references", subresource="finalizers")
+    yield _permission(PODS, ("create", "delete", "get", "list", "patch", "watch"), "to create, watch and delete pods")
+    yield _permission(SERVICES, ("create", "get", "list", "patch"), "to create services for replicas")
+    yield _permission(plan_resource, ("create", "delete", "get", "list", "patch", "watch"), "to write scale plans")
+    yield _permission(CONFIG_MAPS, ("create", "get", "list", "patch", "update", "watch"), "to persist its state")
     for events in (CORE_EVENTS, EVENTS):
-        yield _permission(events, ("create", "patch"), "to tell what happened")
+        yield _permission(events, ("create", "patch"), "to emit events")
 
 
 def _master_management_permissions(job_resource: Resource, plan_kind: PlanFrontend) -> Iterator[Permission]:
-    """What jobs with masters of their own take: plans, accounts, and all that a master is granted in turn."""
+    """Yield what jobs with masters need: scale plans, accounts, and every permission granted to masters."""
     plans = Resource(plan_kind.group, plan_kind.version, plan_kind.plural, plan_kind.kind)
-    own = _permission(plans, ("delete", "get", "list", "patch", "watch"), "to carry out plans, and to clear them away")
-    yield own
-    yield _permission(plans, ("patch",), "to tell how plans fare", subresource="status")
-    yield _permission(SERVICE_ACCOUNTS, ("create", "get"), "to give masters an account each")
+    plan_access = _permission(plans, ("delete", "get", "list", "patch", "watch"), "to apply and delete scale plans")
+    yield plan_access
+    yield _permission(plans, ("patch",), "to update scale plan status", subresource="status")
+    yield _permission(SERVICE_ACCOUNTS, ("create", "get"), "to create a service account for each master")
     for plural in ("roles", "rolebindings"):
         access = Resource("rbac.authorization.k8s.io", "v1", plural, "")
-        yield _permission(access, ("create", "get", "patch"), "to give masters the rights they need")
-    # Nobody may grant what they have not got.
-    held = [*_replica_permissions(), *_job_permissions(job_resource), own]
-    for right in master_permissions(job_resource, plans):
-        has = {verb for each in held if str(each) == str(right) and not each.is_optional for verb in each.verbs}
-        if verbs := tuple(verb for verb in right.verbs if verb not in has):
-            yield replace(right, verbs=verbs, purpose=f"so that masters may: {right.purpose}")
+        yield _permission(access, ("create", "get", "patch"), "to grant masters their permissions")
+    # RBAC lets an account grant only permissions that it holds itself.
+    mandatory = [*_replica_permissions(), *_job_permissions(job_resource), plan_access]
+    for permission in master_permissions(job_resource, plans):
+        held = [each for each in mandatory if str(each) == str(permission) and not each.is_optional]
+        if verbs := tuple(verb for verb in permission.verbs if not any(verb in each.verbs for each in held)):
+            yield replace(permission, verbs=verbs, purpose=f"to grant to masters: {permission.purpose}")
 
 
 def _cluster_permissions() -> Iterator[Permission]:
@@ -132,20 +133,20 @@ def _cluster_permissions() -> Iterator[Permission]:
         group=NODES.group,
         resource=NODES.plural,
         verbs=("list", "watch"),
-        purpose="to tell a lost node from a failed member, and how much room there is",
+        purpose="to detect node failures and measure cluster capacity",
         scope=PermissionScope.CLUSTER,
         is_optional=True,
     )
 
 
 def _lease_permissions(lease_name: str) -> Iterator[Permission]:
-    # Whoever creates an object has not named it yet, as far as roles can tell.
+    # RBAC cannot restrict `create` to a resource name.
     for verbs, name in ((("create",), ""), (("get", "list", "patch", "watch"), lease_name)):
         yield Permission(
             group=LEASES.group,
             resource=LEASES.plural,
             verbs=verbs,
-            purpose="to agree on one leader",
+            purpose="for leader election",
             scope=PermissionScope.OPERATOR_NAMESPACE,
             resource_name=name,
         )
@@ -157,7 +158,7 @@ def _report_secret_permissions(lease_name: str) -> Iterator[Permission]:
             group=SECRETS.group,
             resource=SECRETS.plural,
             verbs=verbs,
-            purpose="to tell reports of members from others",
+            purpose="to authenticate progress reports",
             scope=PermissionScope.OPERATOR_NAMESPACE,
             resource_name=name,
             is_optional=True,
@@ -165,7 +166,7 @@ def _report_secret_permissions(lease_name: str) -> Iterator[Permission]:
 
 
 def report_secret_name(lease_name: str) -> str:
-    """What holds the secret by which operators of one lease know the reports of members."""
+    """Return the name of the Secret that authenticates progress reports to the operators of a lease."""
     return f"{lease_name}-reports"
 
 

@@ -1,4 +1,4 @@
-"""Roles for people: whoever may view or edit a namespace may view or edit the training jobs in it."""
+"""Roles for users: the roles view, edit and admin include training jobs."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ EDIT_VERBS = ("create", "delete", "deletecollection", "patch", "update")
 
 
 def user_role_manifests(crds: Iterable[RawManifest], suffix: str) -> Iterator[RawManifest]:
-    """Cluster roles that Kubernetes adds to its own `view`, `edit` and `admin`; nobody need be bound to them."""
+    """Yield cluster roles that Kubernetes aggregates into `view`, `edit` and `admin`; they need no bindings."""
     kinds = [(crd["spec"]["group"], crd["spec"]["names"]["plural"], _crd_subresources(crd)) for crd in crds]
     visible: dict[str, list[str]] = {}
     editable: dict[str, list[str]] = {}
-    for group, plural, parts in kinds:
-        visible.setdefault(group, []).extend([plural, *(f"{plural}/{part}" for part in parts)])
-        # Statuses are the operator's to write.
-        editable.setdefault(group, []).extend([plural, *(f"{plural}/{part}" for part in parts if part == "scale")])
+    for group, plural, subresources in kinds:
+        visible.setdefault(group, []).extend([plural, *(f"{plural}/{subresource}" for subresource in subresources)])
+        # Only the operator writes statuses.
+        editable.setdefault(group, []).extend(
+            [plural, *(f"{plural}/{subresource}" for subresource in subresources if subresource == "scale")]
+        )
     yield _aggregated_cluster_role(f"pliant-view.{suffix}", ("view",), _policy_rules(visible, VIEW_VERBS))
     yield _aggregated_cluster_role(f"pliant-edit.{suffix}", ("edit", "admin"), _policy_rules(editable, EDIT_VERBS))
 
 
 def _crd_subresources(crd: RawManifest) -> list[str]:
-    """The subresources of a kind, in any of its versions."""
-    return sorted({part for version in crd["spec"]["versions"] for part in version.get("subresources", {})})
+    return sorted(
+        {subresource for version in crd["spec"]["versions"] for subresource in version.get("subresources", {})}
+    )
 
 
 def _policy_rules(resources: Mapping[str, list[str]], verbs: Iterable[str]) -> list[RawManifest]:
-    """One rule for each API group."""
     return [{"apiGroups": [group], "resources": names, "verbs": [*verbs]} for group, names in resources.items()]
 
 

@@ -33,8 +33,8 @@ from pliant.master.control.scale_plans import (
 )
 from pliant.master.model import JobCompletion, JobMember, JobSnapshot, MasterJobSpec, MemberKey, ScaleAction
 from pliant.master.server.service import MasterService
-from pliant.runtime.backoff import Backoff
 from pliant.runtime.clock import Clock
+from pliant.runtime.workqueue import Backoff
 
 RECONCILE_INTERVAL_SECONDS = 1.0
 """Seconds between two looks when nothing happens."""

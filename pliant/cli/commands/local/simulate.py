@@ -45,7 +45,7 @@ def configure(parser: ArgumentParser) -> None:
         "--delays",
         default="",
         metavar="WHAT",
-        help="in seconds, place=0.1,start=3,leave=2,retry=1,jitter=0 (these), or `published`: of one in 2017",
+        help="in seconds: schedule=0.1,start=3,terminate=2,reschedule=1,jitter=0 (default), or `published`",
     )
     parser.add_argument("--period", metavar="TIME", help="from one round of the autoscaler to the next (5s)")
     parser.add_argument(
