@@ -10,7 +10,7 @@ from pliant.simulation.nodes import IndexedRequests
 from pliant.simulation.trace import TraceJob
 
 JOB_KIND = "Simulated"
-REPLICA_GROUP_NAME = "member"
+REPLICA_GROUP_NAME = "worker"
 
 
 class SimulatedPodState(Enum):

@@ -40,14 +40,14 @@ def test_a_group_alone_grows_until_the_cluster_is_full() -> None:
 def test_nobody_grows_beyond_the_most() -> None:
     found = plan(cluster(nodes(3), group("a", TWO, (2, 4), ["n0"] * 2), group("b", TWO, (1, 2), ["n0"] * 2)))
     assert found["a"] == SizeDecision(4, SizeReason.SCALE_UP, "2 more fit")
-    assert found["b"] == SizeDecision(2, SizeReason.AT_MAX_SIZE, "has 2, the most it may have")
+    assert found["b"] == SizeDecision(2, SizeReason.AT_MAX_SIZE, "has 2, its maximum")
 
 
 def test_like_groups_get_like_shares_whatever_they_have() -> None:
     rich = group("rich", TWO, (2, 60), on("n0", "n1"))
     poor = group("poor", TWO, (2, 60), on("n2")[:2])
     found = plan(cluster(nodes(3), rich, poor))
-    assert found["rich"] == SizeDecision(8, SizeReason.REBALANCED, "shares with default/poor/trainer")
+    assert found["rich"] == SizeDecision(8, SizeReason.REBALANCED, "shares capacity with default/poor/trainer")
     assert found["poor"] == SizeDecision(7, SizeReason.SCALE_UP, "5 more fit")
 
 
@@ -61,7 +61,7 @@ def test_a_difference_of_one_is_no_reason_to_move_a_member() -> None:
 def test_a_newcomer_gets_its_least_at_once_and_then_its_share() -> None:
     found = plan(cluster(nodes(3), group("old", TWO, (2, 60), on("n0", "n1", "n2")), group("new", TWO, (2, 60))))
     assert found["old"] == SizeDecision(
-        8, SizeReason.PREEMPTED, "gives way to default/new/trainer: 2 pods of 2 CPU wait"
+        8, SizeReason.PREEMPTED, "makes room for default/new/trainer: 2 pods of 2 CPU are pending"
     )
     assert found["new"].size == 7
 
@@ -74,8 +74,10 @@ def test_nobody_shares_who_may_not_but_everybody_lets_a_newcomer_in() -> None:
 def test_pods_that_wait_get_room_from_those_who_have_most() -> None:
     big, small = group("big", TWO, (2, 60), on("n0", "n1")), group("small", TWO, (2, 6), ["n2"] * 6)
     found = plan(cluster([*nodes(2), node("n2", 12)], big, small, pending_pods=(nginx(3, 2),)))
-    assert found["big"] == SizeDecision(7, SizeReason.PREEMPTED, "gives way to default/nginx: 2 pods of 3 CPU wait")
-    assert found["small"] == SizeDecision(6, SizeReason.AT_MAX_SIZE, "has 6, the most it may have")
+    assert found["big"] == SizeDecision(
+        7, SizeReason.PREEMPTED, "makes room for default/nginx: 2 pods of 3 CPU are pending"
+    )
+    assert found["small"] == SizeDecision(6, SizeReason.AT_MAX_SIZE, "has 6, its maximum")
 
 
 def test_nobody_leaves_in_vain_for_a_pod_that_fits_nowhere() -> None:
@@ -89,7 +91,7 @@ def test_nobody_leaves_in_vain_for_a_group_that_would_still_be_too_small() -> No
     found = plan(cluster(nodes(3), old, group("new", TWO, (3, 9))))
     assert found["old"].size == 15
     assert found["new"] == SizeDecision(
-        3, SizeReason.INSUFFICIENT_CAPACITY, "3 members of the least 3 cannot come: no node has 2 CPU free"
+        3, SizeReason.INSUFFICIENT_CAPACITY, "3 of the minimum 3 replicas cannot be scheduled: no node has 2 CPU free"
     )
 
 
@@ -120,16 +122,16 @@ def test_nobody_gives_way_to_the_less_important() -> None:
 
 
 def test_a_fixed_group_keeps_its_size_and_its_room() -> None:
-    fixed = group("fixed", TWO, (1, 60), on("n0"), is_fixed=True, restriction_reason="its size was set by hand")
+    fixed = group("fixed", TWO, (1, 60), on("n0"), is_fixed=True, restriction_reason="a user set its size")
     found = plan(cluster(nodes(2), fixed, group("b", TWO, (1, 60), ["n1"])))
-    assert found["fixed"] == SizeDecision(5, SizeReason.FIXED, "its size was set by hand")
+    assert found["fixed"] == SizeDecision(5, SizeReason.FIXED, "a user set its size")
     assert found["b"].size == 5
 
 
 def test_a_group_that_may_not_grow_yet_says_why() -> None:
-    young = group("a", TWO, (1, 60), ["n0"], may_grow=False, restriction_reason="its members are still coming up")
+    young = group("a", TWO, (1, 60), ["n0"], may_grow=False, restriction_reason="its replicas are still starting")
     assert plan(cluster(nodes(1), young))["a"] == SizeDecision(
-        1, SizeReason.STABILIZING, "its members are still coming up"
+        1, SizeReason.STABILIZING, "its replicas are still starting"
     )
 
 
@@ -152,7 +154,7 @@ def test_members_on_a_closed_node_stay_and_nobody_joins_them() -> None:
 
 def test_a_size_above_the_most_comes_down() -> None:
     assert plan(cluster(nodes(1), group("a", TWO, (1, 3), on("n0"))))["a"] == SizeDecision(
-        3, SizeReason.AT_MAX_SIZE, "may have 3 at most"
+        3, SizeReason.AT_MAX_SIZE, "its maximum is 3"
     )
 
 
@@ -161,10 +163,10 @@ def test_growing_stops_at_the_limit_of_load_and_of_the_quota() -> None:
     assert found["a"].size == 7
     full = plan(cluster(nodes(2), group("a", TWO, (1, 60), [*on("n0"), "n1", "n1"]), max_load=0.75))
     assert full["a"] == SizeDecision(
-        7, SizeReason.INSUFFICIENT_CAPACITY, "no more than 75% of all CPU may be given away"
+        7, SizeReason.INSUFFICIENT_CAPACITY, "no more than 75% of all CPU may be allocated"
     )
     quota = plan(cluster(nodes(2), group("a", TWO, (1, 60), ["n0"] * 3), quotas={"default": {"cpu": 7000}}))
-    assert quota["a"] == SizeDecision(3, SizeReason.QUOTA_EXCEEDED, "the quota of namespace default is used up")
+    assert quota["a"] == SizeDecision(3, SizeReason.QUOTA_EXCEEDED, "the quota of namespace default is exhausted")
 
 
 def test_whoever_must_have_room_may_have_what_is_kept_free() -> None:
@@ -186,7 +188,7 @@ def test_devices_are_given_away_to_the_last() -> None:
 
 def test_a_group_whose_members_ask_for_nothing_stays_as_it_is() -> None:
     found = plan(cluster(nodes(1), group("a", shape(), (1, 60), ["n0"] * 2)))["a"]
-    why = "its members ask for no CPU, memory or device, so nobody can tell how many fit"
+    why = "its replicas request no CPU, memory or devices, so the number that fits is unknown"
     assert found == SizeDecision(2, SizeReason.FIXED, why)
 
 

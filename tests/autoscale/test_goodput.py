@@ -52,7 +52,7 @@ def test_a_group_is_tried_out_at_twice_the_size_that_was_measured_and_then_at_fo
     group = a_group(speeds=((4, 40.0),))
     assert GoodputPolicy().with_useful_max_size(group).max_size == 8
     told = GoodputPolicy().with_explanation(group, SizeDecision(8, SizeReason.AT_MAX_SIZE, "8 is the most"))
-    assert told == (8, SizeReason.STABILIZING, "how fast 8 members are is to be measured before more are tried")
+    assert told == (8, SizeReason.STABILIZING, "the throughput of 8 replicas must be measured first")
 
 
 def test_a_group_that_is_larger_than_was_measured_need_not_shrink_for_that() -> None:
@@ -64,7 +64,7 @@ def test_members_that_add_too_little_are_not_taken_on() -> None:
     bounded = GoodputPolicy().with_useful_max_size(group)
     assert bounded.max_size == 7
     told = GoodputPolicy().with_explanation(group, SizeDecision(7, SizeReason.AT_MAX_SIZE, "7 is the most"))
-    assert told == (7, SizeReason.NOT_WORTHWHILE, "one more than 7 would add 5 % to its speed")
+    assert told == (7, SizeReason.NOT_WORTHWHILE, "one more replica than 7 would add 5 % throughput")
 
 
 @pytest.mark.parametrize(("size", "most"), [(6, 7), (7, 7), (10, 10), (12, 12), (14, 7)])
@@ -82,7 +82,7 @@ def test_a_group_that_slows_down_is_told_so() -> None:
     group = a_group(speeds=((1, 10.0), (2, 9.0), (4, 6.0)))
     assert GoodputPolicy().with_useful_max_size(group).max_size == 1
     told = GoodputPolicy().with_explanation(group, SizeDecision(1, SizeReason.AT_MAX_SIZE, "1 is the most"))
-    assert told.message == "one more than 1 would not make it faster"
+    assert told.message == "one more replica than 1 would not increase throughput"
 
 
 def cluster_of(*elastics: ElasticGroup) -> ClusterSnapshot:

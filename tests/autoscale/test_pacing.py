@@ -73,7 +73,7 @@ def test_a_size_that_was_set_by_hand_is_left_alone_for_a_while() -> None:
     history = GroupScaleHistory(manually_edited_at=NOW)
     held = with_cooldowns(a_group(), history, NOW + 299, PACE)
     assert held.is_fixed
-    assert held.restriction_reason == "its size was set by hand less than 5 min ago"
+    assert held.restriction_reason == "a user set its size less than 5 min ago"
     assert next_cooldown_end(history, NOW, PACE) == NOW + 300
     assert not with_cooldowns(a_group(), history, NOW + 300, PACE).is_fixed
 
@@ -87,7 +87,7 @@ def test_a_group_of_which_a_member_has_ended_is_left_to_end() -> None:
 def test_a_group_that_is_coming_up_does_not_grow() -> None:
     coming = with_cooldowns(a_group(), GroupScaleHistory(is_fully_running=False), NOW, PACE)
     assert (coming.may_grow, coming.may_shrink) == (False, True)
-    assert coming.restriction_reason == "its members are still coming up"
+    assert coming.restriction_reason == "its replicas are still starting"
 
 
 def test_a_group_that_starts_anew_with_each_change_is_let_come_up_first() -> None:
@@ -109,7 +109,7 @@ def test_members_that_no_node_takes_are_given_up_after_a_while() -> None:
     assert with_cooldowns(group, history, NOW + 59, PACE).max_size == 8
     given_up = with_cooldowns(group, waiting(history, NOW + 60), NOW + 60, PACE)
     assert (given_up.max_size, given_up.may_grow) == (4, False)
-    assert given_up.restriction_reason == "no node took more members for 60 s"
+    assert given_up.restriction_reason == "replicas could not be scheduled for 60 s"
 
 
 def test_a_waiting_member_amid_others_is_not_given_up_at_their_cost() -> None:

@@ -158,14 +158,14 @@ def test_sizes_say_what_the_autoscaler_asked_for_and_thinks() -> None:
         SizeRequester.SPEC: SizeRequest(size=2, at=NOON),
         SizeRequester.AUTOSCALER: SizeRequest(size=4, at=NOON + timedelta(minutes=1), message="2 more fit"),
     }
-    advice = SizeAdvice(size=4, reason="NoRoom", message="no node has 5 CPU free", at=NOON)
+    advice = SizeAdvice(size=4, reason="InsufficientCapacity", message="no node has 5 CPU free", at=NOON)
     group = make_group(size=2, min_size=2, max_size=6, is_elastic=True, is_autoscaled=True)
     memory = GroupState(applied_size=4, size_requests=requests, advice=advice)
     told = told_of(make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": memory})))
     asked = "the autoscaler asked for 4 4m ago (2 more fit)"
     assert told.facts == [
         f"worker has size 4: {asked}; before that an edit of replicas for 2, within 2–6.",
-        "worker: the autoscaler thinks that right: no node has 5 CPU free (NoRoom).",
+        "worker: the autoscaler thinks that right: no node has 5 CPU free (InsufficientCapacity).",
     ]
 
 

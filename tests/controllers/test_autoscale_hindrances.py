@@ -46,9 +46,9 @@ async def begin(stage: Stage, *hidden: str, namespaces: tuple[str, ...] = ()) ->
 @pytest.mark.parametrize(
     ("hidden", "namespaces", "why"),
     [
-        (("/api/v1/nodes",), (), "the operator may not see nodes"),
-        (("/api/v1/pods",), (), "the operator may not see the pods of all namespaces"),
-        ((), ("default",), "the operator works in some namespaces only, and others use the same nodes"),
+        (("/api/v1/nodes",), (), "the operator cannot list nodes"),
+        (("/api/v1/pods",), (), "the operator cannot list pods in all namespaces"),
+        ((), ("default",), "the operator watches some namespaces only, while pods of others use the same nodes"),
     ],
 )
 @on_virtual_time
@@ -59,10 +59,10 @@ async def test_what_is_missing_is_told_in_the_status_and_sizes_stay(
         await stage.stop()
         await begin(stage, *hidden, namespaces=namespaces)
         told = await stage.scaling("demo")
-        assert (told["size"], told["why"]) == (2, f"the autoscaler is off: {why}")
+        assert (told["size"], told["why"]) == (2, f"the autoscaler is disabled: {why}")
         await stage.submit("later")
         await seconds(10)
-        assert (await stage.scaling("later"))["why"] == f"the autoscaler is off: {why}"
+        assert (await stage.scaling("later"))["why"] == f"the autoscaler is disabled: {why}"
 
 
 @on_virtual_time
@@ -74,7 +74,7 @@ async def test_an_operator_that_shall_not_says_so_and_leaves_sizes_as_they_are()
         await seconds(10)
         told = await stage.scaling("demo")
         assert (told["size"], told["by"]) == (6, "autoscaler")
-        assert told["why"] == "the autoscaler is off: the operator was started with --autoscale off"
+        assert told["why"] == "the autoscaler is disabled: the operator was started with --autoscale off"
         assert stage.operator.autoscaler is not None
         assert stage.operator.autoscaler.cluster_informers.pods.list_count == 0
 
@@ -96,6 +96,6 @@ async def test_what_the_autoscaler_does_can_be_measured() -> None:
         telemetry.operator = stage.operator
         lines = telemetry.http_pages["/metrics"]().text.splitlines()
         assert "pliant_autoscaler_jobs 1" in lines
-        assert 'pliant_autoscaler_resizes_total{reason="Grows"} 1' in lines
+        assert 'pliant_autoscaler_resizes_total{reason="ScaleUp"} 1' in lines
         assert f"pliant_autoscaler_plan_seconds_count {stage.rounds()}" in lines
-        assert 'pliant_informer_objects{resource="pods of everybody"} 6' in lines
+        assert 'pliant_informer_objects{resource="pods (all namespaces)"} 6' in lines

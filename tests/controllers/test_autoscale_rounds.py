@@ -35,7 +35,7 @@ async def test_whoever_waits_is_let_in_and_what_is_free_again_is_used_again() ->
         assert (await stage.places.of("service")).startswith("node-")
         assert await stage.size("demo") == 5
         assert (await stage.resizes("demo"))[-1] == (
-            "resizing worker from 6 to 5 (autoscaler: gives way to default/service: 1 pod of 2 CPU waits)"
+            "resizing worker from 6 to 5 (autoscaler: makes room for default/service: 1 pod of 2 CPU is pending)"
         )
         await seconds(60)
         assert await stage.size("demo") == 5
@@ -104,7 +104,7 @@ async def test_groups_that_ask_for_nothing_stay_as_they_are() -> None:
         await seconds(10)
         told = await stage.scaling("demo")
         assert (told["size"], told["by"]) == (2, "spec")
-        assert "ask for no CPU, memory or device" in told["why"]
+        assert "request no CPU, memory or devices" in told["why"]
 
 
 @on_virtual_time
@@ -154,7 +154,7 @@ async def test_a_size_set_by_hand_wins_and_is_left_alone_for_a_while() -> None:
         await seconds(200)
         told = await stage.scaling("demo")
         assert (told["size"], told["by"]) == (3, "spec")
-        assert "by hand" in told["why"]
+        assert "a user set its size" in told["why"]
         await seconds(110)
         assert await stage.size("demo") == 6
 
@@ -224,7 +224,7 @@ async def test_a_group_of_which_a_member_has_ended_is_left_alone() -> None:
         await stage.places.node("node-1")
         await seconds(20)
         told = await stage.scaling("demo")
-        assert (told["size"], "ended its work" in told["why"]) == (3, True)
+        assert (told["size"], "a replica has completed" in told["why"]) == (3, True)
 
 
 @on_virtual_time
@@ -289,4 +289,6 @@ async def test_nobody_counts_on_the_room_of_a_job_that_can_no_longer_be_understo
         await stage.client.patch(JOBS, "default", "demo", {"metadata": {"annotations": None}})
         await seconds(60)
         assert await stage.sizes("demo", "other") == [3, 2]
-        assert (await stage.resizes("demo"))[-1].endswith("from 4 to 3 (autoscaler: shares with default/other/worker)")
+        assert (await stage.resizes("demo"))[-1].endswith(
+            "from 4 to 3 (autoscaler: shares capacity with default/other/worker)"
+        )

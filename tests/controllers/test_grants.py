@@ -61,8 +61,8 @@ async def test_a_master_that_may_not_be_given_its_rights_waits_and_its_author_re
         await stage.submit()
         await passing(A_WHILE)
         assert await stage.pods() == {}
-        [note] = await told(stage, "CannotGrant")
-        assert "may not create a Role for the account" in note
+        [note] = await told(stage, "FailedGrantAccess")
+        assert "cannot create a Role for the master's service account" in note
         assert "you may not create roles" in note
         assert "pliant install" in note
         assert MASTER in (await stage.job())["message"]
@@ -78,8 +78,8 @@ async def test_a_master_with_an_account_of_its_own_starts_all_the_same() -> None
         await stage.submit(replicaSpecs={"dlrover-master": {"template": {"spec": spec}}, "worker": WORKER})
         await passing(A_WHILE)
         assert f"{MASTER}-0" in await stage.pods()
-        [note] = await told(stage, "CannotGrant")
-        assert note.endswith("or give the account mine these rights yourself")
+        [note] = await told(stage, "FailedGrantAccess")
+        assert note.endswith("or grant mine these permissions yourself")
 
 
 @on_virtual_time

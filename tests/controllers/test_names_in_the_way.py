@@ -62,7 +62,7 @@ async def names(client: KubeClient, resource: Resource) -> list[str]:
 
 async def told(client: KubeClient) -> list[str]:
     events = (await client.list(EVENTS, "default")).items
-    return [event["message"] for event in events if event["reason"] == "CannotCreate"]
+    return [event["message"] for event in events if event["reason"] == "FailedCreate"]
 
 
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
@@ -73,8 +73,8 @@ async def test_an_object_in_the_way_is_told_left_alone_and_waited_for(resource: 
         await submit(client)
         status = (await client.get(JOBS, "default", "demo"))["status"]
         assert f"cannot create demo-w-0: a {resource.kind} of that name exists" in status["message"]
-        said = f"demo-w-0: a {resource.kind} of that name exists and is not this job's"
-        assert await told(client) == [f"{said}: delete it, or give this job another name"]
+        said = f"demo-w-0: a {resource.kind} of that name exists and does not belong to this job"
+        assert await told(client) == [f"{said}: delete it or rename this job"]
         found = await client.get(resource, "default", "demo-w-0")
         assert found["metadata"]["uid"] == intruder["metadata"]["uid"]
         await client.delete(resource, "default", "demo-w-0")
@@ -93,7 +93,7 @@ async def test_whose_object_is_in_the_way_is_told() -> None:
         meta = {**intruder["metadata"], "ownerReferences": [owner]}
         await client.create(PODS, "default", {**intruder, "metadata": meta})
         await submit(client)
-        assert "exists and is not this job's but that of ConfigMap web: delete it" in (await told(client))[0]
+        assert "exists and belongs to ConfigMap web: delete it" in (await told(client))[0]
 
 
 @pytest.mark.parametrize("resource", INTRUDERS, ids=lambda resource: resource.kind)
@@ -106,7 +106,7 @@ async def test_a_member_that_lost_our_label_is_told_and_found_again_when_it_is_b
             await client.patch(resource, "default", "demo-w-0", labels)
             await passing(timedelta(minutes=2))
             message = (await client.get(JOBS, "default", "demo"))["status"]["message"]
-            is_told = "has lost its label app.kubernetes.io/managed-by=pliant: put it back" in message
+            is_told = "exists without the label app.kubernetes.io/managed-by=pliant: restore the label" in message
             assert is_told == (value is None), message
 
 

@@ -163,7 +163,7 @@ async def test_plans_without_a_job_are_told_so_or_go() -> None:
         told = {name: each["status"] for name, each in (await stage.plans()).items()}
         assert set(told) == {"manual", "ownerless"}
         assert (told["manual"]["phase"], told["ownerless"]["phase"]) == ("Pending", "Failed")
-        assert told["manual"]["message"] == "there is no ElasticJob nobody in this namespace"
+        assert told["manual"]["message"] == "ElasticJob nobody not found in this namespace"
         assert told["ownerless"]["message"].startswith("spec.ownerJob: must be the name")
         await stage.submit(name="nobody")
         await passing(A_WHILE)

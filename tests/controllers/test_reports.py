@@ -120,13 +120,13 @@ async def test_only_members_of_a_job_report_about_it() -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"{", "a report is JSON of names and numbers"),
-        ([], "a report is JSON of names and numbers"),
-        ({}, "a report says something"),
+        (b"{", "a report must be a JSON object of numbers"),
+        ([], "a report must be a JSON object of numbers"),
+        ({}, "a report must have at least one value"),
         ({"step": "soon"}, "step: 'soon' is not a number"),
-        ({"step": -1}, "step: -1.0 is not a number of steps"),
-        ({"total": 1e300}, "total: 1e+300 is not a number of steps"),
-        ({"a b": 1}, "'a b': a name has letters"),
+        ({"step": -1}, "step: must be an integer from 0 to 2^53, not -1.0"),
+        ({"total": 1e300}, "total: must be an integer from 0 to 2^53, not 1e+300"),
+        ({"a b": 1}, "'a b': a name must consist of"),
     ],
 )
 @on_virtual_time

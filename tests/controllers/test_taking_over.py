@@ -190,7 +190,7 @@ async def test_a_definition_that_lets_nothing_be_remembered_is_told() -> None:
         before = await member_of(client, job, "demo-master-0")
         async with operated(client, clock):
             events = (await client.list(EVENTS, "default")).items
-            [told] = {each["message"] for each in events if each["reason"] == "CannotRemember"}
+            [told] = {each["message"] for each in events if each["reason"] == "StatusPruned"}
             assert "pliant crds --kinds pytorchjobs.kubeflow.org | kubectl apply -f -" in told
             assert await uids(client, PODS) == {"demo-master-0": before}
             await client.replace(CRDS, None, "pytorchjobs.kubeflow.org", await _mended(client))

@@ -182,7 +182,7 @@ def test_completion_beats_a_resize() -> None:
 
 
 def advised(
-    size: int, *, second: int = 1, is_order: bool = True, code: str = "Grows"
+    size: int, *, second: int = 1, is_order: bool = True, code: str = "ScaleUp"
 ) -> dict[str, ScaleRecommendation]:
     """What the autoscaler wants of the workers."""
     at = NOON + timedelta(seconds=second)
@@ -245,8 +245,8 @@ def test_an_advice_is_remembered_and_not_acted_upon() -> None:
 
 
 def test_an_advice_that_differs_in_its_text_alone_is_no_news() -> None:
-    state = after_wishes((automatic(), advised(2, code="NoRoom")))
-    again = replace_memory(advised(2, second=9, code="NoRoom")["worker"].advice, message="still none")
+    state = after_wishes((automatic(), advised(2, code="InsufficientCapacity")))
+    again = replace_memory(advised(2, second=9, code="InsufficientCapacity")["worker"].advice, message="still none")
     seen = copied(seeing(make_pod(0), make_pod(1)), recommendations={"worker": ScaleRecommendation(advice=again)})
     decision = decided(make_job(automatic(), state=state), seen, NOON + timedelta(seconds=60))
     assert not decision.intent

@@ -102,8 +102,8 @@ OPERATOR_BUGS = (
         area=CONTROLLERS,
         what="a pod of another job that has the wanted name is taken for our own",
         file="pliant/controllers/apply.py",
-        before="any(ref.uid == job.owner.uid and ref.controller for ref in made.metadata.owner_references)",
-        after="made.metadata.owner_references",
+        before="any(ref.uid == job.owner.uid and ref.controller for ref in obj.metadata.owner_references)",
+        after="obj.metadata.owner_references",
         likely=("tests/controllers/test_names_in_the_way.py",),
     ),
     Bug(

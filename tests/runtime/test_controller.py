@@ -140,7 +140,7 @@ async def test_not_yet_backs_off_without_a_traceback(caplog: pytest.LogCaptureFi
             assert len(reconcile.times("bad")) == 2
             assert controller.results == {ReconcileResult.WAITING: 1, ReconcileResult.DONE: 1}
     told = [record for record in caplog.records if record.name == "pliant.runtime.controller"]
-    assert [record.getMessage() for record in told] == ["reconcile must wait"]
+    assert [record.getMessage() for record in told] == ["reconcile postponed"]
     assert not told[0].exc_info
 
 

@@ -131,7 +131,7 @@ async def test_trainers_fill_free_room_make_way_for_a_newcomer_and_come_back(
         await submit(scene, fixed("1200m"))
         await scene.until(lambda: scene.trainers("newcomer"), "the newcomer running")
         shrunk = await scene.until_trainers(4)
-        waits = f"gives way to {scene.namespace}/newcomer: 1 pod of 1.2 CPU and 200 MiB waits"
+        waits = f"makes room for {scene.namespace}/newcomer: 1 pod of 1.2 CPU and 200 MiB is pending"
         assert shrunk["reason"] == waits
         survivors = {name: scene.pods[name]["metadata"]["uid"] for name in scene.trainers()}
         await scene.delete("newcomer")
@@ -161,7 +161,7 @@ async def test_advice_an_annotation_and_a_hand_decide_who_sets_the_size(
         await annotate(scene, None)
         await scene.until_trainers(6)
         await scene.edit("paddlejob", {"spec": {"replicas": 3}}, subresource="scale")
-        await scene.until(lambda: "by hand" in scene.scaling().get("why", ""), "a size left alone")
+        await scene.until(lambda: "a user set its size" in scene.scaling().get("why", ""), "a size left alone")
         told = await scene.until_trainers(3)
         assert (told["by"], told["recommended"]) == ("scale", 3)
 

@@ -58,7 +58,7 @@ async def test_jobs_that_ended_run_or_cannot_start_cost_nothing(
     await scene.until(lambda: scene.status("runs").get("ready") == "3/3", "a running job told as such")
     await scene.until(lambda: "Unschedulable" in scene.status("waits").get("message", ""), "a waiting job told so")
     await scene.until(lambda: "InvalidSpec" in scene.events("unclear"), "an unclear job told so")
-    await scene.until(lambda: _thought(scene) == "has 2, the most it may have", "a size found right")
+    await scene.until(lambda: _thought(scene) == "has 2, its maximum", "a size found right")
     await _come_to_rest(scene.client)
     assert site.process is not None
     ours = [site.process, *descendants(site.process), worker.pid]

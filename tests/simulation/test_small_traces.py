@@ -98,7 +98,7 @@ def test_a_policy_is_carried_out_and_newcomers_have_the_highest_index() -> None:
     # One second with two members, then eight of them.
     assert outcome.summary.completion_mean == pytest.approx(1 + 78 / 8)
     assert outcome.summary.resizes == 1
-    assert outcome.resize_counts == {"Grows": 1}
+    assert outcome.resize_counts == {"ScaleUp": 1}
 
 
 def test_who_starts_anew_loses_time_with_each_resize() -> None:

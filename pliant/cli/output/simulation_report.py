@@ -87,7 +87,7 @@ def _round_floats(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flatten_for_csv(values: dict[str, Any]) -> dict[str, Any]:
-    parts = {f"used_{name}": part for name, part in values.pop("used_windows").items()}
+    parts = {f"cpu_utilization_{name}": part for name, part in values.pop("cpu_utilization_windows").items()}
     values.pop("reasons")
     return {**values, **parts}
 
