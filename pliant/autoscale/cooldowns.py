@@ -54,7 +54,6 @@ class GroupScaleHistory:
     def with_observation(
         self, elastic: ElasticGroup, *, is_fully_running: bool, is_finishing: bool, now: float
     ) -> GroupScaleHistory:
-        """Return the history with the current state of the group."""
         has_pending = "" in elastic.replica_nodes[: elastic.size]
         has_grown = is_fully_running and not has_pending and self.resize_delta > 0
         updated = replace(
@@ -67,7 +66,6 @@ class GroupScaleHistory:
         return self if updated == self else updated
 
     def with_resize(self, delta: int, now: float) -> GroupScaleHistory:
-        """Return the history with a resize by the autoscaler."""
         failed_growth = delta < 0 and self.pending_since is not None
         return replace(
             self,
@@ -128,7 +126,6 @@ def _with_fixed_size(elastic: ElasticGroup, reason: str) -> ElasticGroup:
 
 
 def _without_pending_replicas(elastic: ElasticGroup, cooldowns: ResizeCooldowns) -> ElasticGroup:
-    """Return the group with its maximum lowered to exclude unscheduled replicas at the end."""
     size = min(elastic.size, len(elastic.replica_nodes))
     while size and not elastic.replica_nodes[size - 1]:
         size -= 1
@@ -155,7 +152,6 @@ def _current_regrow_backoff(history: GroupScaleHistory, cooldowns: ResizeCooldow
 
 
 def _exponential_delay(initial: float, count: int, maximum: float) -> float:
-    """Return a delay that doubles with each count after the first."""
     return min(initial * 2.0 ** min(max(count - 1, 0), 30), maximum)
 
 

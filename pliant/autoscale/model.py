@@ -122,8 +122,6 @@ class SizeReason(StrEnum):
 
 
 class SizeDecision(NamedTuple):
-    """The size that a group should have, and why."""
-
     size: int
     reason: SizeReason
     message: str

@@ -16,8 +16,6 @@ ShareFunction = Callable[[int], float]
 
 
 class GroupRank(NamedTuple):
-    """The position of a group in the order."""
-
     share_at: ShareFunction
     tie_breaker: tuple[int, ...] = ()
     """Among equal shares the lower one grows first; then the older group."""

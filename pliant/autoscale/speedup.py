@@ -38,7 +38,6 @@ class SpeedupCurve:
         return size / (self.parallel_cost + size * (self.serial_cost + size * self.communication_cost))
 
     def marginal_speedup(self, size: int) -> float:
-        """Return the factor by which one more replica increases the throughput."""
         return self.throughput(size + 1) / self.throughput(size) if size > 0 else inf
 
     def log_speedup(self, size: int) -> float:

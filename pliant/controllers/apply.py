@@ -143,8 +143,6 @@ class ActionApplier:
 
 
 class _OwnedObjects(Generic[T]):
-    """Creates and deletes a job's objects of one kind."""
-
     def __init__(self, client: KubeClient, resource: Resource, decode_as: type[T], store: ObjectStore[T]) -> None:
         self._client = client
         self._resource = resource
@@ -156,7 +154,6 @@ class _OwnedObjects(Generic[T]):
         return known is not None and known.metadata.uid == uid
 
     async def add_labels(self, job: Job, name: str, uid: str, labels: Mapping[str, str]) -> None:
-        """Add labels to the object unless it has them or is gone."""
         known = self._store.get(job.key.namespace, name)
         if known is None or all(known.metadata.labels.get(label) == value for label, value in labels.items()):
             return
@@ -191,7 +188,6 @@ class _OwnedObjects(Generic[T]):
             raise RetryLater(f"{self._resource.kind} {meta.name} existed and was deleted meanwhile") from error
 
     async def delete(self, job: Job, name: str, uid: str, *, grace_seconds: int | None = None) -> None:
-        """Delete the object if its uid still matches."""
         namespace = job.key.namespace
         try:
             response = await self._client.delete(

@@ -48,8 +48,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _RecordedEvent:
-    """An event and how often it occurred."""
-
     name: str
     namespace: str
     regarding: Owner

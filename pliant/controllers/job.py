@@ -37,14 +37,11 @@ T = TypeVar("T", bound=Pod | Service)
 
 
 def resource_of(frontend: Frontend) -> Resource:
-    """Return the API resource of a front end's kind."""
     return Resource(frontend.group, frontend.version, frontend.plural, frontend.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerDependencies:
-    """What the reconcilers of all kinds share."""
-
     pods: ObjectStore[Pod]
     services: ObjectStore[Service]
     applier: ActionApplier
@@ -57,8 +54,6 @@ class ReconcilerDependencies:
 
 
 class JobReconciler:
-    """Reconciles the jobs of one kind."""
-
     def __init__(
         self,
         frontend: Frontend,
@@ -163,7 +158,6 @@ class JobReconciler:
         return framework_of(job) if reports is None else CombinedFramework((framework_of(job), reports.reporting))
 
     async def _patch_status(self, job: Job, raw: Mapping[str, Any], status: JobStatusUpdate) -> None:
-        """Render a status in the kind's own format and write it."""
         before = raw_status(raw)
         progress = (
             self._dependencies.progress_receiver.status_fields(job) if self._dependencies.progress_receiver else {}
@@ -213,7 +207,6 @@ class JobReconciler:
         raise RetryLater(f"{problem}; {fix}")
 
     async def _reject_spec(self, key: JobKey, raw: Mapping[str, Any], error: InvalidSpec) -> None:
-        """Write to the status why a spec is invalid; the job is otherwise left alone."""
         await self._patch_raw_status(
             key, raw, self._frontend.render_rejection(error, raw_status(raw), self._clock.now())
         )

@@ -27,8 +27,6 @@ OWNER_INDEX = "owner"
 
 @dataclass(frozen=True, slots=True)
 class MasterObjects:
-    """The objects that the masters of one kind of job create."""
-
     plan_store: ScalePlanStore
     pods: ObjectStore[Pod]
     """Pods that masters created, whichever owner they name."""
@@ -82,7 +80,6 @@ class MasterWatch:
         await asyncio.gather(self.pod_informer.wait_synced(), synced.wait())
 
     def on_nodes_changed(self, node_names: Iterable[str]) -> None:
-        """Enqueue the jobs whose masters have pods on these nodes."""
         for pod in (pod for name in node_names for pod in self.pod_informer.store.by_index(NODE_INDEX, name)):
             self._on_pod_changed(None, pod)
 

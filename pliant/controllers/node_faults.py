@@ -45,7 +45,6 @@ class NodeFaultDetector:
         self._noticed_at: dict[str, dict[str, datetime]] = {}
 
     def fault_for_pod(self, pod: Pod) -> NodeFault | None:
-        """Return the fault of the pod's node that affects this pod, or None."""
         name = pod.spec.node_name
         if not name or not self.is_enabled:
             return None

@@ -54,8 +54,6 @@ _DISRUPTION_MESSAGES = {
 
 @dataclass(frozen=True, slots=True)
 class CachedJobObjects:
-    """The cached objects of one job."""
-
     pods: Iterable[Pod] = ()
     services: Iterable[Service] = ()
     create_errors: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +69,6 @@ def observe(
     node_faults: NodeFaultDetector | None = None,
     config: OperatorConfig | None = None,
 ) -> Observed:
-    """Return what is observed of one job."""
     main_containers = {labels.normalize_group_name(group.name): group.main_containers for group in job.groups}
     managed = ((pod, _PodIdentity.from_labels(pod, job.naming)) for pod in objects.pods)
     external = ((pod, _PodIdentity.from_external_labels(pod, job.naming)) for pod in objects.external_pods)
@@ -95,8 +92,6 @@ def observe(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PodIdentity:
-    """A pod's replica as named by its labels."""
-
     group: str
     index: int
     rank: int
@@ -234,7 +229,6 @@ def _creation_failure(pod: Pod) -> StuckContainer | None:
 
 
 def _disruption_message(pod: Pod) -> str:
-    """Return how the cluster disrupted a pod; empty if it did not."""
     description = _DISRUPTION_MESSAGES.get(pod.status.reason, "")
     if not description and any(
         each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions

@@ -107,11 +107,9 @@ class Operator:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all informers are synced and controllers run."""
         return self._ready.is_set()
 
     async def run(self) -> None:
-        """Run until cancelled."""
         async with self._events.run_in_background(), asyncio.TaskGroup() as tasks:
             kinds = list(self._kinds.values())
             for kind in kinds:
@@ -196,8 +194,6 @@ class Operator:
 
 
 class _JobKindController:
-    """The informers and the controller of one kind of job."""
-
     def __init__(
         self,
         frontend: Frontend,

@@ -23,7 +23,6 @@ GARBAGE_COLLECTION_GRACE = timedelta(minutes=1)
 
 
 def owner_index_keys(pod: Pod) -> Iterable[str]:
-    """Return the index keys of a pod: its controlling owners."""
     refs = pod.metadata.owner_references
     return (_owner_index_key(ref.kind, pod.metadata.namespace, ref.name) for ref in refs if ref.controller)
 

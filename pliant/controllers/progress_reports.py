@@ -40,8 +40,6 @@ class _MalformedReport(ValueError):
 
 
 class JobReportPath(NamedTuple):
-    """A job as named in the path of a report URL."""
-
     group: str
     version: str
     plural: str
@@ -97,7 +95,6 @@ class ProgressReceiver:
 
     @asynccontextmanager
     async def serve(self, address: socket | tuple[str | None, int]) -> AsyncIterator[None]:
-        """Receive reports while the block runs."""
         async with self.write_in_background(), serve_posts(self.receive, address):
             yield
 

@@ -63,7 +63,6 @@ class ScalePlanStore:
         """Parsed plans by uid, each with the object it was parsed from."""
 
     def forget(self, raw: RawPlan) -> None:
-        """Drop a deleted plan from the cache."""
         self._parsed_by_uid.pop(raw["metadata"]["uid"], None)
 
     def plans_for(self, job: Job) -> tuple[tuple[ScalePlan, ...], timedelta | None]:
@@ -98,7 +97,6 @@ class ScalePlanStore:
         await _gather_writes(writes)
 
     async def delete(self, namespace: str, action: DeleteScalePlan) -> None:
-        """Delete the plan if its uid still matches."""
         with suppress(NotFound, Conflict):
             await self._client.delete(self.resource, namespace, action.name, uid=action.uid)
         self._plans.note_deleted(namespace, action.name, action.uid)
@@ -125,7 +123,6 @@ class ScalePlanStore:
             await self.delete(key.namespace, DeleteScalePlan(name=plan.key.name, uid=plan.uid))
 
     async def _live_job_uid(self, key: JobKey) -> str:
-        """Return the uid of the job on the API server; empty if there is none."""
         with suppress(NotFound):
             return str((await self._client.get(self._job_resource, *key))["metadata"]["uid"]) if key.name else ""
         return ""
@@ -189,7 +186,6 @@ def _belongs_to_other_job(raw: RawPlan, plan: ScalePlan, job_uid: str) -> bool:
 
 
 async def _gather_writes(writes: Iterable[Any]) -> None:
-    """Run writes concurrently; raise the first error when all are done."""
     results: Sequence[BaseException | None] = await asyncio.gather(*writes, return_exceptions=True)
     for error in filter(None, results):
         raise error

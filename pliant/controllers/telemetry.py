@@ -23,8 +23,6 @@ from pliant.runtime.metrics import CONTENT_TYPE, Histogram, MetricFamily, render
 
 
 class OperatorTelemetry:
-    """Collects metrics when a page is requested."""
-
     def __init__(self) -> None:
         self.operator: Operator | None = None
         """The running operator; None until it starts."""
@@ -33,7 +31,6 @@ class OperatorTelemetry:
         self._call_durations: defaultdict[tuple[str, str], Histogram] = defaultdict(Histogram)
 
     def record_api_call(self, call: ApiCall, seconds: float) -> None:
-        """Count and time a request to the API server."""
         self._call_counts[call] += 1
         self._call_durations[call.verb, call.resource].observe(seconds)
 

@@ -15,8 +15,6 @@ MAX_REQUEST_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class HttpPage:
-    """One response."""
-
     text: str
     status: HTTPStatus = HTTPStatus.OK
     content_type: str = "text/plain; charset=utf-8"

@@ -68,8 +68,6 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line."""
-
     def format(self, record: logging.LogRecord) -> str:
         entry = {
             "time": _record_time(record).isoformat(timespec="milliseconds"),

@@ -15,8 +15,6 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Histogram:
-    """A histogram with fixed buckets."""
-
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...] = DURATION_BUCKETS) -> None:
@@ -48,7 +46,6 @@ class MetricFamily:
 
 
 def render_exposition(families: Iterable[MetricFamily]) -> str:
-    """Render metric families in the Prometheus text exposition format."""
     return "".join(f"{line}\n" for family in families for line in _family_lines(family))
 
 

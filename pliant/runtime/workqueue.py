@@ -77,7 +77,6 @@ class WorkQueue(Generic[K]):
         self._is_closed = False
 
     def __len__(self) -> int:
-        """Return the number of queued keys, including delayed ones."""
         return len(self._waiting) + len(self._timers)
 
     @property
@@ -120,11 +119,9 @@ class WorkQueue(Generic[K]):
         return wait
 
     def failure_count(self, key: K) -> int:
-        """Return the number of consecutive failures of a key."""
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """Reset the backoff of a key."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:

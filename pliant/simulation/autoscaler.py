@@ -20,8 +20,6 @@ MAX_FIRST_ROUND_DELAY = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerTiming:
-    """When planning rounds take place, in seconds."""
-
     period: float = 5.0
     """The interval between rounds while the cluster changes."""
     urgent_period: float = 1.0
@@ -34,8 +32,6 @@ class AutoscalerTiming:
 
 
 class SimulatedAutoscaler:
-    """Plans and resizes the jobs of a simulated cluster."""
-
     def __init__(
         self, cluster: SimulatedCluster, policy: Policy, timing: AutoscalerTiming, stopwatch: Callable[[], float]
     ) -> None:

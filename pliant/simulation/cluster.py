@@ -15,8 +15,6 @@ from pliant.simulation.workloads import PodSet, SimulatedJob, SimulatedPod, Simu
 
 
 class SimulatedCluster:
-    """The state of the simulated cluster, driven by events."""
-
     def __init__(
         self,
         trace: SimulationTrace,
@@ -47,7 +45,6 @@ class SimulatedCluster:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all jobs were submitted and have finished."""
         return not self.live_jobs and len(self.jobs) == self._expected_jobs
 
     def _submit_job(self, spec: TraceJob) -> None:
@@ -118,7 +115,6 @@ class SimulatedCluster:
             self._update_progress(job)
 
     def on_pod_set_changed(self, pod_set: PodSet) -> None:
-        """Handle a change in the number of running pods or in their nodes."""
         job = pod_set.job
         if job is not None and job.ended_at is None:
             if pod_set is job.replicas:
@@ -129,13 +125,11 @@ class SimulatedCluster:
         self.on_change(False)
 
     def on_pods_unschedulable(self, pod_set: PodSet) -> None:
-        """Handle pods that fit on no node."""
         if not pod_set.is_elastic:
             self.pending_pod_sets[pod_set] = None
         self.on_change(True)
 
     def on_cpu_usage_changed(self, cpu_delta: int) -> None:
-        """Handle pods that started or are gone, by their CPU."""
         self.usage.add_cpu(cpu_delta)
         self.on_change(False)
 

@@ -30,7 +30,6 @@ NGINX_SHAPE = PodShape.of({"cpu": 3_000, "memory": GIB, "pods": 1})
 
 
 def _edl_job(number: int, submitted_at: float, initial_size: int, static_size: int) -> TraceJob:
-    """Return a job of the EDL experiments; it never finishes."""
     return TraceJob(
         name=f"job-{number:02d}",
         shape=TRAINER_SHAPE,

@@ -24,8 +24,6 @@ def jain_index(amounts: Sequence[int]) -> float:
 
 @dataclass(slots=True)
 class RunTimeSeries:
-    """Samples of the cluster state."""
-
     times: list[float] = field(default_factory=list)
     cpu_utilization: list[float] = field(default_factory=list)
     """The fraction of total CPU that running pods request."""
@@ -87,7 +85,6 @@ def summarize_run(
     windows: Iterable[MeasurementWindow],
     planning_rounds: int,
 ) -> RunSummary:
-    """Compute the figures of a finished run."""
     end = series.times[-1]
     by_name = {window.name: window for window in windows if window.start < end}
     plateau = by_name.pop(PLATEAU_WINDOW, MeasurementWindow(name=PLATEAU_WINDOW, start=end / 4, end=end * 3 / 4))
@@ -144,7 +141,6 @@ def _mean_utilization(series: RunTimeSeries, total_cpu: int, start: float, end: 
 
 
 def _cpu_seconds_until(series: RunTimeSeries, time: float) -> float:
-    """Return the CPU seconds used up to a time, interpolated between samples."""
     index = bisect_right(series.times, time)
     if index == len(series.times):
         return series.cpu_seconds[-1]

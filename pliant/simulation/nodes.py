@@ -81,7 +81,6 @@ class SimulatedNodes:
             pool.add_node(node, self._scores[node], self.free[node])
 
     def index_requests(self, shape: PodShape) -> IndexedRequests:
-        """Return the requests of a shape by resource position."""
         if any(name not in self._resource_index for name, _ in shape.requests):
             return None
         return tuple((self._resource_index[name], amount) for name, amount in shape.requests)
@@ -93,7 +92,6 @@ class SimulatedNodes:
         return all(free[position] >= amount for position, amount in indexed_requests)
 
     def best_node(self, indexed_requests: IndexedRequests) -> int | None:
-        """Return the node that the scheduler would choose, or None."""
         if indexed_requests is None:
             return None
         candidates = [

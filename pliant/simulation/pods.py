@@ -38,8 +38,6 @@ class PodEventListener(Protocol):
 
 
 class PodSimulator:
-    """Creates, schedules and deletes pods."""
-
     def __init__(
         self,
         nodes: SimulatedNodes,
@@ -71,7 +69,6 @@ class PodSimulator:
         )
 
     def create(self, pod_set: PodSet, count: int) -> None:
-        """Create pods of a pod set and schedule them later."""
         now = self._event_queue.now
         created = [SimulatedPod(pod_set, now, self._next_sequence + index) for index in range(count)]
         self._next_sequence += count
@@ -81,7 +78,6 @@ class PodSimulator:
         self._schedule_after(self._delays.schedule, self._schedule_new_pods, created)
 
     def _schedule_new_pods(self, pods: Sequence[SimulatedPod]) -> None:
-        """Try to schedule new pods of one pod set."""
         pod_set = pods[0].pod_set
         placed, is_unschedulable = [], False
         for pod in pods:
@@ -173,7 +169,6 @@ class PodSimulator:
             self._schedule_after(self._delays.reschedule, self._schedule_pending_pods, None)
 
     def _schedule_pending_pods(self, _: object) -> None:
-        """Schedule pending pods on nodes that were freed."""
         self._is_retry_scheduled = False
         queues, self._pending_queues = self._pending_queues, {}
         heads = [(*queue[0][:2], requests) for requests, queue in queues.items() if self._drop_stale_head(queue)]

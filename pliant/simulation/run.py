@@ -22,8 +22,6 @@ TARGET_SAMPLES = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
-    """The behaviour of the cluster and of the autoscaler."""
-
     delays: SimulatedDelays = field(default_factory=SimulatedDelays)
     timing: AutoscalerTiming = field(default_factory=AutoscalerTiming)
     is_bin_packing: bool = False
@@ -36,8 +34,6 @@ class SimulationSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationResult:
-    """The outcome of a run."""
-
     summary: RunSummary
     series: RunTimeSeries
     resize_counts: dict[str, int]
@@ -81,7 +77,6 @@ def simulate(
 def _sample_run(
     cluster: SimulatedCluster, trace: SimulationTrace, sample_interval: float, on_progress: Callable[[float, int], None]
 ) -> RunTimeSeries:
-    """Run until the end and sample the state."""
     series = RunTimeSeries()
     series.sample(cluster)
     time = 0.0

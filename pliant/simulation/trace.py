@@ -11,8 +11,6 @@ from pliant.simulation.throughput import LINEAR_THROUGHPUT, ThroughputModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeClass:
-    """Identical nodes."""
-
     name: str
     count: int
     allocatable: ResourceAmounts
@@ -64,8 +62,6 @@ class TraceService:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasurementWindow:
-    """A time range that is measured separately."""
-
     name: str
     start: float
     end: float

@@ -48,7 +48,6 @@ class TraceRow:
         raise UserError(f"{self.locate(field)}: {field}: {problem}")
 
     def check_fields(self, table: str) -> None:
-        """Raise an error if the table does not have a field."""
         known = TABLE_FIELDS[table]
         for field in self.values:
             if field not in known and "/" not in field:
@@ -123,7 +122,6 @@ def read_nodes(rows: Iterable[TraceRow]) -> list[NodeClass]:
 
 
 def read_jobs(rows: Iterable[TraceRow]) -> list[TraceJob]:
-    """Return jobs in order of submission."""
     parsed = [job for row in rows for job in _parse_jobs(row)]
     return sorted(parsed, key=lambda job: job.submitted_at)
 

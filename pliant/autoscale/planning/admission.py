@@ -30,7 +30,6 @@ class PendingAdmission:
         self._steps: list[PlacementStep] = []
 
     def admit_pending(self) -> None:
-        """Admit everything for which there is or can be capacity."""
         below = [donor for donor in self._draft.groups if len(donor.replica_nodes) < donor.min_size]
         waiting: list[PendingPods | PlannedGroup] = [*self._draft.cluster.pending_pods, *below]
         for each in sorted(waiting, key=_admission_order):
@@ -136,7 +135,6 @@ class PendingAdmission:
         return node
 
     def _roll_back(self) -> None:
-        """Undo all steps since the last commit."""
         for donor, node, was_added in reversed(self._steps):
             if was_added:
                 self._draft.remove_last_replica(donor)
@@ -160,7 +158,6 @@ class PendingAdmission:
 
 
 def _admission_order(pending: PendingPods | PlannedGroup) -> tuple[float, float, str, tuple[tuple[str, int], ...]]:
-    """Return a sort key: higher priority first, then longer wait."""
     if isinstance(pending, PendingPods):
         return -pending.priority, pending.created_at, pending.key, pending.shape.requests
     return -pending.priority, pending.elastic.created_at, str(pending.elastic.key), ()

@@ -56,8 +56,6 @@ class PodFootprint:
 
 
 class NodeCapacity:
-    """The free capacity of a cluster's nodes."""
-
     def __init__(self, cluster: ClusterSnapshot) -> None:
         """Count all scheduled pods as running, except replicas beyond the size of their group, which are leaving."""
         shapes = {each.shape for each in cluster.groups} | {each.shape for each in cluster.pending_pods}
@@ -109,7 +107,6 @@ class NodeCapacity:
         return self.free_vectors[node] - footprint.request_vector & footprint.sign_bits == footprint.sign_bits
 
     def is_within_load(self, footprint: PodFootprint) -> bool:
-        """Return whether one more pod stays within the load limit."""
         return self.load_headroom - footprint.load_vector & footprint.load_sign_bits == footprint.load_sign_bits
 
     def allocate(self, footprint: PodFootprint, node: int) -> None:
@@ -179,7 +176,6 @@ class NodeCapacity:
             self._block_max_free[block] = self._max_free_in_block(block * _BLOCK_SIZE)
 
     def _max_free_in_block(self, start: int) -> int:
-        """Return the elementwise maximum of the free vectors of a block."""
         elementwise_max, bound = self.layout.elementwise_max, 0
         for free_vector in self.free_vectors[start : start + _BLOCK_SIZE]:
             bound = elementwise_max(bound, free_vector)
@@ -218,7 +214,6 @@ def _free_vectors(cluster: ClusterSnapshot, layout: ResourceVectorLayout) -> dic
 def _load_headroom(
     cluster: ClusterSnapshot, free_vectors: list[int], schedulable_nodes: bytearray, layout: ResourceVectorLayout
 ) -> int:
-    """Return how much may still be allocated within the load limit."""
     totals: dict[str, int] = dict.fromkeys(LOAD_LIMITED_RESOURCES, 0)
     for node in cluster.nodes:
         if node.is_schedulable:
@@ -247,8 +242,6 @@ def _packing_order(node: NodeResources, free_vector: int, layout: ResourceVector
 
 
 class QuotaBudget:
-    """The remaining quota of a namespace."""
-
     __slots__ = ("_mask", "_sign_bits", "remaining")
 
     def __init__(self, remaining: int, sign_bits: int, mask: int) -> None:
@@ -271,7 +264,6 @@ class QuotaBudget:
 
 
 def quota_budgets(cluster: ClusterSnapshot, layout: ResourceVectorLayout) -> dict[str, QuotaBudget]:
-    """Return the unused budgets of namespaces with a quota."""
     return {
         namespace: QuotaBudget(
             layout.zero + layout.pack(limits.items()), layout.sign_bits(limits), layout.lane_mask(limits)

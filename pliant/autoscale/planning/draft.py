@@ -41,7 +41,6 @@ class PlanDraft:
         group.replica_nodes.append(node)
 
     def remove_last_replica(self, group: PlannedGroup) -> int:
-        """Remove the last replica and return its node."""
         node = group.replica_nodes.pop()
         self.capacity.release(group.footprint, node)
         if group.quota:
@@ -64,7 +63,6 @@ class PlanDraft:
         return None if self.capacity.is_within_load(group.footprint) else SizeReason.INSUFFICIENT_CAPACITY
 
     def explain_no_growth(self, group: PlannedGroup) -> ReasonMessage:
-        """Return why the group cannot grow."""
         if group.quota and not group.quota.may_allocate(group.footprint):
             return SizeReason.QUOTA_EXCEEDED, f"the quota of namespace {group.elastic.key.namespace} is exhausted"
         capacity, shape = self.capacity, group.footprint.shape

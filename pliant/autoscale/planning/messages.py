@@ -28,5 +28,4 @@ def format_amount(resource: str, amount: int) -> str:
 
 
 def format_count(count: int, noun: str) -> str:
-    """Render a count: `1 pod`, `12 pods`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

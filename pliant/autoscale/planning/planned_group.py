@@ -14,8 +14,6 @@ UNPINNED = -1
 
 
 class PlannedGroup:
-    """The replicas of one group while they are planned."""
-
     __slots__ = (
         "_cached_share",
         "beneficiaries",

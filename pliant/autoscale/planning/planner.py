@@ -13,7 +13,6 @@ from pliant.autoscale.ranking import GroupRanking
 
 
 def plan_cluster(cluster: ClusterSnapshot, ranking: GroupRanking) -> SizePlan:
-    """Return a decision on every group."""
     draft = draft_plan(cluster, ranking)
     return {group.elastic.key: decide_size(group, draft) for group in draft.groups}
 
@@ -65,7 +64,6 @@ def _shed_overload(draft: PlanDraft) -> None:
 
 
 def decide_size(group: PlannedGroup, draft: PlanDraft) -> SizeDecision:
-    """Return the planned size of a group and its reason."""
     elastic, size = group.elastic, group.planned_size
     if elastic.is_fixed:
         return SizeDecision(size, SizeReason.FIXED, elastic.restriction_reason or "its size is fixed")

@@ -44,7 +44,6 @@ class PreemptionCandidates:
         """Failed requests by cache key and family."""
 
     def add(self, group: PlannedGroup) -> None:
-        """Add a group that has a removable replica again."""
         heappush(self._heaps.setdefault(_resource_family(group), []), _candidate_entry(group))
 
     def refresh(self, groups: Iterable[PlannedGroup]) -> None:
@@ -105,8 +104,6 @@ _MAX_CANDIDATE_NODES = 16
 
 
 class EvictionOption(NamedTuple):
-    """The replicas to remove so that a pod fits on a node."""
-
     cost: tuple[int, int, float]
     """The highest priority preempted, the number of replicas, and the negated smallest share that is left."""
     node: int
@@ -130,7 +127,6 @@ class PreemptibleCapacity:
         self._capacity_after_eviction = capacity.with_free_vectors(free)
 
     def has_room(self, shape: PodShape) -> bool:
-        """Return whether the pod would fit on a node."""
         return self._capacity_after_eviction.find_node(self._capacity_after_eviction.footprint_of(shape)) is not None
 
     def allocate(self, shape: PodShape, node: int) -> None:
@@ -138,7 +134,6 @@ class PreemptibleCapacity:
         self._capacity_after_eviction.allocate(self._capacity_after_eviction.footprint_of(shape), node)
 
     def release(self, shape: PodShape, node: int) -> None:
-        """Undo `allocate`."""
         self._capacity_after_eviction.release(self._capacity_after_eviction.footprint_of(shape), node)
 
     def cheapest_eviction(self, shape: PodShape) -> EvictionOption | None:
@@ -189,7 +184,6 @@ class PreemptibleCapacity:
     def _minimal_evictions(
         self, footprint: PodFootprint, free_vector: int, evicted: list[tuple[PlannedGroup, int]]
     ) -> list[tuple[PlannedGroup, int]]:
-        """Return the evictions without which the pod would not fit."""
         required = []
         for group, index in reversed(evicted):
             if (

@@ -40,7 +40,6 @@ class ResourceVectorLayout:
         return sum(LANE_ZERO << self._shifts[name] for name in set(resources) if name in self._shifts)
 
     def lane_mask(self, resources: Iterable[str]) -> int:
-        """Return all bits of these lanes."""
         return self.sign_bits(resources) // LANE_ZERO * ((1 << LANE_BITS) - 1)
 
     def amount_of(self, vector: int, resource: str) -> int:
@@ -49,7 +48,6 @@ class ResourceVectorLayout:
         return 0 if shift is None else (vector >> shift & (1 << LANE_BITS) - 1) - LANE_ZERO
 
     def elementwise_max(self, first: int, second: int) -> int:
-        """Return the lane-wise maximum of two vectors."""
         # The top bit of a lane stays set where `first` is not less; shifted down and subtracted it fills the lane.
         not_less = (first | self._top_bits) - second & self._top_bits
         mask = not_less - (not_less >> LANE_BITS - 1)

@@ -37,7 +37,6 @@ class ShareAllocator:
         """Groups whose entries among the candidates are outdated."""
 
     def balance(self) -> None:
-        """Grow groups until nothing improves."""
         for _ in range(_MAX_PASSES):
             before = self._exchange_count
             for _, groups in groupby(self._groups, key=lambda group: group.priority):
@@ -77,7 +76,6 @@ class ShareAllocator:
                 heappop(heads)
 
     def _try_grow(self, group: PlannedGroup) -> bool:
-        """Add one replica if there is room, or if another group gives up its own."""
         exceeded = self._draft.exceeded_limit(group)
         node = None if exceeded else self._draft.find_node(group)
         if node is not None:

@@ -36,7 +36,6 @@ class GoodputPolicy:
         return "goodput"
 
     def with_useful_max_size(self, elastic: ElasticGroup) -> ElasticGroup:
-        """Return the group with its maximum lowered to the largest worthwhile size."""
         max_size = _worthwhile_max_size(elastic, fit_speedup_curve(elastic.throughputs), self._thresholds)
         return elastic if max_size == elastic.max_size else replace(elastic, max_size=max_size)
 
@@ -92,7 +91,6 @@ def _largest_paying_size(elastic: ElasticGroup, curve: SpeedupCurve, min_gain: f
 
 
 def _dominant_shares(cluster: ClusterSnapshot) -> dict[tuple[tuple[str, int], ...], float]:
-    """Return the dominant resource share of one replica, by requests."""
     totals: dict[str, int] = {}
     for node in cluster.nodes:
         for name, amount in node.allocatable.items():

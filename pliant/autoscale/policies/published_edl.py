@@ -51,8 +51,6 @@ class IdleResources:
 
 @dataclass(slots=True, kw_only=True)
 class ClusterTotals:
-    """The cluster totals that the original used."""
-
     cpu_requests: int = 0
     cpu_total: int = 0
     memory_requests: int = 0

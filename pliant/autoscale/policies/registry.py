@@ -39,7 +39,6 @@ def plan_with_policies(
 def draft_with_policies(
     cluster: ClusterSnapshot, policy_by_group: Mapping[GroupKey, str], default_policy: str
 ) -> PlanDraft:
-    """Return the draft of such a plan."""
     names = {each.key: policy_by_group.get(each.key, default_policy) for each in cluster.groups}
     rankings = {name: GROUP_POLICIES[name].build_ranking(cluster) for name in set(names.values())}
     bounded = tuple(GROUP_POLICIES[names[each.key]].with_useful_max_size(each) for each in cluster.groups)

@@ -125,7 +125,6 @@ class AutoscaleController:
         self._mark_jobs_changed(changed)
 
     def forget_job(self, qualified_kind: str, key: JobKey) -> None:
-        """Remove a job that is gone."""
         self._mark_jobs_changed(self.scalable_jobs.remove(qualified_kind, key))
 
     def on_node_changed(self, old: Node | None, new: Node | None) -> None:
@@ -189,7 +188,6 @@ class AutoscaleController:
     def _publish_recommendations(
         self, snapshots: _SnapshotsByKey, elastics: Mapping[GroupKey, ElasticGroup], plan: SizePlan, now: datetime
     ) -> None:
-        """Store the recommendations and enqueue the jobs whose recommendations have changed."""
         published: dict[str, dict[str, ScaleRecommendation]] = {}
         for key, each in snapshots.items():
             elastic, job = elastics[key], self.scalable_jobs.get(each.job_uid)
@@ -238,7 +236,6 @@ class AutoscaleController:
             self._on_cluster_change(ClusterChange.CAPACITY)
 
     def _publish_disabled(self, job: Job) -> None:
-        """Publish to a job's status why the autoscaler is disabled."""
         state, uid, now = self._engine_state(job.owner.uid), job.owner.uid, self._clock.now()
         context = RecommendationContext(at=now, observed_at=None, should_apply=False, throughput_by_size={})
         recommendations = {

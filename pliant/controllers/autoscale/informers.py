@@ -62,7 +62,6 @@ class AutoscaleInformers:
         return ""
 
     async def start(self, tasks: asyncio.TaskGroup) -> None:
-        """Start the informers and return once they are synced."""
         for informer in self.own_informers.values():
             tasks.create_task(informer.run())
             await informer.wait_synced()

@@ -17,8 +17,6 @@ _NO_PODS: Mapping[tuple[str, int], ClusterPod] = {}
 
 
 class ClusterChange(Enum):
-    """What a change means for planning."""
-
     NONE = 0
     CAPACITY = 1
     """Capacity was freed or taken."""
@@ -128,13 +126,11 @@ class ClusterNodeUsage:
 
 
 def owning_job_uid(pod: ClusterPod | None) -> str:
-    """Return the uid of the job that a pod is a replica of; empty if there is none."""
     replica_key = _replica_key(pod) if pod is not None else None
     return replica_key[0] if replica_key else ""
 
 
 def _replica_key(pod: ClusterPod) -> tuple[str, tuple[str, int]] | None:
-    """Return the job uid, and the group label and index, of a pod that is a replica."""
     label, owner = pod.metadata.labels, pod.owner
     if owner is None or not label.group or not label.index.isdecimal():
         return None

@@ -59,8 +59,6 @@ class ClusterPodStatus(_PodViewStruct, frozen=True):
 
 
 class ClusterPod(_PodViewStruct, frozen=True):
-    """Any pod of the cluster."""
-
     metadata: ClusterPodMeta
     spec: ClusterPodSpec = ClusterPodSpec()
     status: ClusterPodStatus = ClusterPodStatus()
@@ -79,7 +77,6 @@ class ClusterPod(_PodViewStruct, frozen=True):
 
     @property
     def is_pending(self) -> bool:
-        """Whether it waits to be scheduled."""
         spec = self.spec
         return not (spec.node_name or spec.scheduling_gates or self.is_terminating or self.is_finished)
 

@@ -27,8 +27,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class PodShapeCache:
-    """Computes and caches the shapes of pods."""
-
     def __init__(self, nodes: ObjectStore[Node]) -> None:
         self._nodes = nodes
         self._requests: dict[bytes, PodRequests] = {}
@@ -46,7 +44,6 @@ class PodShapeCache:
         return requests
 
     def clear_allowed_nodes(self) -> None:
-        """Drop cached results, because nodes have changed."""
         self._allowed_nodes.clear()
 
     def _allowed_nodes_of(self, spec: SchedulingPodSpec) -> frozenset[str] | None:
@@ -70,7 +67,6 @@ def round_down_allocatable(allocatable: Mapping[str, Quantity]) -> dict[str, int
 
 
 def is_schedulable(node: Node) -> bool:
-    """Return whether a node accepts new pods at all."""
     has_condition_taint = any(
         is_condition_taint(taint.key) and taint.effect in BLOCKING_EFFECTS for taint in node.spec.taints
     )

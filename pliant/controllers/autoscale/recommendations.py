@@ -37,7 +37,6 @@ class RecommendationStore:
         self._by_job_uid: dict[str, Mapping[str, ScaleRecommendation]] = {}
 
     def for_job(self, job_uid: str) -> Mapping[str, ScaleRecommendation]:
-        """Return the recommendations for a job by group."""
         return self._by_job_uid.get(job_uid, _NO_RECOMMENDATIONS)
 
     def set_for_job(self, job_uid: str, recommendations: Mapping[str, ScaleRecommendation]) -> bool:
@@ -47,7 +46,6 @@ class RecommendationStore:
         return before != recommendations
 
     def retain_only(self, job_uids: Iterable[str]) -> None:
-        """Drop the recommendations for all other jobs."""
         retained = set(job_uids)
         self._by_job_uid = {uid: each for uid, each in self._by_job_uid.items() if uid in retained}
 

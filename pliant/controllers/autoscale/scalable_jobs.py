@@ -55,7 +55,6 @@ class ScalableJobs:
         return changed | {uid}
 
     def remove(self, qualified_kind: str, key: JobKey) -> set[str]:
-        """Remove a job; return its uid if it was registered."""
         self._in_first_pass.pop((qualified_kind, key), None)
         return self._remove_by_name((qualified_kind, key))
 
@@ -86,7 +85,6 @@ def is_active(job: Job) -> bool:
 
 
 def is_autoscalable(group: ReplicaGroup) -> bool:
-    """Return whether the spec and the kind let the autoscaler resize a group."""
     return group.is_elastic and group.is_autoscaled and group.resize_mode is not ResizeMode.FIXED
 
 
@@ -97,7 +95,6 @@ def size_bounds(group: ReplicaGroup) -> tuple[int, int]:
 
 
 def _planning_facts(job: Job) -> Mapping[str, Any]:
-    """Return everything that planning depends on, except pods."""
     group_states = job.state.groups if job.state else {}
     return {
         "autoscaling": job.autoscaling,

@@ -68,7 +68,6 @@ class ScaleHistory:
         return min((time for time in times if time is not None), default=None)
 
     def retain_only(self, keys: Iterable[GroupKey]) -> None:
-        """Drop all other groups."""
         retained = set(keys)
         self._histories = {key: each for key, each in self._histories.items() if key in retained}
         self._measured_since = {key: at for key, at in self._measured_since.items() if key in retained}

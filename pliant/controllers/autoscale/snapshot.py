@@ -55,8 +55,6 @@ class SnapshotOptions:
 
 
 class SnapshotBuilder:
-    """Builds snapshots from nodes, pods, quotas and jobs."""
-
     def __init__(
         self,
         nodes: ObjectStore[objects.Node],
@@ -75,7 +73,6 @@ class SnapshotBuilder:
         self._allocatable: dict[str, tuple[objects.Node, dict[str, int]]] = {}
 
     def mark_jobs_changed(self, job_uids: Iterable[str]) -> None:
-        """Rebuild the snapshots of these jobs next time."""
         self._changed_jobs.update(job_uids)
 
     def mark_nodes_changed(self) -> None:
@@ -84,7 +81,6 @@ class SnapshotBuilder:
         self._changed_jobs.update(job.owner.uid for job in self._scalable_jobs)
 
     def group_snapshots(self) -> list[GroupSnapshot]:
-        """Return up-to-date snapshots of all autoscalable groups."""
         for uid in self._changed_jobs:
             job = self._scalable_jobs.get(uid)
             if job is None:
@@ -224,7 +220,6 @@ class SnapshotBuilder:
         return {namespace: limit for namespace, limit in quotas.items() if limit}
 
     def _group_requests(self, snapshot: GroupSnapshot) -> Iterable[tuple[str, int]]:
-        """Yield the requests of a group's pods, scheduled or not."""
         label, replicas = normalize_group_name(snapshot.elastic.key.group), self._usage.pods_of_job(snapshot.job_uid)
         for (group, index), pod in replicas.items():
             if group == label and index < snapshot.elastic.size and not pod.is_finished:
@@ -242,7 +237,6 @@ def _replica_nodes(pods: list[ClusterPod | None]) -> tuple[str, ...]:
 def _usage_without(
     used: Mapping[str, ResourceAmounts], placements: Iterable[PodPlacement]
 ) -> Mapping[str, ResourceAmounts]:
-    """Return the usage of nodes without these placements."""
     changed: dict[str, dict[str, int]] = {}
     for node, requests in placements:
         node_used = changed.get(node)

@@ -24,8 +24,6 @@ from pliant.plugins.registry import registered_kinds
 
 
 class PermissionScope(StrEnum):
-    """The namespaces in which a permission is needed."""
-
     JOB_NAMESPACES = "job namespaces"
     OPERATOR_NAMESPACE = "operator namespace"
     CLUSTER = "cluster"
@@ -33,8 +31,6 @@ class PermissionScope(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """Verbs on one resource or subresource."""
-
     group: str
     resource: str
     subresource: str = ""
