@@ -135,9 +135,8 @@ SizePlan = Mapping[GroupKey, SizeDecision]
 class Policy(Protocol):
     """Distributes a cluster. Equal snapshots give equal plans, whatever the order of their elements."""
 
-    @property
-    def name(self) -> str:
-        """The name by which users select it, in lower case."""
+    name: str
+    """The name by which users select it, in lower case."""
 
     def plan(self, cluster: ClusterSnapshot) -> SizePlan:
         """Return the size of every group: within its bounds and within what fits.

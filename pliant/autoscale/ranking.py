@@ -7,8 +7,9 @@ first. A group at size m gives a replica to a group at size n only if its share 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, SizeDecision
 
@@ -27,18 +28,20 @@ GroupRanking = Callable[[ElasticGroup], GroupRank]
 """Ranks groups. The rank of a group does not depend on other groups."""
 
 
-class GroupPolicy(Protocol):
+class GroupPolicy(ABC):
     """A policy as it applies to the groups that selected it."""
 
-    @property
-    def name(self) -> str:
-        """The name by which users select it."""
+    name: str
+    """The name by which users select it."""
 
     def with_useful_max_size(self, elastic: ElasticGroup) -> ElasticGroup:
         """Return the group with its maximum lowered to the largest size that is worthwhile."""
+        return elastic
 
+    @abstractmethod
     def build_ranking(self, cluster: ClusterSnapshot) -> GroupRanking:
         """Return the ranking of its groups; shares are about as large as sizes, to be comparable between policies."""
 
     def with_explanation(self, elastic: ElasticGroup, decision: SizeDecision) -> SizeDecision:
         """Return the decision on a group, given its original bounds, with the policy's own explanation."""
+        return decision

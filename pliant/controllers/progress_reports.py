@@ -22,7 +22,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 from pliant.model.job import Job
 from pliant.runtime.clock import Clock
-from pliant.runtime.http_posts import PostRequest, PostResponse, serve_posts
+from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
 
 STATUS_WRITE_INTERVAL = 30.0
 """Seconds between two status writes for one job."""
@@ -110,20 +110,20 @@ class ProgressReceiver:
                 for writer in self._writers:
                     writer.cancel()
 
-    def receive(self, post: PostRequest) -> PostResponse:
+    def receive(self, post: PostRequest) -> HttpResponse:
         """Record a report, if its token belongs to the job in its path."""
         path, _, replica = post.path.rpartition("/")
         job = _parse_job_path(path)
         if job is None or not _PATH_SEGMENT_PATTERN.fullmatch(replica):
-            return PostResponse("not found: post to $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
+            return HttpResponse("not found: post to $PLIANT_REPORT_URL", HTTPStatus.NOT_FOUND)
         scheme, _, token = post.headers.get("authorization", "").partition(" ")
         expected = report_token(self._secret, f"{path}/")
         if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), expected.encode()):
-            return PostResponse("send `Authorization: Bearer $PLIANT_REPORT_TOKEN`", HTTPStatus.UNAUTHORIZED)
+            return HttpResponse("send `Authorization: Bearer $PLIANT_REPORT_TOKEN`", HTTPStatus.UNAUTHORIZED)
         try:
             values = parse_report(post.body)
         except _MalformedReport as error:
-            return PostResponse(str(error), HTTPStatus.BAD_REQUEST)
+            return HttpResponse(str(error), HTTPStatus.BAD_REQUEST)
         return self._record(job, values, replica)
 
     def status_fields(self, job: Job) -> dict[str, Any]:
@@ -132,10 +132,10 @@ class ProgressReceiver:
         latest = self._latest.get(path) if path else None
         return {"progress": latest.as_status()} if latest else {}
 
-    def _record(self, job: JobReportPath, values: Mapping[str, float], reported_by: str) -> PostResponse:
+    def _record(self, job: JobReportPath, values: Mapping[str, float], reported_by: str) -> HttpResponse:
         latest = self._latest.get(job)
         if self._tasks is None or (latest is None and len(self._latest) >= MAX_TRACKED_JOBS):
-            return PostResponse("too busy; report again later", HTTPStatus.SERVICE_UNAVAILABLE)
+            return HttpResponse("too busy; report again later", HTTPStatus.SERVICE_UNAVAILABLE)
         at = self._clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
         if latest is None:
             latest = self._latest[job] = _LatestProgress()
@@ -143,7 +143,7 @@ class ProgressReceiver:
             self._writers.add(writer)
             writer.add_done_callback(self._writers.discard)
         latest.update(values, reported_by, at)
-        return PostResponse(status=HTTPStatus.ACCEPTED)
+        return HttpResponse(status=HTTPStatus.ACCEPTED)
 
     async def _write_periodically(self, job: JobReportPath, latest: _LatestProgress) -> None:
         """Write new reports at intervals; forget the job once no report arrives within one interval."""

@@ -18,7 +18,7 @@ from pliant.kube.cache.multi_namespace import AnyInformer
 from pliant.kube.transport.metered import ApiCall
 from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 from pliant.runtime.controller import Controller, ReconcileResult
-from pliant.runtime.http_pages import HttpPage, HttpPages
+from pliant.runtime.http_server import HttpPages, HttpResponse
 from pliant.runtime.metrics import CONTENT_TYPE, Histogram, MetricFamily, render_exposition
 
 
@@ -36,17 +36,21 @@ class OperatorTelemetry:
 
     @property
     def http_pages(self) -> HttpPages:
-        return {"/metrics": self._metrics_page, "/healthz": lambda: HttpPage("ok\n"), "/readyz": self._readiness_page}
+        return {
+            "/metrics": self._metrics_page,
+            "/healthz": lambda: HttpResponse("ok\n"),
+            "/readyz": self._readiness_page,
+        }
 
-    def _readiness_page(self) -> HttpPage:
+    def _readiness_page(self) -> HttpResponse:
         """Render readiness. A standby is ready, too: otherwise a rolling update would never replace the leader."""
         if self.operator is None or self.operator.is_ready:
-            return HttpPage("ok\n")
+            return HttpResponse("ok\n")
         missing = [name for name, informer in self.operator.informers.items() if not informer.is_synced]
-        return HttpPage(f"informers not synced: {', '.join(missing)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return HttpResponse(f"informers not synced: {', '.join(missing)}\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _metrics_page(self) -> HttpPage:
-        return HttpPage(render_exposition(self._metric_families()), content_type=CONTENT_TYPE)
+    def _metrics_page(self) -> HttpResponse:
+        return HttpResponse(render_exposition(self._metric_families()), content_type=CONTENT_TYPE)
 
     def _metric_families(self) -> Iterator[MetricFamily]:
         build = {"version": __version__, "python": platform.python_version()}

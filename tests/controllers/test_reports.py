@@ -23,7 +23,7 @@ from pliant.frontends.aitrainingjob.job import AITrainingJobFrontend
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CRDS
 from pliant.model.framework import Rank
-from pliant.runtime.http_posts import PostRequest, PostResponse
+from pliant.runtime.http_server import HttpResponse, PostRequest
 from tests.faults.rig import JOBS
 from tests.frontends.raw import raw_group, raw_job
 from tests.virtual_time import VirtualClock, on_virtual_time
@@ -43,7 +43,7 @@ class Office:
         contract = self.desk.reporting
         self.variables = {**contract.shared_environment(job), **contract.environment(job, rank, "main")}
 
-    def report(self, body: Any, *, url: str = "", token: str | None = None) -> PostResponse:
+    def report(self, body: Any, *, url: str = "", token: str | None = None) -> HttpResponse:
         key = self.variables[REPORT_TOKEN_VARIABLE] if token is None else token
         path = (url or self.variables[REPORT_URL_VARIABLE]).removeprefix(BASE)
         text = body if isinstance(body, bytes) else json.dumps(body).encode()

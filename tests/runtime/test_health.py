@@ -7,10 +7,13 @@ from http import HTTPStatus
 
 import pytest
 
-from pliant.runtime import http_pages
-from pliant.runtime.http_pages import HttpPage, serve_pages
+from pliant.runtime import http_server
+from pliant.runtime.http_server import HttpResponse, serve_pages
 
-PAGES = {"/healthz": lambda: HttpPage("ok\n"), "/readyz": lambda: HttpPage("no\n", HTTPStatus.SERVICE_UNAVAILABLE)}
+PAGES = {
+    "/healthz": lambda: HttpResponse("ok\n"),
+    "/readyz": lambda: HttpResponse("no\n", HTTPStatus.SERVICE_UNAVAILABLE),
+}
 
 
 @pytest.fixture
@@ -63,7 +66,7 @@ async def test_whatever_comes_is_answered_or_dropped(port: int, request_: bytes,
 
 
 async def test_a_visitor_who_says_nothing_is_shown_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_pages, "REQUEST_TIMEOUT", 0.01)
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT", 0.01)
     assert await said(port) == ""
 
 

@@ -9,12 +9,12 @@ from http import HTTPStatus
 
 import pytest
 
-from pliant.runtime import http_posts
-from pliant.runtime.http_posts import PostRequest, PostResponse, serve_posts
+from pliant.runtime import http_server
+from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
 
 
-def take(post: PostRequest) -> PostResponse:
-    return PostResponse(f"{post.path} {post.headers.get('x')} {post.body.decode()}", HTTPStatus.ACCEPTED)
+def take(post: PostRequest) -> HttpResponse:
+    return HttpResponse(f"{post.path} {post.headers.get('x')} {post.body.decode()}", HTTPStatus.ACCEPTED)
 
 
 @pytest.fixture
@@ -59,5 +59,5 @@ async def test_what_cannot_be_taken_is_told_so(port: int, sent: bytes, code: int
 
 
 async def test_a_visitor_who_falls_silent_is_sent_away(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_posts, "REQUEST_TIMEOUT", 0.05)
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT", 0.05)
     assert await said(port, b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n") == ""

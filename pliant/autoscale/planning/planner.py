@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pliant.autoscale.model import ClusterSnapshot, SizeDecision, SizePlan, SizeReason
+from pliant.autoscale.model import ClusterSnapshot, SizeDecision, SizeReason
 from pliant.autoscale.planning.admission import PendingAdmission
 from pliant.autoscale.planning.capacity import LOAD_LIMITED_RESOURCES
 from pliant.autoscale.planning.draft import PlanDraft, load_limit_message
@@ -10,11 +10,6 @@ from pliant.autoscale.planning.planned_group import PlannedGroup, has_resource_r
 from pliant.autoscale.planning.preemption import PreemptionCandidates, PreemptionRequest
 from pliant.autoscale.planning.sharing import ShareAllocator
 from pliant.autoscale.ranking import GroupRanking
-
-
-def plan_cluster(cluster: ClusterSnapshot, ranking: GroupRanking) -> SizePlan:
-    draft = draft_plan(cluster, ranking)
-    return {group.elastic.key: decide_size(group, draft) for group in draft.groups}
 
 
 def draft_plan(cluster: ClusterSnapshot, ranking: GroupRanking) -> PlanDraft:

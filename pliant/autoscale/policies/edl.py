@@ -7,38 +7,28 @@ devices; replicas are planned on nodes that have room for them.
 
 from __future__ import annotations
 
-from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, SizeDecision
-from pliant.autoscale.ranking import GroupRank, GroupRanking, ShareFunction
+from pliant.autoscale.model import ClusterSnapshot, ElasticGroup
+from pliant.autoscale.ranking import GroupPolicy, GroupRank, GroupRanking, ShareFunction
 
 
-class EdlSharePolicy:
-    @property
-    def name(self) -> str:
-        return "edl"
-
-    def with_useful_max_size(self, elastic: ElasticGroup) -> ElasticGroup:
-        return elastic
+class EdlSharePolicy(GroupPolicy):
+    name = "edl"
 
     def build_ranking(self, cluster: ClusterSnapshot) -> GroupRanking:
         """Rank by fulfilment; the share is the size that a group with average bounds would have."""
         groups = [each for each in cluster.groups if each.min_size < each.max_size]
         count = max(len(groups), 1)
-        mean_min, mean_max = (
-            sum(each.min_size for each in groups) / count,
-            sum(each.max_size for each in groups) / count,
-        )
+        mean_min = sum(each.min_size for each in groups) / count
+        mean_max = sum(each.max_size for each in groups) / count
         return lambda elastic: _rank_by_fulfilment(elastic, mean_min, mean_max)
-
-    def with_explanation(self, elastic: ElasticGroup, decision: SizeDecision) -> SizeDecision:
-        return decision
 
 
 def _rank_by_fulfilment(elastic: ElasticGroup, mean_min_size: float, mean_max_size: float) -> GroupRank:
-    mean_min, span, height = elastic.min_size, elastic.max_size - elastic.min_size, mean_max_size - mean_min_size
+    min_size, span, height = elastic.min_size, elastic.max_size - elastic.min_size, mean_max_size - mean_min_size
     requests = dict(elastic.shape.requests)
     devices = sum(amount for name, amount in requests.items() if "/" in name)
     tie_breaker = (devices, requests.get("cpu", 0), requests.get("memory", 0))
     share_at: ShareFunction = (
-        (lambda size: mean_min_size + (size - mean_min) / span * height) if span else (lambda size: mean_max_size)
+        (lambda size: mean_min_size + (size - min_size) / span * height) if span else (lambda size: mean_max_size)
     )
     return GroupRank(share_at, tie_breaker, sheds_overload=True)

@@ -12,7 +12,7 @@ from functools import partial
 from math import inf
 
 from pliant.autoscale.model import ClusterSnapshot, ElasticGroup, SizeDecision, SizeReason
-from pliant.autoscale.ranking import GroupRank, GroupRanking
+from pliant.autoscale.ranking import GroupPolicy, GroupRank, GroupRanking
 from pliant.autoscale.speedup import SpeedupCurve, fit_speedup_curve
 
 
@@ -27,13 +27,11 @@ class GoodputThresholds:
     """How much larger the share of a measured group must be before it gives up a replica."""
 
 
-class GoodputPolicy:
+class GoodputPolicy(GroupPolicy):
+    name = "goodput"
+
     def __init__(self, thresholds: GoodputThresholds | None = None) -> None:
         self._thresholds = thresholds or GoodputThresholds()
-
-    @property
-    def name(self) -> str:
-        return "goodput"
 
     def with_useful_max_size(self, elastic: ElasticGroup) -> ElasticGroup:
         max_size = _worthwhile_max_size(elastic, fit_speedup_curve(elastic.throughputs), self._thresholds)
@@ -48,10 +46,8 @@ class GoodputPolicy:
 
         def rank(elastic: ElasticGroup) -> GroupRank:
             curve = fit_speedup_curve(elastic.throughputs)
-            relative_share = relative_shares[elastic.shape.requests]
-            return GroupRank(
-                partial(_share_at, curve, relative_share, elastic.size if curve.max_known_size else 0, margin)
-            )
+            known_size = elastic.size if curve.max_known_size else 0
+            return GroupRank(partial(_share_at, curve, relative_shares[elastic.shape.requests], known_size, margin))
 
         return rank
 
@@ -61,9 +57,8 @@ class GoodputPolicy:
             return decision
         curve, size = fit_speedup_curve(elastic.throughputs), decision.size
         if curve.marginal_gain(size, elastic.min_size) >= self._thresholds.min_gain_to_add:
-            return SizeDecision(
-                size, SizeReason.STABILIZING, f"the throughput of {size} replicas must be measured first"
-            )
+            reason = f"the throughput of {size} replicas must be measured first"
+            return SizeDecision(size, SizeReason.STABILIZING, reason)
         gain_percent = round(100 * (curve.marginal_speedup(size) - 1))
         effect = f"add {gain_percent} % throughput" if gain_percent > 0 else "not increase throughput"
         return SizeDecision(size, SizeReason.NOT_WORTHWHILE, f"one more replica than {size} would {effect}")

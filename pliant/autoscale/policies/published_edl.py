@@ -38,6 +38,10 @@ class TrainerJob:
     gpu: int = 0
 
     @property
+    def requests(self) -> tuple[int, int, int]:
+        return self.cpu, self.memory, self.gpu
+
+    @property
     def fulfilment(self) -> float:
         """The position of its size between its minimum (0) and its maximum (1)."""
         return 1.0 if self.min_size == self.max_size else (self.size - self.min_size) / (self.max_size - self.min_size)
@@ -71,12 +75,10 @@ class PublishedEdlOptions:
 
 
 class PublishedEdlPolicy:
+    name = "edl-published"
+
     def __init__(self, options: PublishedEdlOptions | None = None) -> None:
         self._options = options or PublishedEdlOptions()
-
-    @property
-    def name(self) -> str:
-        return "edl-published"
 
     def plan(self, cluster: ClusterSnapshot) -> SizePlan:
         """Return the sizes that the original would set; they may exceed the capacity."""
@@ -113,7 +115,7 @@ def try_grow(totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float
     """Try to add a trainer; return the change, which is negative if the job exceeds its maximum."""
     size = job.size + delta
     if size >= job.max_size:
-        return _add_requests(totals, job, job.max_size - size)
+        return _add_requests(totals, job.requests, job.max_size - size)
     if totals.memory_total - totals.memory_requests <= job.memory:
         return 0
     node = next((each for each in totals.nodes if each.cpu >= job.cpu and each.memory >= job.memory), None)
@@ -124,7 +126,7 @@ def try_grow(totals: ClusterTotals, job: TrainerJob, delta: int, max_load: float
     sign = -1 if options.deducts_from_node else 1
     node.cpu += sign * job.cpu
     node.memory += sign * job.memory
-    return _add_requests(totals, job, 1)
+    return _add_requests(totals, job.requests, 1)
 
 
 def try_shrink(
@@ -138,14 +140,15 @@ def try_shrink(
         or (options.shrinks_on_memory and totals.memory_requests > floor(totals.memory_total * max_load))
     )
     if size > job.max_size or (is_over and size > job.min_size):
-        return _add_requests(totals, job, -1)
+        return _add_requests(totals, job.requests, -1)
     return 0
 
 
-def _add_requests(totals: ClusterTotals, job: TrainerJob, count: int) -> int:
-    totals.cpu_requests += count * job.cpu
-    totals.memory_requests += count * job.memory
-    totals.gpu_limits += count * job.gpu
+def _add_requests(totals: ClusterTotals, requests: tuple[int, int, int], count: int) -> int:
+    cpu, memory, gpu = requests
+    totals.cpu_requests += count * cpu
+    totals.memory_requests += count * memory
+    totals.gpu_limits += count * gpu
     return count
 
 
@@ -160,32 +163,23 @@ def _cluster_totals(cluster: ClusterSnapshot) -> ClusterTotals:
     totals = ClusterTotals()
     idle: dict[str, IdleResources] = {}
     for node in sorted(cluster.nodes, key=lambda each: each.name):
-        total, used = _edl_units(node.allocatable), _edl_units(node.used_by_others)
-        totals.cpu_total += total[0]
-        totals.memory_total += total[1]
-        totals.gpu_total += total[2]
-        totals.cpu_requests += used[0]
-        totals.memory_requests += used[1]
-        totals.gpu_limits += used[2]
-        idle[node.name] = IdleResources(cpu=total[0] - used[0], memory=total[1] - used[1])
+        (cpu, memory, gpu), used = _edl_units(node.allocatable), _edl_units(node.used_by_others)
+        totals.cpu_total += cpu
+        totals.memory_total += memory
+        totals.gpu_total += gpu
+        _add_requests(totals, used, 1)
+        idle[node.name] = IdleResources(cpu=cpu - used[0], memory=memory - used[1])
     for elastic in cluster.groups:
-        _add_group(totals, idle, elastic)
+        requests = _edl_units(dict(elastic.shape.requests))
+        _add_requests(totals, requests, max(elastic.size, len(elastic.replica_nodes)))
+        for node_name in elastic.replica_nodes:
+            if node_name in idle:
+                idle[node_name].cpu -= requests[0]
+                idle[node_name].memory -= requests[1]
     for pending in cluster.pending_pods:
-        cpu, memory, gpu = _edl_units(dict(pending.shape.requests))
-        totals.cpu_requests += pending.count * cpu
-        totals.memory_requests += pending.count * memory
-        totals.gpu_limits += pending.count * gpu
+        _add_requests(totals, _edl_units(dict(pending.shape.requests)), pending.count)
     totals.nodes = list(idle.values())
     return totals
-
-
-def _add_group(totals: ClusterTotals, idle_by_node: dict[str, IdleResources], elastic: ElasticGroup) -> None:
-    job = _trainer_job(elastic)
-    _add_requests(totals, job, max(elastic.size, len(elastic.replica_nodes)))
-    for node_name in elastic.replica_nodes:
-        if node_name in idle_by_node:
-            idle_by_node[node_name].cpu -= job.cpu
-            idle_by_node[node_name].memory -= job.memory
 
 
 def _trainer_job(elastic: ElasticGroup) -> TrainerJob:

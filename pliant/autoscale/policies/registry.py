@@ -55,14 +55,10 @@ def _combine_rankings(rankings: Mapping[str, GroupRanking], policy_by_group: Map
 
 class UniformPolicy:
     def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self.name = name
 
     def plan(self, cluster: ClusterSnapshot) -> SizePlan:
-        return plan_with_policies(cluster, {}, self._name)
+        return plan_with_policies(cluster, {}, self.name)
 
 
 POLICIES: Mapping[str, Policy] = {name: UniformPolicy(name) for name in GROUP_POLICIES}

@@ -151,7 +151,7 @@ async def _start_operator(args: Namespace, transport: HttpTransport) -> None:
 
 async def _serve_metrics(args: Namespace, telemetry: OperatorTelemetry, stack: AsyncExitStack) -> None:
     from pliant.errors import UnsupportedEnvironment
-    from pliant.runtime.http_pages import serve_pages
+    from pliant.runtime.http_server import serve_pages
 
     for host, wanted in filter(None, dict.fromkeys((args.metrics_bind_address, args.health_probe_bind_address))):
         try:
