@@ -13,15 +13,13 @@ FINISHING_REASON = "a replica has completed; the others are finishing"
 class ResizeCooldowns:
     """Durations in seconds."""
 
-    cooldown: float = 30.0
-    """Between two resizes in opposite directions."""
+    cooldown: float = 30.0  # between two resizes in opposite directions
     same_direction_cooldown: float = 10.0
     """Between two resizes in the same direction: capacity becomes free gradually as pods terminate."""
     restart_cooldown: float = 120.0
     """Replaces both for a group that restarts when it is resized. It doubles with each resize, up to five times its
     value: early on there is little work to lose, and long-running groups are restarted rarely."""
-    manual_edit_freeze: float = 300.0
-    """After a user has set the size."""
+    manual_edit_freeze: float = 300.0  # after a user has set the size
     pending_timeout: float = 60.0
     """After which unscheduled replicas are given up; longer than pods usually take to terminate."""
     regrow_backoff: float = 60.0
@@ -33,22 +31,15 @@ class ResizeCooldowns:
 class GroupScaleHistory:
     """The resize history of a group; times in seconds on the same clock as `now`, None for never."""
 
-    resized_at: float | None = None
-    """When the autoscaler last resized it."""
-    resize_delta: int = 0
-    """The change of size in that resize."""
+    resized_at: float | None = None  # when the autoscaler last resized it
+    resize_delta: int = 0  # the change of size in that resize
     resize_count: int = 0
-    manually_edited_at: float | None = None
-    """When a user last set the size."""
+    manually_edited_at: float | None = None  # when a user last set the size
     is_fully_running: bool = True
-    is_finishing: bool = False
-    """Whether a replica has completed, so that the others are about to."""
-    restarts_on_resize: bool = False
-    """Whether a resize restarts all replicas."""
-    pending_since: float | None = None
-    """Since when a replica has been unscheduled."""
-    failed_growths: int = 0
-    """Consecutive growths whose replicas could not be scheduled."""
+    is_finishing: bool = False  # whether a replica has completed, so that the others are about to
+    restarts_on_resize: bool = False  # whether a resize restarts all replicas
+    pending_since: float | None = None  # since when a replica has been unscheduled
+    failed_growths: int = 0  # consecutive growths whose replicas could not be scheduled
     growth_failed_at: float | None = None
 
     def with_observation(

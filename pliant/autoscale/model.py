@@ -18,8 +18,7 @@ class GroupKey(NamedTuple):
     """A group of a job; the order of keys breaks ties."""
 
     namespace: str
-    kind: str
-    """With its API group, as kinds of the same name exist in several groups: `PaddleJob.paddlepaddle.org`."""
+    kind: str  # with its API group, as kinds of the same name exist in several groups: `PaddleJob.paddlepaddle.org`
     job: str
     group: str
 
@@ -31,8 +30,7 @@ class GroupKey(NamedTuple):
 class PodShape:
     """The requests and the allowed nodes of a pod; many pods share one shape."""
 
-    requests: tuple[tuple[str, int], ...]
-    """Resources and amounts, sorted by name, none of them 0."""
+    requests: tuple[tuple[str, int], ...]  # resources and amounts, sorted by name, none of them 0
     allowed_nodes: frozenset[str] | None = None
     """The nodes whose taints and labels it accepts; None for all schedulable nodes."""
 
@@ -58,22 +56,18 @@ class ElasticGroup:
     key: GroupKey
     min_size: int
     max_size: int
-    size: int
-    """The current desired size."""
+    size: int  # the current desired size
     shape: PodShape
     replica_nodes: tuple[str, ...] = ()
     """The node of each replica by index; empty while unscheduled, missing at the end where no pod exists yet.
     Groups shrink from the highest index."""
     priority: int = 0
-    created_at: float = 0.0
-    """When its job was created, in seconds; the older one wins ties."""
+    created_at: float = 0.0  # when its job was created, in seconds; the older one wins ties
     may_grow: bool = True
     may_shrink: bool = True
     """Whether it may shrink for a better distribution; for pending pods it always may, unless it is fixed."""
-    is_fixed: bool = False
-    """Whether its size must not change: just edited by a user, finishing, or not resizable."""
-    restriction_reason: str = ""
-    """Why it may not grow or shrink."""
+    is_fixed: bool = False  # whether its size must not change: just edited by a user, finishing, or not resizable
+    restriction_reason: str = ""  # why it may not grow or shrink
     throughputs: tuple[tuple[int, float], ...] = ()
     """Measured throughputs as (size, throughput), in units of the job's own."""
 
@@ -106,37 +100,30 @@ class SizeReason(StrEnum):
     """Why a group has its size; shown in statuses and metrics."""
 
     SCALE_UP = "ScaleUp"
-    PREEMPTED = "Preempted"
-    """It makes room for pending pods of higher or equal priority."""
-    REBALANCED = "Rebalanced"
-    """Other groups have less."""
-    NOT_WORTHWHILE = "NotWorthwhile"
-    """More replicas would not increase throughput enough."""
+    PREEMPTED = "Preempted"  # it makes room for pending pods of higher or equal priority
+    REBALANCED = "Rebalanced"  # other groups have less
+    NOT_WORTHWHILE = "NotWorthwhile"  # more replicas would not increase throughput enough
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     QUOTA_EXCEEDED = "QuotaExceeded"
     AT_MAX_SIZE = "AtMaxSize"
     AT_MIN_SIZE = "AtMinSize"
     FIXED = "Fixed"
-    STABILIZING = "Stabilizing"
-    """It was resized recently, or its replicas are still starting."""
+    STABILIZING = "Stabilizing"  # it was resized recently, or its replicas are still starting
 
 
 class SizeDecision(NamedTuple):
     size: int
     reason: SizeReason
-    message: str
-    """A clause such as `4 more fit` or `no node has 5 CPU free`."""
+    message: str  # a clause such as `4 more fit` or `no node has 5 CPU free`
 
 
-SizePlan = Mapping[GroupKey, SizeDecision]
-"""A decision on every elastic group of a cluster."""
+SizePlan = Mapping[GroupKey, SizeDecision]  # a decision on every elastic group of a cluster
 
 
 class Policy(Protocol):
     """Distributes a cluster. Equal snapshots give equal plans, whatever the order of their elements."""
 
-    name: str
-    """The name by which users select it, in lower case."""
+    name: str  # the name by which users select it, in lower case
 
     def plan(self, cluster: ClusterSnapshot) -> SizePlan:
         """Return the size of every group: within its bounds and within what fits.

@@ -18,10 +18,8 @@ ShareFunction = Callable[[int], float]
 
 class GroupRank(NamedTuple):
     share_at: ShareFunction
-    tie_breaker: tuple[int, ...] = ()
-    """Among equal shares the lower one grows first; then the older group."""
-    sheds_overload: bool = False
-    """Whether it shrinks when more than `max_load` is allocated, even without pending pods."""
+    tie_breaker: tuple[int, ...] = ()  # among equal shares the lower one grows first; then the older group
+    sheds_overload: bool = False  # whether it shrinks when more than `max_load` is allocated, even without pending pods
 
 
 GroupRanking = Callable[[ElasticGroup], GroupRank]
@@ -31,8 +29,7 @@ GroupRanking = Callable[[ElasticGroup], GroupRank]
 class GroupPolicy(ABC):
     """A policy as it applies to the groups that selected it."""
 
-    name: str
-    """The name by which users select it."""
+    name: str  # the name by which users select it
 
     def with_useful_max_size(self, elastic: ElasticGroup) -> ElasticGroup:
         """Return the group with its maximum lowered to the largest size that is worthwhile."""

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf, log
 
-FIT_TOLERANCE = 0.03
-"""The mean relative error up to which a simpler curve is preferred."""
+FIT_TOLERANCE = 0.03  # the mean relative error up to which a simpler curve is preferred
 ONE_SIZE_EXTRAPOLATION, MULTI_SIZE_EXTRAPOLATION = 2, 4
 """How far a curve extrapolates, as a multiple of the largest measured size: with one and with more sizes."""
 _TERM_COMBINATIONS = ((0,), (0, 1), (0, 2), (1,), (2,), (1, 2), (0, 1, 2))
 """The combinations of a, b and c that are not 0, most optimistic first, so that growth is tried."""
 
-_MIN_THROUGHPUT, _MAX_THROUGHPUT = 1e-12, 1e15
-"""Values outside this range are ignored."""
+_MIN_THROUGHPUT, _MAX_THROUGHPUT = 1e-12, 1e15  # values outside this range are ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +27,7 @@ class SpeedupCurve:
     parallel_cost: float = 1.0
     serial_cost: float = 0.0
     communication_cost: float = 0.0
-    max_known_size: int = 0
-    """The largest size for which it is valid; 0 without measurements."""
+    max_known_size: int = 0  # the largest size for which it is valid; 0 without measurements
 
     def throughput(self, size: int) -> float:
         if size <= 0:

@@ -33,11 +33,9 @@ from pliant.model.job import Job
 from pliant.model.labels import JOB_NAME_LABEL, MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.runtime.clock import Clock
 
-CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)
-"""Errors that an immediate retry does not fix."""
+CREATE_ERRORS = (BadRequest, Forbidden, Invalid, RetryLater)  # errors that an immediate retry does not fix
 
-PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess
-"""What a pod needs when it starts."""
+PREREQUISITE_ACTIONS = CreateConfigMap | CreateService | GrantMasterAccess  # what a pod needs when it starts
 
 T = TypeVar("T", bound=Pod | Service)
 U = TypeVar("U", bound=Pod | Service | ConfigMap)

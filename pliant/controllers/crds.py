@@ -12,10 +12,8 @@ from pliant.errors import ApiError, Forbidden, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import Resource
 
-MAX_POLL_INTERVAL = 60.0
-"""The longest interval in seconds between two checks for a kind that is not installed."""
-MIN_POLL_INTERVAL = 1.0
-"""The first interval in seconds, and the one after an API error."""
+MAX_POLL_INTERVAL = 60.0  # the longest interval in seconds between two checks for a kind that is not installed
+MIN_POLL_INTERVAL = 1.0  # the first interval in seconds, and the one after an API error
 
 log = logging.getLogger(__name__)
 

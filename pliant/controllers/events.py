@@ -28,18 +28,15 @@ SUPPRESSED_NOTE = "further events with this reason are only counted"
 
 DUPLICATE_WINDOW = 2.0
 """Seconds within which a repetition is not counted: a reconcile after a conflict emits its events again."""
-COUNT_UPDATE_INTERVAL = 30.0
-"""Seconds between two updates of an event's count."""
+COUNT_UPDATE_INTERVAL = 30.0  # seconds between two updates of an event's count
 EVENT_BURST = 10
-TOKEN_REFILL_INTERVAL = 10.0
-"""Seconds after which an object may have one more event."""
+TOKEN_REFILL_INTERVAL = 10.0  # seconds after which an object may have one more event
 MAX_TRACKED_EVENTS = 4096
 """Events and objects tracked; an event that is dropped and emitted again has the same name and is not duplicated."""
 MAX_WRITE_ATTEMPTS = 3
 RETRY_DELAY = 5.0
 WRITER_COUNT = 4
-SHUTDOWN_GRACE = 2.0
-"""Seconds for pending events to be written at shutdown."""
+SHUTDOWN_GRACE = 2.0  # seconds for pending events to be written at shutdown
 
 _RETRYABLE_ERRORS = (Unreachable, ServerError, TooManyRequests)
 
@@ -54,15 +51,11 @@ class _RecordedEvent:
     event: EmitEvent
     first_at: datetime
     last_at: datetime
-    emitted_at: float
-    """When it last occurred, in event loop time."""
+    emitted_at: float  # when it last occurred, in event loop time
     count: int = 1
-    written_count: int = 0
-    """The part of `count` that was written to the API server."""
-    prior_count: int | None = 0
-    """The count that an earlier operator process wrote; None if it must be read first."""
-    written_at: float = 0.0
-    """When it was last written, in event loop time."""
+    written_count: int = 0  # the part of `count` that was written to the API server
+    prior_count: int | None = 0  # the count that an earlier operator process wrote; None if it must be read first
+    written_at: float = 0.0  # when it was last written, in event loop time
     is_due: bool = False
     failures: int = 0
 

@@ -47,8 +47,7 @@ class ReconcilerDependencies:
     applier: ActionApplier
     node_faults: NodeFaultDetector
     config: OperatorConfig
-    progress_receiver: ProgressReceiver | None = None
-    """Receives progress reports; None if reporting is disabled."""
+    progress_receiver: ProgressReceiver | None = None  # receives progress reports; None if reporting is disabled
     recommendations: RecommendationStore = field(default_factory=RecommendationStore)
     """The autoscaler's size recommendations."""
 

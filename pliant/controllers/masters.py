@@ -21,15 +21,13 @@ from pliant.model.job import JobKey
 from pliant.model.labels import MANAGED_BY_LABEL, MANAGED_BY_VALUE
 from pliant.runtime.clock import Clock
 
-OWNER_INDEX = "owner"
-"""The index of pods and services by owner uid."""
+OWNER_INDEX = "owner"  # the index of pods and services by owner uid
 
 
 @dataclass(frozen=True, slots=True)
 class MasterObjects:
     plan_store: ScalePlanStore
-    pods: ObjectStore[Pod]
-    """Pods that masters created, whichever owner they name."""
+    pods: ObjectStore[Pod]  # pods that masters created, whichever owner they name
 
 
 class MasterWatch:

@@ -19,8 +19,7 @@ _GENERIC_DEVICE_WORDS = frozenset({"xid", "nvlink", "accelerator", "device"})
 _NVIDIA_WORDS = frozenset({"gpu", "nvidia", "xid", "nvlink"})
 _NON_DEVICE_PREFIXES = ("kubernetes.io/", "hugepages-", "requests.", "limits.")
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
-NODE_INDEX = "node"
-"""The index of pods by node name."""
+NODE_INDEX = "node"  # the index of pods by node name
 
 
 def node_index_keys(pod: Pod) -> Iterable[str]:
@@ -30,16 +29,14 @@ def node_index_keys(pod: Pod) -> Iterable[str]:
 class _NodeProblem(NamedTuple):
     description: str
     since: datetime | None
-    device: str = ""
-    """The kind of device affected; empty if the whole node is affected."""
+    device: str = ""  # the kind of device affected; empty if the whole node is affected
 
 
 class NodeFaultDetector:
     """Finds the faults of pods' nodes; it keeps when it first noticed each, as some faults have no timestamp."""
 
     def __init__(self, nodes: ObjectStore[Node], clock: Clock) -> None:
-        self.is_enabled = False
-        """Whether the operator can list nodes; otherwise no fault is ever reported."""
+        self.is_enabled = False  # whether the operator can list nodes; otherwise no fault is ever reported
         self._nodes = nodes
         self._clock = clock
         self._noticed_at: dict[str, dict[str, datetime]] = {}

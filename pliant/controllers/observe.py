@@ -25,8 +25,7 @@ from pliant.model.operator_config import OperatorConfig
 from pliant.model.scale_plans import ScalePlan
 
 MAX_MESSAGE_LENGTH = 300
-MAX_LOG_TAIL_LENGTH = 1024
-"""Characters kept of the end of a container's termination message."""
+MAX_LOG_TAIL_LENGTH = 1024  # characters kept of the end of a container's termination message
 _NORMAL_WAITING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _CREATION_FAILURE_REASONS = frozenset(
     {
@@ -58,8 +57,7 @@ class CachedJobObjects:
     services: Iterable[Service] = ()
     create_errors: Mapping[str, str] = field(default_factory=dict)
     recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
-    external_pods: Iterable[Pod] = ()
-    """Pods that the job's master created."""
+    external_pods: Iterable[Pod] = ()  # pods that the job's master created
     plans: tuple[ScalePlan, ...] = ()
 
 

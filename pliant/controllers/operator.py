@@ -205,8 +205,7 @@ class _JobKindController:
     ) -> None:
         self.frontend = frontend
         self.resource = resource_of(frontend)
-        self.synced = asyncio.Event()
-        """Set once the jobs are cached, or the kind is known not to be installed."""
+        self.synced = asyncio.Event()  # set once the jobs are cached, or the kind is known not to be installed
         self.jobs: AnyInformer[dict[str, Any]] = create_informer(
             client, self.resource, dict, namespaces=namespaces, on_change=self._on_job_changed
         )

@@ -16,8 +16,7 @@ from pliant.model.job import JobKey
 from pliant.model.operator_config import OperatorConfig
 from pliant.runtime.clock import Clock
 
-JOB_NAME_INDEX = "job name"
-"""The index of pods by kind and name of their owner."""
+JOB_NAME_INDEX = "job name"  # the index of pods by kind and name of their owner
 GARBAGE_COLLECTION_GRACE = timedelta(minutes=1)
 """How long the garbage collector has before the operator deletes orphan pods itself."""
 
@@ -41,8 +40,7 @@ class OrphanPodCleaner:
         self._clock = clock
         self._resource = resource
         self._pods = pods
-        self._noticed_at: dict[JobKey, datetime] = {}
-        """When orphans of a job were first noticed."""
+        self._noticed_at: dict[JobKey, datetime] = {}  # when orphans of a job were first noticed
 
     async def delete_orphans(
         self, key: JobKey, live_uid: str, node_faults: NodeFaultDetector, config: OperatorConfig

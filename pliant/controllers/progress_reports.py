@@ -24,8 +24,7 @@ from pliant.model.job import Job
 from pliant.runtime.clock import Clock
 from pliant.runtime.http_server import HttpResponse, PostRequest, serve_posts
 
-STATUS_WRITE_INTERVAL = 30.0
-"""Seconds between two status writes for one job."""
+STATUS_WRITE_INTERVAL = 30.0  # seconds between two status writes for one job
 MAX_TRACKED_JOBS = 10_000
 MAX_METRICS = 8
 MAX_STEP = 2**53

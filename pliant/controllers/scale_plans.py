@@ -22,8 +22,7 @@ from pliant.model.job import Job, JobKey
 from pliant.model.scale_plans import PlanPhase, PlanStatus, ScalePlan
 from pliant.runtime.clock import Clock
 
-JOB_INDEX = "job"
-"""The index of plans by job."""
+JOB_INDEX = "job"  # the index of plans by job
 MASTER_CLAIM_GRACE = timedelta(seconds=2)
 """How long a user's plan is left alone when a master other than Pliant's may claim it.
 

@@ -24,8 +24,7 @@ from pliant.runtime.metrics import CONTENT_TYPE, Histogram, MetricFamily, render
 
 class OperatorTelemetry:
     def __init__(self) -> None:
-        self.operator: Operator | None = None
-        """The running operator; None until it starts."""
+        self.operator: Operator | None = None  # the running operator; None until it starts
         self.is_leading: Callable[[], bool] = lambda: True
         self._call_counts: Counter[ApiCall] = Counter()
         self._call_durations: defaultdict[tuple[str, str], Histogram] = defaultdict(Histogram)

@@ -9,19 +9,16 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from socket import socket
 
-REQUEST_TIMEOUT = 5.0
-"""Seconds after which an unfinished request is dropped."""
+REQUEST_TIMEOUT = 5.0  # seconds after which an unfinished request is dropped
 MAX_HEADER_BYTES = 8192
 MAX_BODY_BYTES = 4096
-MAX_CONNECTIONS = 512
-"""Concurrent connections; further ones are aborted, since clients can do without an answer."""
+MAX_CONNECTIONS = 512  # concurrent connections; further ones are aborted, since clients can do without an answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostRequest:
     path: str
-    headers: Mapping[str, str]
-    """Names are in lower case."""
+    headers: Mapping[str, str]  # names are in lower case
     body: bytes
 
 

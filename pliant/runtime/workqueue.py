@@ -59,17 +59,14 @@ class WorkQueue(Generic[K]):
         rng: random.Random | None = None,
         lane_of: Callable[[K], str] = key_namespace,
     ) -> None:
-        self.wait_durations = Histogram()
-        """How long keys were ready before a worker took them."""
+        self.wait_durations = Histogram()  # how long keys were ready before a worker took them
         self._backoff = backoff or Backoff()
         self._rng = rng or random.Random()
         self._lane_of = lane_of
         self._lanes: dict[str, deque[tuple[K, float]]] = {}
         """Ready keys and the time they became ready, by lane; empty lanes are removed."""
-        self._lane_order: deque[str] = deque()
-        """Every lane once, the next one to serve first."""
-        self._waiting: set[K] = set()
-        """Ready keys, and active keys that become ready when their worker is done."""
+        self._lane_order: deque[str] = deque()  # every lane once, the next one to serve first
+        self._waiting: set[K] = set()  # ready keys, and active keys that become ready when their worker is done
         self._active: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}

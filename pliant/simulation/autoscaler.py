@@ -20,14 +20,11 @@ MAX_FIRST_ROUND_DELAY = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerTiming:
-    period: float = 5.0
-    """The interval between rounds while the cluster changes."""
-    urgent_period: float = 1.0
-    """The interval while pods are unschedulable."""
+    period: float = 5.0  # the interval between rounds while the cluster changes
+    urgent_period: float = 1.0  # the interval while pods are unschedulable
     cooldowns: ResizeCooldowns | None = field(default_factory=ResizeCooldowns)
     """None to resize whenever the policy says so."""
-    counts_terminating: bool = False
-    """Whether terminating pods count as using capacity, even while pods are pending."""
+    counts_terminating: bool = False  # whether terminating pods count as using capacity, even while pods are pending
     max_load: float = 0.97
 
 
@@ -36,10 +33,8 @@ class SimulatedAutoscaler:
         self, cluster: SimulatedCluster, policy: Policy, timing: AutoscalerTiming, stopwatch: Callable[[], float]
     ) -> None:
         self.round_count = 0
-        self.planning_seconds = 0.0
-        """The time spent planning, by the stopwatch."""
-        self.resize_counts: dict[str, int] = {}
-        """Resizes by reason."""
+        self.planning_seconds = 0.0  # the time spent planning, by the stopwatch
+        self.resize_counts: dict[str, int] = {}  # resizes by reason
         self._cluster = cluster
         self._policy = policy
         self._timing = timing

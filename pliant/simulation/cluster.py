@@ -32,8 +32,7 @@ class SimulatedCluster:
         """Jobs that were submitted and have not finished, the oldest first."""
         self.jobs: list[SimulatedJob] = []
         self.services: list[PodSet] = []
-        self.pending_pod_sets: dict[PodSet, None] = {}
-        """Pod sets of fixed size that may have pending pods."""
+        self.pending_pod_sets: dict[PodSet, None] = {}  # pod sets of fixed size that may have pending pods
         self.on_change: Callable[[bool], None] = lambda is_urgent: None
         """Called after each change; the argument tells whether pods are unschedulable."""
         self._is_autoscaled = is_autoscaled

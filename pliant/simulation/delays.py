@@ -11,16 +11,11 @@ from random import Random
 class SimulatedDelays:
     """Seconds; the defaults are those of a current cluster with images already on its nodes."""
 
-    schedule: float = 0.1
-    """From the creation of a pod to its first scheduling attempt."""
-    start: float = 3.0
-    """From scheduling until it runs."""
-    terminate: float = 2.0
-    """From its deletion until its resources are free."""
-    reschedule: float = 1.0
-    """From when resources are freed until pending pods are scheduled again."""
-    jitter: float = 0.0
-    """The fraction by which each delay varies at random."""
+    schedule: float = 0.1  # from the creation of a pod to its first scheduling attempt
+    start: float = 3.0  # from scheduling until it runs
+    terminate: float = 2.0  # from its deletion until its resources are free
+    reschedule: float = 1.0  # from when resources are freed until pending pods are scheduled again
+    jitter: float = 0.0  # the fraction by which each delay varies at random
 
     def with_jitter(self, seconds: float, random: Random) -> float:
         return seconds * (1 + self.jitter * random.uniform(-1, 1)) if self.jitter else seconds

@@ -10,8 +10,7 @@ from pliant.simulation.throughput import ThroughputModel
 from pliant.simulation.trace import FixedReplicas, MeasurementWindow, NodeClass, SimulationTrace, TraceJob, TraceService
 
 GIB = 1024**3
-MAX_PODS_PER_NODE = 110
-"""The kubelet's default limit."""
+MAX_PODS_PER_NODE = 110  # the kubelet's default limit
 
 # Published were 133 nodes with 2,348 cores and 13.67 TB in total, some of them with 12 cores.
 EDL_NODES = (

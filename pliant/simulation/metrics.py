@@ -12,8 +12,7 @@ from pliant.simulation.trace import MeasurementWindow
 from pliant.simulation.workloads import SimulatedJob
 
 PLATEAU_WINDOW = "plateau"
-MAX_PLOTTED_JOBS = 60
-"""Jobs whose sizes are recorded for the chart; with more, lines are indistinguishable."""
+MAX_PLOTTED_JOBS = 60  # jobs whose sizes are recorded for the chart; with more, lines are indistinguishable
 
 
 def jain_index(amounts: Sequence[int]) -> float:
@@ -25,8 +24,7 @@ def jain_index(amounts: Sequence[int]) -> float:
 @dataclass(slots=True)
 class RunTimeSeries:
     times: list[float] = field(default_factory=list)
-    cpu_utilization: list[float] = field(default_factory=list)
-    """The fraction of total CPU that running pods request."""
+    cpu_utilization: list[float] = field(default_factory=list)  # the fraction of total CPU that running pods request
     cpu_seconds: list[float] = field(default_factory=list)
     pending_pods: list[int] = field(default_factory=list)
     live_jobs: list[int] = field(default_factory=list)
@@ -57,13 +55,10 @@ class RunSummary:
     policy: str
     jobs: int
     completed_jobs: int
-    never_started_jobs: int
-    """Jobs without a running replica until the end."""
-    pending_mean: float
-    """From submission until the first replica runs; until the end for jobs that never start."""
+    never_started_jobs: int  # jobs without a running replica until the end
+    pending_mean: float  # from submission until the first replica runs; until the end for jobs that never start
     pending_max: float
-    completion_mean: float | None
-    """From submission to completion, over completed jobs."""
+    completion_mean: float | None  # from submission to completion, over completed jobs
     cpu_utilization_mean: float
     cpu_utilization_plateau: float
     cpu_utilization_windows: dict[str, float]
@@ -71,10 +66,8 @@ class RunSummary:
     resizes: int
     service_pod_wait_mean: float
     service_pod_wait_max: float
-    service_pods_pending: int
-    """Service pods that are pending at the end."""
-    duration_seconds: float
-    """The simulated duration of the run."""
+    service_pods_pending: int  # service pods that are pending at the end
+    duration_seconds: float  # the simulated duration of the run
     planning_rounds: int = 0
 
 

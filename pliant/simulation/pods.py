@@ -16,10 +16,8 @@ from pliant.simulation.event_queue import EventQueue
 from pliant.simulation.nodes import IndexedRequests, SimulatedNodes
 from pliant.simulation.workloads import PodSet, SimulatedPod, SimulatedPodState
 
-PendingQueue = list[tuple[int, int, SimulatedPod]]
-"""Pending pods of one shape, by priority and then by age."""
-NodeShortlist = list[tuple[int, int]]
-"""Nodes that may have room for a shape, the best first."""
+PendingQueue = list[tuple[int, int, SimulatedPod]]  # pending pods of one shape, by priority and then by age
+NodeShortlist = list[tuple[int, int]]  # nodes that may have room for a shape, the best first
 
 
 class PodEventListener(Protocol):
@@ -50,10 +48,8 @@ class PodSimulator:
         self.pending_count = 0
         self.elastic_usage = [[0] * len(nodes.resources) for _ in nodes.node_names]
         """Resources used by replicas of elastic groups, by node."""
-        self.terminating_usage: dict[int, list[int]] = {}
-        """Resources still used by terminating pods, by node."""
-        self.changed_nodes: set[int] = set()
-        """Nodes that have changed since the set was last cleared."""
+        self.terminating_usage: dict[int, list[int]] = {}  # resources still used by terminating pods, by node
+        self.changed_nodes: set[int] = set()  # nodes that have changed since the set was last cleared
         self._event_queue = event_queue
         self._delays = delays
         self._random = random

@@ -14,32 +14,25 @@ from pliant.simulation.delays import SimulatedDelays
 from pliant.simulation.metrics import RunSummary, RunTimeSeries, summarize_run
 from pliant.simulation.trace import SimulationTrace
 
-NO_POLICY = "none"
-"""The name for a run without autoscaling."""
-TARGET_SAMPLES = 600
-"""The approximate number of samples of a run."""
+NO_POLICY = "none"  # the name for a run without autoscaling
+TARGET_SAMPLES = 600  # the approximate number of samples of a run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
     delays: SimulatedDelays = field(default_factory=SimulatedDelays)
     timing: AutoscalerTiming = field(default_factory=AutoscalerTiming)
-    is_bin_packing: bool = False
-    """Whether the scheduler fills nodes one by one instead of spreading pods."""
-    seed: int = 1
-    """Seeds the random jitter of delays."""
-    sample_interval: float | None = None
-    """Seconds between two samples; by default derived from the length of the trace."""
+    is_bin_packing: bool = False  # whether the scheduler fills nodes one by one instead of spreading pods
+    seed: int = 1  # seeds the random jitter of delays
+    sample_interval: float | None = None  # seconds between two samples; by default derived from the length of the trace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationResult:
     summary: RunSummary
     series: RunTimeSeries
-    resize_counts: dict[str, int]
-    """Resizes by reason."""
-    planning_seconds: float
-    """The time spent planning, by the stopwatch."""
+    resize_counts: dict[str, int]  # resizes by reason
+    planning_seconds: float  # the time spent planning, by the stopwatch
 
 
 def simulate(

@@ -8,12 +8,10 @@ from xml.sax.saxutils import escape
 
 from pliant.simulation.run import SimulationResult
 
-PANEL_WIDTH, PANEL_HEIGHT = 860, 190
-"""The size of one panel in pixels, including margins."""
+PANEL_WIDTH, PANEL_HEIGHT = 860, 190  # the size of one panel in pixels, including margins
 LEFT_MARGIN, RIGHT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 58, 150, 30, 28
 LEGEND_ROW_HEIGHT = 16
-MAX_LEGEND_ENTRIES = 9
-"""The most legend entries that fit beside a panel."""
+MAX_LEGEND_ENTRIES = 9  # the most legend entries that fit beside a panel
 TEXT_COLOUR, AXIS_COLOUR, GRID_COLOUR = "#24292f", "#57606a", "#d8dee4"
 LINE_COLOURS = (
     "#0969da", "#cf222e", "#1a7f37", "#9a6700", "#8250df", "#bf3989", "#1b7c83", "#57606a", "#bc4c00", "#4c2889",
@@ -33,8 +31,7 @@ class ChartPanel:
     title: str
     lines: tuple[ChartLine, ...]
     unit: str = ""
-    min_axis_max: float = 0.0
-    """The minimum upper end of the axis."""
+    min_axis_max: float = 0.0  # the minimum upper end of the axis
 
 
 def render_svg(results: Sequence[SimulationResult], title: str) -> str:

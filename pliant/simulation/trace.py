@@ -33,19 +33,15 @@ class TraceJob:
     shape: PodShape
     min_size: int
     max_size: int
-    initial_size: int
-    """Its size at submission under an autoscaling policy."""
-    static_size: int
-    """Its size without autoscaling."""
+    initial_size: int  # its size at submission under an autoscaling policy
+    static_size: int  # its size without autoscaling
     submitted_at: float = 0.0
     namespace: str = "default"
     priority: int = 0
     fixed_replicas: tuple[FixedReplicas, ...] = ()
-    total_work: float = math.inf
-    """Seconds of work for one replica at throughput 1; by default the job never finishes."""
+    total_work: float = math.inf  # seconds of work for one replica at throughput 1; by default the job never finishes
     throughput: ThroughputModel = LINEAR_THROUGHPUT
-    resize_pause: float = 0.0
-    """Seconds without progress after each resize, for jobs whose replicas all restart."""
+    resize_pause: float = 0.0  # seconds without progress after each resize, for jobs whose replicas all restart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +50,7 @@ class TraceService:
 
     name: str
     shape: PodShape
-    replica_steps: tuple[tuple[float, int], ...]
-    """(time, replica count) pairs in order of time."""
+    replica_steps: tuple[tuple[float, int], ...]  # (time, replica count) pairs in order of time
     namespace: str = "default"
     priority: int = 0
 
@@ -73,8 +68,7 @@ class SimulationTrace:
     jobs: tuple[TraceJob, ...] = ()
     services: tuple[TraceService, ...] = ()
     windows: tuple[MeasurementWindow, ...] = ()
-    end_at: float = math.inf
-    """When the simulation ends; by default when the last job finishes."""
+    end_at: float = math.inf  # when the simulation ends; by default when the last job finishes
     period: float = 5.0
     urgent_period: float = 1.0
     """The interval between planning rounds in seconds; `urgent_period` applies while pods are unschedulable."""

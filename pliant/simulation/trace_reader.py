@@ -18,8 +18,7 @@ from pliant.simulation.throughput import parse_throughput_model
 from pliant.simulation.trace import FixedReplicas, MeasurementWindow, NodeClass, TraceJob, TraceService
 
 GPU_RESOURCE = "nvidia.com/gpu"
-MAX_COUNT = 1_000_000
-"""The limit on nodes of a class, replicas of a job and pods of a service; it protects the memory."""
+MAX_COUNT = 1_000_000  # the limit on nodes of a class, replicas of a job and pods of a service; it protects the memory
 _RESOURCE_FIELDS = ("cpu", "memory", "gpu")
 TABLE_FIELDS: Mapping[str, tuple[str, ...]] = {
     "nodes": ("name", "count", *_RESOURCE_FIELDS, "pods"),
@@ -41,8 +40,7 @@ class TraceRow:
     """One row of a table; empty fields are missing."""
 
     values: Mapping[str, Any]
-    locate: Callable[[str], str]
-    """Returns the location of a field in its file, for error messages."""
+    locate: Callable[[str], str]  # returns the location of a field in its file, for error messages
 
     def raise_error(self, field: str, problem: str) -> NoReturn:
         raise UserError(f"{self.locate(field)}: {field}: {problem}")

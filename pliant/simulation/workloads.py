@@ -30,8 +30,7 @@ class SimulatedPod:
         self.sequence = sequence
         self.state = SimulatedPodState.PENDING
         self.node = -1
-        self.is_cpu_counted = False
-        """Whether its CPU counts as used: from when it runs until it is gone."""
+        self.is_cpu_counted = False  # whether its CPU counts as used: from when it runs until it is gone
 
 
 class PodSet:
@@ -98,16 +97,14 @@ class SimulatedJob:
         self.work_left = spec.total_work
         self.work_rate = 0.0
         self.updated_at = now
-        self.rate_version = 0
-        """Incremented with each change of the rate; completion events of older versions are void."""
+        self.rate_version = 0  # incremented with each change of the rate; completion events of older versions are void
         self.paused_until = 0.0
         self.started_at: float | None = None
         self.ended_at: float | None = None
         self.resize_count = 0
         self.history = GroupScaleHistory(restarts_on_resize=spec.resize_pause > 0)
         self.throughputs: dict[int, float] = {}
-        self.elastic_group: ElasticGroup | None = None
-        """The cached input for policies; None if outdated."""
+        self.elastic_group: ElasticGroup | None = None  # the cached input for policies; None if outdated
 
     @property
     def is_making_progress(self) -> bool:

@@ -16,8 +16,7 @@ from pliant.autoscale.planning.messages import format_count, format_requests
 from pliant.autoscale.planning.planned_group import PlannedGroup
 from pliant.autoscale.planning.preemption import PreemptibleCapacity, PreemptionCandidates, PreemptionRequest
 
-PlacementStep = tuple[PlannedGroup, int, bool]
-"""A group, a node, and whether a replica was added there or removed."""
+PlacementStep = tuple[PlannedGroup, int, bool]  # a group, a node, and whether a replica was added there or removed
 
 
 class PendingAdmission:

@@ -15,12 +15,10 @@ from copy import copy
 from pliant.autoscale.model import ClusterSnapshot, NodeResources, PodShape
 from pliant.autoscale.planning.resource_vectors import ResourceVectorLayout
 
-LOAD_LIMITED_RESOURCES = ("cpu", "memory")
-"""The resources to which `ClusterSnapshot.max_load` applies."""
+LOAD_LIMITED_RESOURCES = ("cpu", "memory")  # the resources to which `ClusterSnapshot.max_load` applies
 _STANDARD_RESOURCES = frozenset(("cpu", "memory", "pods", "ephemeral-storage"))
 _BLOCK_SIZE = 64
-_MAX_BLOCK_MISSES = 4
-"""Failed searches of a block after which its upper bound is recomputed."""
+_MAX_BLOCK_MISSES = 4  # failed searches of a block after which its upper bound is recomputed
 
 
 class PodFootprint:
@@ -47,10 +45,8 @@ class PodFootprint:
         limited = [(name, amount) for name, amount in shape.requests if name in LOAD_LIMITED_RESOURCES]
         self.load_vector = layout.pack(limited)
         self.load_sign_bits = layout.sign_bits(name for name, _ in limited)
-        self.allowed_nodes = allowed_nodes
-        """By node position, whether new pods of this shape may go there."""
-        self.search_start = 0
-        """Nodes before this position have no room for the shape."""
+        self.allowed_nodes = allowed_nodes  # by node position, whether new pods of this shape may go there
+        self.search_start = 0  # nodes before this position have no room for the shape
         self.freed_cursor = freed_cursor
         """Nodes freed since then are in the capacity's list of freed nodes from this index on."""
 

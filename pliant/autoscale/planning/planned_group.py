@@ -44,17 +44,13 @@ class PlannedGroup:
         self.min_size = min(elastic.min_size, elastic.size if self.is_fixed else elastic.max_size)
         self.max_planned_size = _max_planned_size(elastic, self.is_fixed)
         self._cached_share: tuple[int, float] = (-1, 0.0)
-        self.order_index = 0
-        """The position among all groups: higher priority first, then older."""
+        self.order_index = 0  # the position among all groups: higher priority first, then older
         self.quota: QuotaBudget | None = None
-        self.replica_nodes: list[int] = []
-        """The planned nodes of replicas by index."""
+        self.replica_nodes: list[int] = []  # the planned nodes of replicas by index
         self.pinned_nodes: list[int] = []
         """The node to which the replica of each index is bound, because it runs there; else UNPINNED."""
-        self.shrink_reason: tuple[SizeReason, str] | None = None
-        """Why replicas were removed."""
-        self.beneficiaries: set[str] = set()
-        """The groups that received its replicas."""
+        self.shrink_reason: tuple[SizeReason, str] | None = None  # why replicas were removed
+        self.beneficiaries: set[str] = set()  # the groups that received its replicas
 
     @property
     def next_pinned_node(self) -> int:

@@ -23,8 +23,7 @@ class PreemptionRequest(NamedTuple):
     priority: int
     share: float | None = None
     """Its share: groups of equal priority must keep a larger one. None if the room is mandatory."""
-    failure_cache_key: object = None
-    """Requests with equal keys do not retry a family that failed."""
+    failure_cache_key: object = None  # requests with equal keys do not retry a family that failed
 
 
 class PreemptionCandidates:
@@ -40,8 +39,7 @@ class PreemptionCandidates:
                 self._heaps.setdefault(_resource_family(group), []).append(_candidate_entry(group))
         for heap in self._heaps.values():
             heapify(heap)
-        self._failed_requests: set[tuple[object, tuple[int, int]]] = set()
-        """Failed requests by cache key and family."""
+        self._failed_requests: set[tuple[object, tuple[int, int]]] = set()  # failed requests by cache key and family
 
     def add(self, group: PlannedGroup) -> None:
         heappush(self._heaps.setdefault(_resource_family(group), []), _candidate_entry(group))
@@ -99,16 +97,14 @@ def _candidate_entry(group: PlannedGroup) -> CandidateEntry:
     return group.priority, -group.share_at(size - 1), -group.order_index, size, group
 
 
-_MAX_CANDIDATE_NODES = 16
-"""How many nodes are compared."""
+_MAX_CANDIDATE_NODES = 16  # how many nodes are compared
 
 
 class EvictionOption(NamedTuple):
     cost: tuple[int, int, float]
     """The highest priority preempted, the number of replicas, and the negated smallest share that is left."""
     node: int
-    group_sizes: tuple[tuple[PlannedGroup, int], ...]
-    """The sizes to which groups shrink."""
+    group_sizes: tuple[tuple[PlannedGroup, int], ...]  # the sizes to which groups shrink
 
 
 class PreemptibleCapacity:

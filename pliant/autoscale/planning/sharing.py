@@ -17,12 +17,9 @@ from pliant.autoscale.planning.draft import PlanDraft
 from pliant.autoscale.planning.planned_group import UNPINNED, PlannedGroup
 from pliant.autoscale.planning.preemption import PreemptionCandidates, PreemptionRequest
 
-ShareEntry = tuple[float, int, PlannedGroup]
-"""The share of a group, its order index, and the group."""
-_MAX_PASSES = 50
-"""Bounds the cost of one plan; three passes usually suffice, and the next plan continues."""
-_MAX_DONATED_REPLICAS = 8
-"""The most replicas that a group gives up at once for one larger replica."""
+ShareEntry = tuple[float, int, PlannedGroup]  # the share of a group, its order index, and the group
+_MAX_PASSES = 50  # bounds the cost of one plan; three passes usually suffice, and the next plan continues
+_MAX_DONATED_REPLICAS = 8  # the most replicas that a group gives up at once for one larger replica
 
 
 class ShareAllocator:
@@ -33,8 +30,7 @@ class ShareAllocator:
         self._groups = [group for group in draft.groups if not group.is_fixed]
         self._candidates: PreemptionCandidates | None = None
         self._exchange_count = 0
-        self._resized_groups: set[PlannedGroup] = set()
-        """Groups whose entries among the candidates are outdated."""
+        self._resized_groups: set[PlannedGroup] = set()  # groups whose entries among the candidates are outdated
 
     def balance(self) -> None:
         for _ in range(_MAX_PASSES):

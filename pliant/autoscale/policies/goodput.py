@@ -21,10 +21,8 @@ class GoodputThresholds:
     """How much throughput a replica must add, relative to the throughput per replica at the minimum size."""
 
     min_gain_to_add: float = 0.2
-    min_gain_to_keep: float = 0.1
-    """Less than to add one, so that noisy measurements do not cause resizes."""
-    preemption_margin: float = 1.1
-    """How much larger the share of a measured group must be before it gives up a replica."""
+    min_gain_to_keep: float = 0.1  # less than to add one, so that noisy measurements do not cause resizes
+    preemption_margin: float = 1.1  # how much larger the share of a measured group must be before it gives up a replica
 
 
 class GoodputPolicy(GroupPolicy):

@@ -68,10 +68,8 @@ class ClusterTotals:
 class PublishedEdlOptions:
     """Differences between versions of the original; the defaults are those of the published experiments."""
 
-    shrinks_on_memory: bool = False
-    """Whether jobs shrink when too much memory is requested."""
-    deducts_from_node: bool = False
-    """Whether a trainer's requests are deducted from its node instead of being added."""
+    shrinks_on_memory: bool = False  # whether jobs shrink when too much memory is requested
+    deducts_from_node: bool = False  # whether a trainer's requests are deducted from its node instead of being added
 
 
 class PublishedEdlPolicy:

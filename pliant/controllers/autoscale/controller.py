@@ -36,16 +36,12 @@ from pliant.runtime.clock import Clock
 from pliant.runtime.controller import Controller
 from pliant.runtime.metrics import Histogram
 
-REPLAN_DELAY = 1.0
-"""The minimum interval in seconds between two plans while pods are pending."""
-CHANGE_BATCH_DELAY = 0.05
-"""Seconds for which changes are batched before planning."""
-JOB_BATCH_SIZE = 50
-"""Jobs registered at a time before yielding to the event loop."""
+REPLAN_DELAY = 1.0  # the minimum interval in seconds between two plans while pods are pending
+CHANGE_BATCH_DELAY = 0.05  # seconds for which changes are batched before planning
+JOB_BATCH_SIZE = 50  # jobs registered at a time before yielding to the event loop
 MAX_INLINE_PLAN_SIZE = 200
 """Nodes and groups up to which planning runs on the event loop; larger problems are planned in a thread."""
-THROUGHPUT_POLICY = "goodput"
-"""The policy that uses measured throughput."""
+THROUGHPUT_POLICY = "goodput"  # the policy that uses measured throughput
 
 _SnapshotsByKey = Mapping[GroupKey, GroupSnapshot]
 
@@ -69,8 +65,7 @@ class AutoscaleController:
     ) -> None:
         self.controller: Controller[str] = Controller("autoscaler", self._replan, workers=1)
         self.plan_durations = Histogram()
-        self.resize_counts: Counter[str] = Counter()
-        """Resizes by reason."""
+        self.resize_counts: Counter[str] = Counter()  # resizes by reason
         self.scalable_jobs = ScalableJobs()
         self.cluster_informers = AutoscaleInformers(client, nodes, self.scalable_jobs, self._on_cluster_change)
         self._clock = clock
@@ -274,11 +269,9 @@ class PlanningInput:
     """The input of planning: plain values that a thread can work on."""
 
     cluster: ClusterSnapshot
-    default_policy: str
-    """For groups without a policy of their own."""
+    default_policy: str  # for groups without a policy of their own
     policy_by_group: Mapping[GroupKey, str]
-    advisory_groups: frozenset[GroupKey] = frozenset()
-    """Groups that get a recommendation but are not resized."""
+    advisory_groups: frozenset[GroupKey] = frozenset()  # groups that get a recommendation but are not resized
 
     @property
     def problem_size(self) -> int:

@@ -18,8 +18,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS, RESOURCE_QUOTAS, Resource
 
-RETRY_DELAY = 1.0
-"""Seconds between two attempts to list a resource."""
+RETRY_DELAY = 1.0  # seconds between two attempts to list a resource
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,8 @@ _NO_PODS: Mapping[tuple[str, int], ClusterPod] = {}
 
 class ClusterChange(Enum):
     NONE = 0
-    CAPACITY = 1
-    """Capacity was freed or taken."""
-    DEMAND = 2
-    """Pods are pending, or a replica changed its phase so that its group may grow again."""
+    CAPACITY = 1  # capacity was freed or taken
+    DEMAND = 2  # pods are pending, or a replica changed its phase so that its group may grow again
 
 
 class PodPlacement(NamedTuple):
@@ -33,12 +31,9 @@ class ClusterNodeUsage:
     """The resource usage of all pods of a cluster."""
 
     def __init__(self, shapes: PodShapeCache) -> None:
-        self.pending: dict[str, ClusterPod] = {}
-        """Unscheduled pods by uid."""
-        self.terminating: dict[str, ClusterPod] = {}
-        """Scheduled pods that are being deleted, by uid."""
-        self.placements: dict[str, PodPlacement] = {}
-        """The node and the requests of each scheduled pod, by uid."""
+        self.pending: dict[str, ClusterPod] = {}  # unscheduled pods by uid
+        self.terminating: dict[str, ClusterPod] = {}  # scheduled pods that are being deleted, by uid
+        self.placements: dict[str, PodPlacement] = {}  # the node and the requests of each scheduled pod, by uid
         self.used_by_node: dict[str, dict[str, int]] = {}
         self.requested_by_namespace: dict[str, dict[str, int]] = {}
         """Requests of all unfinished pods by namespace, scheduled or not."""

@@ -10,12 +10,8 @@ from pliant.autoscale.cooldowns import ResizeCooldowns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscaleOptions:
-    policy: str = "fair"
-    """For jobs without a policy of their own; empty if the autoscaler is disabled."""
-    is_advice_only: bool = False
-    """Whether sizes are only recommended, whatever jobs say."""
-    period: timedelta = timedelta(seconds=5)
-    """The minimum interval between two plans unless pods are pending."""
-    max_load: float = 0.97
-    """The fraction of total CPU and memory that may be allocated."""
+    policy: str = "fair"  # for jobs without a policy of their own; empty if the autoscaler is disabled
+    is_advice_only: bool = False  # whether sizes are only recommended, whatever jobs say
+    period: timedelta = timedelta(seconds=5)  # the minimum interval between two plans unless pods are pending
+    max_load: float = 0.97  # the fraction of total CPU and memory that may be allocated
     cooldowns: ResizeCooldowns = field(default_factory=ResizeCooldowns)

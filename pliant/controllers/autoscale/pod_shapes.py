@@ -18,8 +18,7 @@ from pliant.kube.scheduling.fit import effective_pod_requests, is_node_ready
 from pliant.kube.scheduling.taints import BLOCKING_EFFECTS, is_condition_taint, untolerated_taints
 from pliant.kube.scheduling.types import SchedulingPodSpec
 
-MAX_CACHE_ENTRIES = 8192
-"""Entries after which a cache is cleared."""
+MAX_CACHE_ENTRIES = 8192  # entries after which a cache is cleared
 
 PodRequests = tuple[tuple[str, int], ...]
 

@@ -53,11 +53,9 @@ class RecommendationStore:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecommendationContext:
     at: datetime
-    observed_at: datetime | None
-    """When the job status that the snapshot used was written."""
+    observed_at: datetime | None  # when the job status that the snapshot used was written
     should_apply: bool
-    throughput_by_size: Mapping[int, float]
-    """New measurements; empty without."""
+    throughput_by_size: Mapping[int, float]  # new measurements; empty without
 
 
 MAX_ADVICE_LENGTH = 240

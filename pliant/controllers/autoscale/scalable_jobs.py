@@ -11,8 +11,7 @@ from pliant.model.state import GroupState, JobPhase
 
 _ACTIVE_PHASES = frozenset({JobPhase.PENDING, JobPhase.CREATING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
-KindAndKey = tuple[str, JobKey]
-"""A kind with its API group, and a job's namespace and name."""
+KindAndKey = tuple[str, JobKey]  # a kind with its API group, and a job's namespace and name
 
 
 class ScalableJobs:

@@ -23,8 +23,7 @@ class ScaleHistory:
     def __init__(self, cooldowns: ResizeCooldowns) -> None:
         self._cooldowns = cooldowns
         self._histories: dict[GroupKey, GroupScaleHistory] = {}
-        self._measured_since: dict[GroupKey, float] = {}
-        """Since when groups with unknown throughput have been running."""
+        self._measured_since: dict[GroupKey, float] = {}  # since when groups with unknown throughput have been running
 
     def with_cooldowns(
         self, snapshot: GroupSnapshot, state: EngineState, pending_size: int | None, now: float

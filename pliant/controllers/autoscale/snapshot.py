@@ -37,15 +37,11 @@ class GroupSnapshot:
     job_uid: str
     elastic: ElasticGroup
     is_fully_running: bool
-    is_finishing: bool
-    """Whether a replica has completed: the group is then treated like other pods."""
-    restarts_on_resize: bool
-    """Whether a resize restarts all replicas."""
+    is_finishing: bool  # whether a replica has completed: the group is then treated like other pods
+    restarts_on_resize: bool  # whether a resize restarts all replicas
     pod_uids: tuple[str, ...] = ()
-    excess_pod_uids: tuple[str, ...] = ()
-    """Pods beyond the size that are not being deleted yet."""
-    observed_at: datetime | None = None
-    """When the job status that the snapshot used was written."""
+    excess_pod_uids: tuple[str, ...] = ()  # pods beyond the size that are not being deleted yet
+    observed_at: datetime | None = None  # when the job status that the snapshot used was written
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,9 @@ THROUGHPUT_METRICS = (
     "tokens_per_second",
 )
 """The metric names that report a throughput; the first one present is used."""
-MIN_RELATIVE_CHANGE = 0.05
-"""The relative change from which a new measurement is stored."""
+MIN_RELATIVE_CHANGE = 0.05  # the relative change from which a new measurement is stored
 MAX_MEASURED_SIZES = 16
-MIN_REPORT_INTERVAL = 2.0
-"""The minimum time in seconds between two reports that give a measurement."""
+MIN_REPORT_INTERVAL = 2.0  # the minimum time in seconds between two reports that give a measurement
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,8 @@ class Permission:
     verbs: tuple[str, ...]
     purpose: str
     scope: PermissionScope = PermissionScope.JOB_NAMESPACES
-    resource_name: str = ""
-    """The only object that is accessed; empty for all."""
-    is_optional: bool = False
-    """Whether the operator works without it."""
+    resource_name: str = ""  # the only object that is accessed; empty for all
+    is_optional: bool = False  # whether the operator works without it
 
     def __str__(self) -> str:
         return f"{self.resource_path}.{self.group}" if self.group else self.resource_path
