@@ -17,8 +17,7 @@ from random import Random
 from pliant.autoscale.model import PodShape
 from pliant.autoscale.policies.registry import POLICIES
 from pliant.simulation.run import NO_POLICY, SimulationSettings, settings_for_policy, simulate
-from pliant.simulation.throughput import ThroughputModel
-from pliant.simulation.trace import NodeClass, SimulationTrace, TraceJob
+from pliant.simulation.trace import NodeClass, SimulationTrace, ThroughputModel, TraceJob
 
 GIB = 2**30
 NODES = NodeClass(name="node", count=30, allocatable={"cpu": 16_000, "memory": 64 * GIB, "pods": 110})

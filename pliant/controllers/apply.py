@@ -59,12 +59,9 @@ class ActionApplier:
 
     async def apply(self, job: Job, actions: Sequence[Action]) -> dict[str, str]:
         """Apply all actions, prerequisites before pods; return the errors of failed creations by object name."""
-        create_errors = await self._apply_concurrently(
-            job, [action for action in actions if isinstance(action, PREREQUISITE_ACTIONS)]
-        )
-        lacks_config_map = any(
-            isinstance(action, CreateConfigMap) and action.name in create_errors for action in actions
-        )
+        prerequisites = [action for action in actions if isinstance(action, PREREQUISITE_ACTIONS)]
+        create_errors = await self._apply_concurrently(job, prerequisites)
+        lacks_config_map = any(isinstance(each, CreateConfigMap) and each.name in create_errors for each in actions)
         # A pod without its service would wait for peers that cannot find it; without its ConfigMap it never starts.
         others = [
             action
@@ -80,9 +77,8 @@ class ActionApplier:
         create_errors: dict[str, str] = {}
         for action, result in zip(actions, results, strict=True):
             if isinstance(result, CREATE_ERRORS) and isinstance(action, CreatePod | PREREQUISITE_ACTIONS):
-                create_errors[action.service_account if isinstance(action, GrantMasterAccess) else action.name] = str(
-                    result
-                )
+                name = action.service_account if isinstance(action, GrantMasterAccess) else action.name
+                create_errors[name] = str(result)
             elif result is not None:
                 raise result
         return create_errors

@@ -121,11 +121,8 @@ class JobReconciler:
         for status in decision.status_updates.values() or self._stale_rejection_status(job, raw):
             await self._patch_status(job, raw, status)
         # The status message names earlier create errors; no other change might trigger its update once they are over.
-        return (
-            timedelta(0)
-            if self._record_create_errors(job, create_errors)
-            else shortest_wait(decision.requeue_after, wait)
-        )
+        had_errors = self._record_create_errors(job, create_errors)
+        return timedelta(0) if had_errors else shortest_wait(decision.requeue_after, wait)
 
     def _cached_objects(self, job: Job) -> tuple[CachedJobObjects, timedelta | None]:
         """Return the cached objects of a job, and the delay until plans that are held back become visible."""
@@ -158,9 +155,8 @@ class JobReconciler:
 
     async def _patch_status(self, job: Job, raw: Mapping[str, Any], status: JobStatusUpdate) -> None:
         before = raw_status(raw)
-        progress = (
-            self._dependencies.progress_receiver.status_fields(job) if self._dependencies.progress_receiver else {}
-        )
+        receiver = self._dependencies.progress_receiver
+        progress = receiver.status_fields(job) if receiver else {}
         rendered = self._frontend.render_status(status, before, job)
         await self._patch_raw_status(job.key, raw, {**rendered, **progress_fields(before), **progress})
 

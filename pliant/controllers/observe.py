@@ -27,18 +27,10 @@ from pliant.model.scale_plans import ScalePlan
 MAX_MESSAGE_LENGTH = 300
 MAX_LOG_TAIL_LENGTH = 1024  # characters kept of the end of a container's termination message
 _NORMAL_WAITING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
-_CREATION_FAILURE_REASONS = frozenset(
-    {
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RegistryUnavailable",
-    }
-)
+_CREATION_FAILURE_REASONS = frozenset({
+    "CreateContainerConfigError", "CreateContainerError", "ErrImageNeverPull", "ErrImagePull", "ImageInspectError",
+    "ImagePullBackOff", "InvalidImageName", "RegistryUnavailable",
+})  # fmt: skip
 _LABEL_NUMBER_PATTERN = re.compile(r"[0-9]{1,9}")
 _FINISHED_PHASES = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _DISRUPTION_MESSAGES = {

@@ -6,8 +6,15 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from pliant.autoscale.model import PodShape
-from pliant.simulation.throughput import ThroughputModel
-from pliant.simulation.trace import FixedReplicas, MeasurementWindow, NodeClass, SimulationTrace, TraceJob, TraceService
+from pliant.simulation.trace import (
+    FixedReplicas,
+    MeasurementWindow,
+    NodeClass,
+    SimulationTrace,
+    ThroughputModel,
+    TraceJob,
+    TraceService,
+)
 
 GIB = 1024**3
 MAX_PODS_PER_NODE = 110  # the kubelet's default limit

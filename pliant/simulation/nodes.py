@@ -7,8 +7,7 @@ it, so that the best node is found without a search over all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 
 from pliant.autoscale.model import PodShape, ResourceAmounts
 from pliant.simulation.trace import NodeClass
@@ -159,7 +158,3 @@ class SimulatedNodes:
             pool.add_node(node, score, free)
         elif sign > 0:
             pool.add_node(node, score, free)
-
-    def overcommitted_nodes(self) -> Iterator[str]:
-        """Return nodes with negative free resources; there must never be one."""
-        return chain(name for name, free in zip(self.node_names, self.free, strict=True) if min(free, default=0) < 0)

@@ -44,23 +44,15 @@ def simulate(
     on_progress: Callable[[float, int], None] = lambda now, ended: None,
 ) -> SimulationResult:
     """Simulate a trace; without a policy sizes do not change. `on_progress` gets the time and the completed jobs."""
+    seed, is_bin_packing, is_autoscaled = settings.seed, settings.is_bin_packing, policy is not None
     cluster = SimulatedCluster(
-        trace,
-        settings.delays,
-        seed=settings.seed,
-        is_bin_packing=settings.is_bin_packing,
-        is_autoscaled=policy is not None,
+        trace, settings.delays, seed=seed, is_bin_packing=is_bin_packing, is_autoscaled=is_autoscaled
     )
     autoscaler = SimulatedAutoscaler(cluster, policy, settings.timing, stopwatch) if policy else None
     series = _sample_run(cluster, trace, settings.sample_interval or default_sample_interval(trace), on_progress)
+    name, rounds = policy.name if policy else NO_POLICY, autoscaler.round_count if autoscaler else 0
     return SimulationResult(
-        summary=summarize_run(
-            policy.name if policy else NO_POLICY,
-            cluster,
-            series,
-            trace.windows,
-            autoscaler.round_count if autoscaler else 0,
-        ),
+        summary=summarize_run(name, cluster, series, trace.windows, rounds),
         series=series,
         resize_counts=dict(sorted(autoscaler.resize_counts.items())) if autoscaler else {},
         planning_seconds=autoscaler.planning_seconds if autoscaler else 0.0,

@@ -14,8 +14,14 @@ from pliant.errors import UserError
 from pliant.kube.quantity import parse_quantity
 from pliant.simulation.delays import parse_seconds
 from pliant.simulation.experiments import MAX_PODS_PER_NODE
-from pliant.simulation.throughput import parse_throughput_model
-from pliant.simulation.trace import FixedReplicas, MeasurementWindow, NodeClass, TraceJob, TraceService
+from pliant.simulation.trace import (
+    FixedReplicas,
+    MeasurementWindow,
+    NodeClass,
+    TraceJob,
+    TraceService,
+    parse_throughput_model,
+)
 
 GPU_RESOURCE = "nvidia.com/gpu"
 MAX_COUNT = 1_000_000  # the limit on nodes of a class, replicas of a job and pods of a service; it protects the memory
@@ -100,9 +106,9 @@ class TraceRow:
 
     def _resource_amount(self, field: str, unit: int) -> int:
         value: Fraction = self._parse_field(field, parse_quantity, "0")
-        return (
-            math.ceil(value * unit) if value >= 0 else self.raise_error(field, f"must not be negative, but is {value}")
-        )
+        if value < 0:
+            self.raise_error(field, f"must not be negative, but is {value}")
+        return math.ceil(value * unit)
 
     def pod_shape(self, prefix: str = "") -> PodShape:
         return PodShape.of({**self.resource_amounts(prefix), "pods": 1})
@@ -146,6 +152,8 @@ def _parse_job(row: TraceRow) -> TraceJob:
     if max_size < min_size:
         row.raise_error("max_size", f"must be at least min_size ({min_size}), not {max_size}")
     work = row.duration_seconds("work", math.inf)
+    if work <= 0:
+        row.raise_error("work", "must be above 0; omit it for a job that never finishes")
     return TraceJob(
         name=row.name(),
         namespace=row.text("namespace", "default"),
@@ -157,9 +165,7 @@ def _parse_job(row: TraceRow) -> TraceJob:
         static_size=_parse_size(row, "static_size", max_size, (1, max_size)),
         shape=row.pod_shape(),
         fixed_replicas=_parse_fixed_replicas(row),
-        total_work=work
-        if work > 0
-        else row.raise_error("work", "must be above 0; omit it for a job that never finishes"),
+        total_work=work,
         throughput=row.throughput_model(),
         resize_pause=row.duration_seconds("resize_pause", 0.0),
     )
@@ -168,11 +174,9 @@ def _parse_job(row: TraceRow) -> TraceJob:
 def _parse_size(row: TraceRow, field: str, default: int, bounds: tuple[int, int]) -> int:
     min_size, max_size = bounds
     size = row.integer(field, default)
-    return (
-        size
-        if min_size <= size <= max_size
-        else row.raise_error(field, f"must be from {min_size} to {max_size}, not {size}")
-    )
+    if not min_size <= size <= max_size:
+        row.raise_error(field, f"must be from {min_size} to {max_size}, not {size}")
+    return size
 
 
 def _parse_fixed_replicas(row: TraceRow) -> tuple[FixedReplicas, ...]:

@@ -37,18 +37,9 @@ class PodSet:
     """Equal pods of one owner, without terminating ones."""
 
     __slots__ = (
-        "cpu",
-        "created_at",
-        "indexed_requests",
-        "is_elastic",
-        "job",
-        "key",
-        "pending_count",
-        "pods",
-        "priority",
-        "running_count",
-        "shape",
-    )
+        "cpu", "created_at", "indexed_requests", "is_elastic", "job", "key", "pending_count", "pods",
+        "priority", "running_count", "shape",
+    )  # fmt: skip
 
     def __init__(
         self, key: str, shape: PodShape, indexed_requests: IndexedRequests, *, priority: int, created_at: float
@@ -72,20 +63,8 @@ class PodSet:
 
 class SimulatedJob:
     __slots__ = (
-        "elastic_group",
-        "ended_at",
-        "fixed_pod_sets",
-        "history",
-        "key",
-        "paused_until",
-        "rate_version",
-        "replicas",
-        "resize_count",
-        "spec",
-        "started_at",
-        "throughputs",
-        "updated_at",
-        "work_left",
+        "elastic_group", "ended_at", "fixed_pod_sets", "history", "key", "paused_until", "rate_version",
+        "replicas", "resize_count", "spec", "started_at", "throughputs", "updated_at", "work_left",
         "work_rate",
     )  # fmt: skip
 

@@ -8,8 +8,14 @@ from pliant.autoscale.model import ClusterSnapshot, SizeDecision, SizePlan, Size
 from pliant.simulation.autoscaler import AutoscalerTiming
 from pliant.simulation.delays import SimulatedDelays
 from pliant.simulation.run import SimulationResult, SimulationSettings, simulate
-from pliant.simulation.throughput import ThroughputModel, parse_throughput_model
-from pliant.simulation.trace import MeasurementWindow, SimulationTrace, TraceJob, TraceService
+from pliant.simulation.trace import (
+    MeasurementWindow,
+    SimulationTrace,
+    ThroughputModel,
+    TraceJob,
+    TraceService,
+    parse_throughput_model,
+)
 from tests.simulation.traces import cores, job, nodes
 
 AT_ONCE = SimulatedDelays(schedule=0.0, start=0.0, terminate=0.0, reschedule=0.0)

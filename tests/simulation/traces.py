@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from pliant.autoscale.model import PodShape
-from pliant.simulation.throughput import LINEAR_THROUGHPUT, ThroughputModel
-from pliant.simulation.trace import FixedReplicas, NodeClass, TraceJob
+from pliant.simulation.trace import LINEAR_THROUGHPUT, FixedReplicas, NodeClass, ThroughputModel, TraceJob
 
 GI = 1024**3
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from pliant.autoscale.model import PendingPods, PodShape, SizeReason
 from pliant.autoscale.planning.capacity import PodFootprint
-from pliant.autoscale.planning.draft import PlanDraft
-from pliant.autoscale.planning.messages import format_count, format_requests
+from pliant.autoscale.planning.draft import PlanDraft, format_count, format_requests
 from pliant.autoscale.planning.planned_group import PlannedGroup
 from pliant.autoscale.planning.preemption import PreemptibleCapacity, PreemptionCandidates, PreemptionRequest
 

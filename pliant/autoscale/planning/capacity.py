@@ -25,15 +25,9 @@ class PodFootprint:
     """A pod shape as packed vectors; equal shapes share one footprint."""
 
     __slots__ = (
-        "allowed_nodes",
-        "freed_cursor",
-        "load_sign_bits",
-        "load_vector",
-        "request_vector",
-        "search_start",
-        "shape",
-        "sign_bits",
-    )
+        "allowed_nodes", "freed_cursor", "load_sign_bits", "load_vector", "request_vector", "search_start",
+        "shape", "sign_bits",
+    )  # fmt: skip
 
     def __init__(
         self, shape: PodShape, layout: ResourceVectorLayout, allowed_nodes: bytearray, freed_cursor: int

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pliant.autoscale.model import ClusterSnapshot, PendingPods, PodShape, SizeReason
 from pliant.autoscale.planning.capacity import LOAD_LIMITED_RESOURCES, NodeCapacity, quota_budgets
-from pliant.autoscale.planning.messages import format_requests
 from pliant.autoscale.planning.planned_group import UNPINNED, PlannedGroup, place_existing_replicas
 from pliant.autoscale.ranking import GroupRanking
 
 ReasonMessage = tuple[SizeReason, str]
+_MEMORY_UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
 class PlanDraft:
@@ -22,7 +24,6 @@ class PlanDraft:
         self.groups.sort(key=_group_order)
         self.placed_pods: list[tuple[PendingPods, int]] = []
         """The planned nodes of pending pods that belong to no elastic group."""
-        self._request_texts: dict[PodShape, str] = {}
         quotas = quota_budgets(cluster, capacity.layout)
         for index, group in enumerate(self.groups):
             group.order_index = index
@@ -52,9 +53,8 @@ class PlanDraft:
         pinned = group.next_pinned_node
         if pinned == UNPINNED:
             return self.capacity.find_node(group.footprint)
-        return (
-            pinned if pinned == self.capacity.unknown_node or self.capacity.has_room(group.footprint, pinned) else None
-        )
+        has_room = pinned == self.capacity.unknown_node or self.capacity.has_room(group.footprint, pinned)
+        return pinned if has_room else None
 
     def exceeded_limit(self, group: PlannedGroup) -> SizeReason | None:
         """Return which limit one more replica would exceed on any node."""
@@ -67,18 +67,13 @@ class PlanDraft:
             return SizeReason.QUOTA_EXCEEDED, f"the quota of namespace {group.elastic.key.namespace} is exhausted"
         capacity, shape = self.capacity, group.footprint.shape
         if capacity.is_within_load(group.footprint) or self.find_node(group) is None:
-            return SizeReason.INSUFFICIENT_CAPACITY, f"no node has {self._requests_text(shape)} free"
+            return SizeReason.INSUFFICIENT_CAPACITY, f"no node has {format_requests(shape)} free"
         exhausted = (
             name
             for name, amount in shape.requests
             if name in LOAD_LIMITED_RESOURCES and amount > capacity.layout.amount_of(capacity.load_headroom, name)
         )
         return SizeReason.INSUFFICIENT_CAPACITY, load_limit_message(next(exhausted), self.cluster.max_load)
-
-    def _requests_text(self, shape: PodShape) -> str:
-        if shape not in self._request_texts:
-            self._request_texts[shape] = format_requests(shape)
-        return self._request_texts[shape]
 
 
 def load_limit_message(resource: str, max_load: float) -> str:
@@ -87,3 +82,28 @@ def load_limit_message(resource: str, max_load: float) -> str:
 
 def _group_order(group: PlannedGroup) -> tuple[object, ...]:
     return -group.priority, group.tie_breaker, group.elastic.created_at, group.elastic.key
+
+
+@lru_cache(maxsize=1024)
+def format_requests(shape: PodShape) -> str:
+    """Render requests, for example `5 CPU and 8 GiB`."""
+    amounts = [format_amount(name, amount) for name, amount in shape.requests if name != "pods"]
+    if not amounts:
+        return "capacity for a pod"
+    return " and ".join([", ".join(amounts[:-1]), amounts[-1]] if amounts[1:] else amounts)
+
+
+def format_amount(resource: str, amount: int) -> str:
+    """Render an amount: `5 CPU`, `8 GiB`, `2 nvidia.com/gpu`."""
+    if resource == "cpu":
+        return f"{amount / 1000:g} CPU"
+    if resource != "memory":
+        return f"{amount} {resource}"
+    for unit, size in _MEMORY_UNITS:
+        if amount >= size:
+            return f"{round(amount / size, 1):g} {unit}"
+    return f"{amount} bytes of memory"
+
+
+def format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

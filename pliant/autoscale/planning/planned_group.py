@@ -15,23 +15,10 @@ UNPINNED = -1
 
 class PlannedGroup:
     __slots__ = (
-        "_cached_share",
-        "beneficiaries",
-        "elastic",
-        "footprint",
-        "is_fixed",
-        "max_planned_size",
-        "min_size",
-        "order_index",
-        "pinned_nodes",
-        "priority",
-        "quota",
-        "replica_nodes",
-        "share_at",
-        "sheds_overload",
-        "shrink_reason",
-        "tie_breaker",
-    )
+        "_cached_share", "beneficiaries", "elastic", "footprint", "is_fixed", "max_planned_size", "min_size",
+        "order_index", "pinned_nodes", "priority", "quota", "replica_nodes", "share_at", "sheds_overload",
+        "shrink_reason", "tie_breaker",
+    )  # fmt: skip
 
     def __init__(self, elastic: ElasticGroup, rank: GroupRank, footprint: PodFootprint) -> None:
         self.elastic = elastic

@@ -66,22 +66,18 @@ def decide_size(group: PlannedGroup, draft: PlanDraft) -> SizeDecision:
         reason = "its replicas request no CPU, memory or devices, so the number that fits is unknown"
         return SizeDecision(size, SizeReason.FIXED, reason)
     if size > elastic.size:
-        return SizeDecision(size, SizeReason.SCALE_UP, _growth_message(size - elastic.size))
+        count = size - elastic.size
+        return SizeDecision(size, SizeReason.SCALE_UP, f"{count} more {'fits' if count == 1 else 'fit'}")
     if size < elastic.size:
         return SizeDecision(size, *_explain_shrink(group, draft))
     return SizeDecision(size, *_explain_unchanged(group, draft))
 
 
-def _growth_message(count: int) -> str:
-    return f"{count} more {'fits' if count == 1 else 'fit'}"
-
-
 def _explain_shrink(group: PlannedGroup, draft: PlanDraft) -> tuple[SizeReason, str]:
     elastic = group.elastic
     if elastic.size > elastic.max_size == group.planned_size:
-        return SizeReason.AT_MAX_SIZE, f"its maximum is {elastic.max_size}" + (
-            f": {elastic.restriction_reason}" if elastic.restriction_reason else ""
-        )
+        detail = f": {elastic.restriction_reason}" if elastic.restriction_reason else ""
+        return SizeReason.AT_MAX_SIZE, f"its maximum is {elastic.max_size}{detail}"
     if group.beneficiaries and not group.shrink_reason:
         others = min(group.beneficiaries) if len(group.beneficiaries) == 1 else f"{len(group.beneficiaries)} others"
         return SizeReason.REBALANCED, f"shares capacity with {others}"

@@ -147,11 +147,10 @@ class AutoscaleController:
         snapshots = {each.elastic.key: each for each in self.cluster_informers.snapshots.group_snapshots()}
         elastics = {key: self._with_cooldowns(each, now) for key, each in snapshots.items()}
         planning_input = self._planning_input(snapshots, elastics, now)
-        plan = await (
-            asyncio.to_thread(plan_sizes, planning_input)
-            if planning_input.problem_size > MAX_INLINE_PLAN_SIZE
-            else _plan_inline(planning_input)
-        )
+        if planning_input.problem_size > MAX_INLINE_PLAN_SIZE:
+            plan = await asyncio.to_thread(plan_sizes, planning_input)
+        else:
+            plan = plan_sizes(planning_input)
         self.plan_durations.observe(loop.time() - self._planned_at)
         self._publish_recommendations(snapshots, elastics, plan, now)
         self._scale_history.retain_only(elastics)
@@ -255,10 +254,6 @@ class AutoscaleController:
         state = self._registered_job(job_uid).state
         assert state is not None, "jobs are registered after their first reconcile"
         return state
-
-
-async def _plan_inline(planning_input: PlanningInput) -> SizePlan:
-    return plan_sizes(planning_input)
 
 
 ADVISORY_NOTE = "its size is advice only"

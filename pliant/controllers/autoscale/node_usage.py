@@ -69,10 +69,12 @@ class ClusterNodeUsage:
         was_waiting = uid in self.pending
         _add_or_discard(self.pending, new, new.is_pending)
         _add_or_discard(self.terminating, new, new.is_terminating and placement is not None)
-        self._index_replica(new)
+        if (replica_key := _replica_key(new)) is not None:
+            owner, key = replica_key
+            self._pods_by_job.setdefault(owner, {})[key] = new
         if new.is_pending and (not was_waiting or old is None or _pending_state(old) != _pending_state(new)):
             return ClusterChange.DEMAND
-        if old is not None and old.status.phase != new.status.phase and _replica_key(new) is not None:
+        if old is not None and old.status.phase != new.status.phase and replica_key is not None:
             return ClusterChange.DEMAND
         has_changed = (
             old is None
@@ -113,11 +115,6 @@ class ClusterNodeUsage:
         if requests is not None and (before is None or before[1] is not requests):
             _add_requests(self.requested_by_namespace, namespace, requests, 1)
             self._requests_by_pod[pod_uid] = namespace, requests
-
-    def _index_replica(self, pod: ClusterPod) -> None:
-        if (replica_key := _replica_key(pod)) is not None:
-            owner, key = replica_key
-            self._pods_by_job.setdefault(owner, {})[key] = pod
 
 
 def owning_job_uid(pod: ClusterPod | None) -> str:

@@ -96,9 +96,10 @@ def _size_advice(
         and (previous.advice.size, previous.advice.reason) == (decision.size, str(decision.reason))
     ):
         return previous.advice
-    return SizeAdvice(
-        size=decision.size, reason=str(decision.reason), message=_truncate(decision.message), at=context.at
-    )
+    message = decision.message
+    if len(message) > MAX_ADVICE_LENGTH:
+        message = f"{message[: MAX_ADVICE_LENGTH - 1]}…"
+    return SizeAdvice(size=decision.size, reason=str(decision.reason), message=message, at=context.at)
 
 
 def pending_size(recommendation: ScaleRecommendation | None, group_state: GroupState) -> int | None:
@@ -112,7 +113,3 @@ def pending_size(recommendation: ScaleRecommendation | None, group_state: GroupS
     latest = group_state.latest_requester
     is_late = latest is not None and recommendation.advice.at <= group_state.size_requests[latest].at
     return None if is_late or is_superseded(recommendation, group_state.size_requests) else recommendation.advice.size
-
-
-def _truncate(text: str) -> str:
-    return text if len(text) <= MAX_ADVICE_LENGTH else f"{text[: MAX_ADVICE_LENGTH - 1]}…"

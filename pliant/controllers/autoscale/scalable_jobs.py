@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pliant.autoscale.model import GroupKey
@@ -93,26 +93,11 @@ def size_bounds(group: ReplicaGroup) -> tuple[int, int]:
     return min_size, max(min_size, group.size if group.max_size is None else group.max_size)
 
 
-def _planning_facts(job: Job) -> Mapping[str, Any]:
-    group_states = job.state.groups if job.state else {}
-    return {
-        "autoscaling": job.autoscaling,
-        **{
-            group.name: (
-                is_autoscalable(group),
-                size_bounds(group),
-                group.resize_mode,
-                group.template_hash,
-                _group_state_facts(group_states.get(group.name)),
-            )
-            for group in job.groups
-            if group.is_elastic
-        },
-    }
-
-
-def _group_state_facts(group_state: GroupState | None) -> tuple[Any, ...]:
-    if group_state is None:
-        return ()
-    state = group_state
-    return state.applied_size, state.size_requests, state.replica_outcomes, state.throughput_by_size
+def _planning_facts(job: Job) -> tuple[Any, ...]:
+    facts: list[Any] = [job.autoscaling]
+    for group in job.groups:
+        if group.is_elastic:
+            state = job.state.group(group.name) if job.state else GroupState()
+            facts += [group.name, is_autoscalable(group), size_bounds(group), group.resize_mode, group.template_hash]
+            facts += [state.applied_size, state.size_requests, state.replica_outcomes, state.throughput_by_size]
+    return tuple(facts)

@@ -19,7 +19,7 @@ from pliant.autoscale.model import (
 )
 from pliant.controllers.autoscale.node_usage import ClusterNodeUsage, PodPlacement
 from pliant.controllers.autoscale.object_views import ClusterPod, ResourceQuota
-from pliant.controllers.autoscale.pod_shapes import PodRequests, PodShapeCache, is_schedulable, round_down_allocatable
+from pliant.controllers.autoscale.pod_shapes import PodShapeCache, is_schedulable, round_down_allocatable
 from pliant.controllers.autoscale.scalable_jobs import ScalableJobs, group_key, is_autoscalable, size_bounds
 from pliant.kube import objects
 from pliant.kube.cache.store import ObjectStore
@@ -174,7 +174,7 @@ class SnapshotBuilder:
             if (
                 pod.is_blocked_by_constraints
                 or shape.allowed_nodes == frozenset()
-                or not _has_resource_requests(shape.requests)
+                or all(name == "pods" for name, _ in shape.requests)
             ):
                 continue
             name = f"{pod.metadata.namespace}/{owner.name if owner else pod.metadata.name}"
@@ -241,10 +241,6 @@ def _usage_without(
         for name, amount in requests:
             node_used[name] = node_used.get(name, 0) - amount
     return {**used, **changed}
-
-
-def _has_resource_requests(requests: PodRequests) -> bool:
-    return any(name != "pods" for name, _ in requests)
 
 
 def _created_at(pod: ClusterPod) -> float:

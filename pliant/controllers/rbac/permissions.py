@@ -62,9 +62,9 @@ def operator_permissions(lease_name: str, frontends: Iterable[Frontend] | None =
             yield permission
     quotas = _permission(RESOURCE_QUOTAS, ("list", "watch"), "to keep sizes within resource quotas")
     yield replace(quotas, is_optional=True)
-    yield from _cluster_permissions()
-    yield from _lease_permissions(lease_name)
-    yield from _report_secret_permissions(lease_name)
+    nodes = _permission(NODES, ("list", "watch"), "to detect node failures and measure cluster capacity")
+    yield replace(nodes, scope=PermissionScope.CLUSTER, is_optional=True)
+    yield from _operator_namespace_permissions(lease_name)
 
 
 def _frontend_permissions(frontends: Iterable[Frontend]) -> Iterator[Permission]:
@@ -122,41 +122,14 @@ def _master_management_permissions(job_resource: Resource, plan_kind: PlanFronte
             yield replace(permission, verbs=verbs, purpose=f"to grant to masters: {permission.purpose}")
 
 
-def _cluster_permissions() -> Iterator[Permission]:
-    yield Permission(
-        group=NODES.group,
-        resource=NODES.plural,
-        verbs=("list", "watch"),
-        purpose="to detect node failures and measure cluster capacity",
-        scope=PermissionScope.CLUSTER,
-        is_optional=True,
-    )
-
-
-def _lease_permissions(lease_name: str) -> Iterator[Permission]:
+def _operator_namespace_permissions(lease_name: str) -> Iterator[Permission]:
     # RBAC cannot restrict `create` to a resource name.
+    scope = PermissionScope.OPERATOR_NAMESPACE
     for verbs, name in ((("create",), ""), (("get", "list", "patch", "watch"), lease_name)):
-        yield Permission(
-            group=LEASES.group,
-            resource=LEASES.plural,
-            verbs=verbs,
-            purpose="for leader election",
-            scope=PermissionScope.OPERATOR_NAMESPACE,
-            resource_name=name,
-        )
-
-
-def _report_secret_permissions(lease_name: str) -> Iterator[Permission]:
+        yield replace(_permission(LEASES, verbs, "for leader election"), scope=scope, resource_name=name)
     for verbs, name in ((("create",), ""), (("get",), report_secret_name(lease_name))):
-        yield Permission(
-            group=SECRETS.group,
-            resource=SECRETS.plural,
-            verbs=verbs,
-            purpose="to authenticate progress reports",
-            scope=PermissionScope.OPERATOR_NAMESPACE,
-            resource_name=name,
-            is_optional=True,
-        )
+        secrets = _permission(SECRETS, verbs, "to authenticate progress reports")
+        yield replace(secrets, scope=scope, resource_name=name, is_optional=True)
 
 
 def report_secret_name(lease_name: str) -> str:

@@ -16,20 +16,16 @@ def user_role_manifests(crds: Iterable[RawManifest], suffix: str) -> Iterator[Ra
     kinds = [(crd["spec"]["group"], crd["spec"]["names"]["plural"], _crd_subresources(crd)) for crd in crds]
     visible: dict[str, list[str]] = {}
     editable: dict[str, list[str]] = {}
-    for group, plural, subresources in kinds:
-        visible.setdefault(group, []).extend([plural, *(f"{plural}/{subresource}" for subresource in subresources)])
+    for group, plural, parts in kinds:
+        visible.setdefault(group, []).extend([plural, *(f"{plural}/{part}" for part in parts)])
         # Only the operator writes statuses.
-        editable.setdefault(group, []).extend(
-            [plural, *(f"{plural}/{subresource}" for subresource in subresources if subresource == "scale")]
-        )
+        editable.setdefault(group, []).extend([plural, *(f"{plural}/{part}" for part in parts if part == "scale")])
     yield _aggregated_cluster_role(f"pliant-view.{suffix}", ("view",), _policy_rules(visible, VIEW_VERBS))
     yield _aggregated_cluster_role(f"pliant-edit.{suffix}", ("edit", "admin"), _policy_rules(editable, EDIT_VERBS))
 
 
 def _crd_subresources(crd: RawManifest) -> list[str]:
-    return sorted(
-        {subresource for version in crd["spec"]["versions"] for subresource in version.get("subresources", {})}
-    )
+    return sorted({part for version in crd["spec"]["versions"] for part in version.get("subresources", {})})
 
 
 def _policy_rules(resources: Mapping[str, list[str]], verbs: Iterable[str]) -> list[RawManifest]:
