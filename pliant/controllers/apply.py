@@ -42,8 +42,6 @@ U = TypeVar("U", bound=Pod | Service | ConfigMap)
 
 
 class ActionApplier:
-    """Applies actions and records their effects in the stores at once."""
-
     def __init__(
         self, client: KubeClient, clock: Clock, pods: ObjectStore[Pod], services: ObjectStore[Service]
     ) -> None:
@@ -159,7 +157,6 @@ class _OwnedObjects(Generic[T]):
             self._store.note_written(patched)
 
     async def create_or_adopt(self, job: Job, manifest: Mapping[str, Any]) -> None:
-        """Create an object, or adopt an existing one that the job owns."""
         obj = await _create_or_get(self._client, self._resource, self._decode_as, job, manifest)
         if JOB_NAME_LABEL not in obj.metadata.labels:
             obj = await self._adopt(job, obj.metadata, manifest)

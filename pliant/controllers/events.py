@@ -76,7 +76,6 @@ class EventRecorder:
         self._due: asyncio.Queue[_RecordedEvent] = asyncio.Queue()
 
     def emit(self, regarding: Owner, namespace: str, event: EmitEvent) -> None:
-        """Queue an event on an object; return at once."""
         now = asyncio.get_running_loop().time()
         name = _event_name(regarding, event.reason, event.message)
         if (known := self._recorded.get(name)) is not None:

@@ -74,7 +74,6 @@ class JobReconciler:
         self._orphan_cleaners = [OrphanPodCleaner(client, clock, self.resource, pods) for pods in stores]
 
     async def reconcile(self, key: JobKey) -> timedelta | None:
-        """Reconcile one job; return when to reconcile it again."""
         raw = self._jobs.get(key.namespace, key.name)
         uid = raw["metadata"]["uid"] if raw else ""
         orphan_wait = await self._delete_orphans(key, uid)

@@ -31,8 +31,6 @@ class MasterObjects:
 
 
 class MasterWatch:
-    """Caches the scale plans and pods of the masters of one kind of job, and enqueues jobs when they change."""
-
     def __init__(
         self,
         frontend: Frontend,

@@ -62,16 +62,12 @@ def observe(
     main_containers = {labels.normalize_group_name(group.name): group.main_containers for group in job.groups}
     managed = ((pod, _PodIdentity.from_labels(pod, job.naming)) for pod in objects.pods)
     external = ((pod, _PodIdentity.from_external_labels(pod, job.naming)) for pod in objects.external_pods)
+    pods = []
+    for pod, identity in (*managed, *external):
+        fault = node_faults.fault_for_pod(pod) if node_faults else None
+        pods.append(_observe_pod(pod, identity, main_containers.get(identity.group) or frozenset(), fault))
     return Observed(
-        pods=tuple(
-            _observe_pod(
-                pod,
-                identity,
-                main_containers.get(identity.group) or frozenset(),
-                node_faults.fault_for_pod(pod) if node_faults else None,
-            )
-            for pod, identity in (*managed, *external)
-        ),
+        pods=tuple(pods),
         services={service.metadata.name: _observe_service(service) for service in objects.services},
         create_errors=objects.create_errors,
         recommendations=objects.recommendations,
@@ -107,16 +103,11 @@ class _PodIdentity:
         )
 
 
-def _observe_pod(
-    pod: Pod, identity: _PodIdentity, counted_containers: frozenset[str], fault: NodeFault | None
-) -> ObservedPod:
+def _observe_pod(pod: Pod, identity: _PodIdentity, counted: frozenset[str], fault: NodeFault | None) -> ObservedPod:
+    """Observe a pod by the containers that count; none given means all."""
     meta = pod.metadata
-    statuses = [
-        status
-        for status in pod.status.container_statuses
-        if not counted_containers or status.name in counted_containers
-    ]
-    phase = _pod_phase(pod, statuses, len(counted_containers) or len(pod.spec.containers))
+    statuses = [each for each in pod.status.container_statuses if not counted or each.name in counted]
+    phase = _pod_phase(pod, statuses, len(counted) or len(pod.spec.containers))
     failed = _first_failed_container(pod, statuses)
     return ObservedPod(
         name=meta.name,
@@ -220,13 +211,12 @@ def _creation_failure(pod: Pod) -> StuckContainer | None:
 
 def _disruption_message(pod: Pod) -> str:
     description = _DISRUPTION_MESSAGES.get(pod.status.reason, "")
-    if not description and any(
-        each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions
-    ):
+    targeted = any(each.type == "DisruptionTarget" and each.status == "True" for each in pod.status.conditions)
+    if targeted and not description:
         description = "was disrupted by the cluster"
-    return _truncate_to_line(
-        f"{description}: {pod.status.message}" if description and pod.status.message else description
-    )
+    if description and pod.status.message:
+        description = f"{description}: {pod.status.message}"
+    return _truncate_to_line(description)
 
 
 def _truncate_to_line(text: str) -> str:

@@ -126,7 +126,6 @@ class Operator:
             self._ready.set()
 
     async def wait_ready(self) -> None:
-        """Return once all informers are synced and controllers run."""
         await self._ready.wait()
 
     async def _run_kind(self, kind: _JobKindController, tasks: asyncio.TaskGroup) -> None:
@@ -171,7 +170,6 @@ class Operator:
                     kind.masters.on_nodes_changed(names)
 
     def _list_jobs(self) -> Iterator[Job]:
-        """Yield every valid job that this operator manages."""
         for kind in self._kinds.values():
             for master_objects in kind.jobs.store.all():
                 # The caller may await between two jobs: read the current object.
@@ -185,7 +183,6 @@ class Operator:
         self._kinds[job.owner.api_version, job.owner.kind].controller.queue.add(job.key)
 
     def _on_owned_object_changed(self, old: Pod | Service | None, new: Pod | Service | None) -> None:
-        """Enqueue the jobs that own a pod or a service."""
         for owned in (each for each in (old, new) if each is not None):
             for ref in owned.metadata.owner_references:
                 kind = self._kinds.get((ref.api_version, ref.kind))

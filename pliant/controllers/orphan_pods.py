@@ -33,8 +33,6 @@ def external_owner_index_keys(pod: Pod) -> Iterable[str]:
 
 
 class OrphanPodCleaner:
-    """Deletes the pods of jobs of one kind that no longer exist or were recreated under the same name."""
-
     def __init__(self, client: KubeClient, clock: Clock, resource: Resource, pods: ObjectStore[Pod]) -> None:
         self._client = client
         self._clock = clock
@@ -51,10 +49,8 @@ class OrphanPodCleaner:
         if not orphans:
             self._noticed_at.pop(key, None)
             return None
-        waits = [
-            wait for pod in orphans if (wait := await self._delete_if_due(key, pod, node_faults, config)) is not None
-        ]
-        return min(waits, default=None)
+        waits = [await self._delete_if_due(key, pod, node_faults, config) for pod in orphans]
+        return min((wait for wait in waits if wait is not None), default=None)
 
     async def _delete_if_due(
         self, key: JobKey, pod: Pod, node_faults: NodeFaultDetector, config: OperatorConfig

@@ -99,7 +99,6 @@ class ProgressReceiver:
 
     @asynccontextmanager
     async def write_in_background(self) -> AsyncIterator[None]:
-        """Write received reports to job statuses while the block runs."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:

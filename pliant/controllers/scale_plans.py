@@ -42,8 +42,6 @@ def job_key_of_plan(kind: PlanFrontend, raw: RawPlan) -> JobKey:
 
 
 class ScalePlanStore:
-    """Reads the scale plans of jobs of one kind and writes their statuses."""
-
     def __init__(
         self,
         kind: PlanFrontend,
@@ -127,9 +125,8 @@ class ScalePlanStore:
         return ""
 
     async def _write_if_changed(self, raw: RawPlan, plan: ScalePlan, status: PlanStatus) -> None:
-        if (plan.phase, plan.status_message) != (status.phase, status.message) and not (
-            plan.phase and plan.phase.is_final
-        ):
+        is_final = plan.phase is not None and plan.phase.is_final
+        if not is_final and (plan.phase, plan.status_message) != (status.phase, status.message):
             await self._patch_status(raw, status)
 
     async def _write_decided_status(self, job: Job, raw: RawPlan, status: PlanStatus) -> None:

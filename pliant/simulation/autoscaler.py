@@ -49,13 +49,11 @@ class SimulatedAutoscaler:
         cluster.on_change = self.on_cluster_change
 
     def on_cluster_change(self, is_urgent: bool) -> None:
-        """Schedule a round, soon if pods are unschedulable."""
         wait = self._timing.urgent_period if is_urgent else self._timing.period
         now = self._cluster.event_queue.now
         # After a quiet period the scheduler must try new pods first, to find out whether they fit.
-        self._schedule_round(
-            max(self._last_round_at + wait, now + min(self._timing.urgent_period, MAX_FIRST_ROUND_DELAY))
-        )
+        first_delay = min(self._timing.urgent_period, MAX_FIRST_ROUND_DELAY)
+        self._schedule_round(max(self._last_round_at + wait, now + first_delay))
 
     def _schedule_round(self, due: float) -> None:
         if due < self._next_round_at:
@@ -153,11 +151,11 @@ class SimulatedAutoscaler:
             del pod_sets[pod_set]
         return [
             PendingPods(
-                key=pod_set.key,
-                shape=pod_set.shape,
-                count=pod_set.pending_count,
-                priority=pod_set.priority,
-                created_at=pod_set.created_at,
+                key=each.key,
+                shape=each.shape,
+                count=each.pending_count,
+                priority=each.priority,
+                created_at=each.created_at,
             )
-            for pod_set in pod_sets
+            for each in pod_sets
         ]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from random import Random
 
+from pliant.autoscale.model import PodShape
 from pliant.simulation.delays import SimulatedDelays
 from pliant.simulation.event_queue import EventQueue
 from pliant.simulation.nodes import SimulatedNodes
@@ -49,15 +50,8 @@ class SimulatedCluster:
     def _submit_job(self, spec: TraceJob) -> None:
         now = self.event_queue.now
         size = spec.initial_size if self._is_autoscaled else spec.static_size
-        fixed_sets = [
-            PodSet(f"{spec.namespace}/{spec.name}/{group.name}", group.shape, self.nodes.index_requests(group.shape),
-                 priority=spec.priority, created_at=now)
-            for group in spec.fixed_replicas
-        ]  # fmt: skip
-        replicas = PodSet(
-            f"{spec.namespace}/{spec.name}", spec.shape, self.nodes.index_requests(spec.shape),
-            priority=spec.priority, created_at=now,
-        )  # fmt: skip
+        fixed_sets = [self._pod_set(spec, now, group.shape, f"/{group.name}") for group in spec.fixed_replicas]
+        replicas = self._pod_set(spec, now, spec.shape)
         replicas.is_elastic = self._is_autoscaled and spec.max_size > spec.min_size
         job = SimulatedJob(spec, replicas, fixed_sets, now)
         self.jobs.append(job)
@@ -71,11 +65,12 @@ class SimulatedCluster:
             self.pods.create(replicas, size)
         self.on_change(True)
 
+    def _pod_set(self, spec: TraceJob | TraceService, now: float, shape: PodShape, suffix: str = "") -> PodSet:
+        key, requests = f"{spec.namespace}/{spec.name}{suffix}", self.nodes.index_requests(shape)
+        return PodSet(key, shape, requests, priority=spec.priority, created_at=now)
+
     def _schedule_service(self, spec: TraceService) -> None:
-        pod_set = PodSet(
-            f"{spec.namespace}/{spec.name}", spec.shape, self.nodes.index_requests(spec.shape),
-            priority=spec.priority, created_at=spec.replica_steps[0][0],
-        )  # fmt: skip
+        pod_set = self._pod_set(spec, spec.replica_steps[0][0], spec.shape)
         self.services.append(pod_set)
         for time, count in spec.replica_steps:
             self.event_queue.schedule(time, self._scale_service, (pod_set, count))
@@ -87,14 +82,12 @@ class SimulatedCluster:
             self.pods.create(pod_set, delta)
         elif delta < 0:
             # Pods that do not run yet go first, then the youngest, as with a ReplicaSet.
-            by_deletion_order = sorted(
-                pod_set.pods, key=lambda pod: (pod.state is SimulatedPodState.PENDING, pod.sequence), reverse=True
-            )
+            pending = SimulatedPodState.PENDING
+            by_deletion_order = sorted(pod_set.pods, key=lambda pod: (pod.state is not pending, -pod.sequence))
             self.pods.remove(pod_set, by_deletion_order[:-delta])
         self.on_change(False)
 
     def resize_job(self, job: SimulatedJob, size: int) -> None:
-        """Resize a job; the replicas with the highest indexes are removed first."""
         replicas = job.replicas
         delta = size - len(replicas.pods)
         job.elastic_group = None
@@ -140,12 +133,9 @@ class SimulatedCluster:
         """Account for the work done so far, and schedule the completion at the new rate."""
         now = self.event_queue.now
         job.work_left -= job.work_rate * (now - job.updated_at)
-        is_paused = now < job.paused_until
-        rate = (
-            job.spec.throughput.throughput_at(job.replicas.running_count)
-            if job.is_making_progress and not is_paused
-            else 0.0
-        )
+        rate = 0.0
+        if job.is_making_progress and now >= job.paused_until:
+            rate = job.spec.throughput.throughput_at(job.replicas.running_count)
         job.updated_at = now
         if rate == job.work_rate and job.rate_version:
             return
@@ -191,7 +181,6 @@ class UsageMeter:
 
     @property
     def cpu_seconds(self) -> float:
-        """The integral of used CPU over time."""
         self._update_cpu_seconds()
         return self._cpu_seconds
 

@@ -9,8 +9,6 @@ from typing import Any
 
 
 class EventQueue:
-    """A simulated clock that advances from event to event."""
-
     def __init__(self) -> None:
         self.now = 0.0
         self._sequence = 0
@@ -23,7 +21,6 @@ class EventQueue:
 
     @property
     def next_event_at(self) -> float:
-        """The time of the next event; infinity without one."""
         return self._events[0][0] if self._events else math.inf
 
     def run_until(self, time: float) -> bool:

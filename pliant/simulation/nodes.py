@@ -36,7 +36,6 @@ class NodePool:
                 max_free[position] = amount
 
     def score(self, free: Sequence[int]) -> int:
-        """Return a score from 0 for a full node to 100 for an empty one."""
         allocatable = self.allocatable
         total = 0
         for position in self.scored_resources:
@@ -118,9 +117,8 @@ class SimulatedNodes:
                 position_in_bucket, node = self._first_fitting_node(nodes, indexed_requests)
                 if node is not None:
                     return abs(score - self._score_order[0]), position_in_bucket, node
-                max_free_by_score[score] = [
-                    max(column) for column in zip(*(self.free[each] for each in nodes), strict=True)
-                ]
+                free_in_bucket = (self.free[each] for each in nodes)
+                max_free_by_score[score] = [max(amounts) for amounts in zip(*free_in_bucket, strict=True)]
         return None
 
     def _first_fitting_node(

@@ -21,8 +21,6 @@ NodeShortlist = list[tuple[int, int]]  # nodes that may have room for a shape, t
 
 
 class PodEventListener(Protocol):
-    """Receives pod events."""
-
     def on_pod_set_changed(self, pod_set: PodSet) -> None:
         """The number of running pods or their nodes have changed."""
 
@@ -60,9 +58,8 @@ class PodSimulator:
         self._is_retry_scheduled = False
 
     def _schedule_after(self, delay: float, callback: Callable[[Any], None], argument: Any) -> None:
-        self._event_queue.schedule(
-            self._event_queue.now + self._delays.with_jitter(delay, self._random), callback, argument
-        )
+        time = self._event_queue.now + self._delays.with_jitter(delay, self._random)
+        self._event_queue.schedule(time, callback, argument)
 
     def create(self, pod_set: PodSet, count: int) -> None:
         now = self._event_queue.now
@@ -204,7 +201,6 @@ class PodSimulator:
         return shortlist
 
     def _first_fitting(self, shortlist: NodeShortlist, indexed_requests: IndexedRequests) -> int | None:
-        """Return the best node of a shortlist; its entries may be outdated."""
         while shortlist:
             rank, node = shortlist[0]
             if not self.nodes.has_room(node, indexed_requests):

@@ -90,7 +90,6 @@ def settings_for_policy(policy_name: str, trace: SimulationTrace, settings: Simu
 
 
 def default_sample_interval(trace: SimulationTrace) -> float:
-    """Return whole seconds, for about as many samples as a chart is wide."""
     last_submission = max((job.submitted_at for job in trace.jobs), default=0.0)
     duration = trace.end_at if trace.end_at < math.inf else last_submission
     return float(max(1, round(duration / TARGET_SAMPLES)))

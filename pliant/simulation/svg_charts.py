@@ -92,14 +92,12 @@ def _render_panel(panel: ChartPanel, top: int, end: float) -> str:
     for index in range(round(axis_max / step) + 1):
         value = index * step
         parts.append(_render_line(LEFT_MARGIN, to_y(value), right, to_y(value)))
-        parts.append(
-            _render_text(LEFT_MARGIN - 6, to_y(value) + 4, f"{value:g}{panel.unit}", anchor="end", colour=AXIS_COLOUR)
-        )
+        label = f"{value:g}{panel.unit}"
+        parts.append(_render_text(LEFT_MARGIN - 6, to_y(value) + 4, label, anchor="end", colour=AXIS_COLOUR))
     for time in _time_ticks(end):
         parts.append(_render_line(to_x(time), bottom, to_x(time), bottom + 4))
-        parts.append(
-            _render_text(to_x(time), bottom + 16, _format_tick(time, end), anchor="middle", colour=AXIS_COLOUR)
-        )
+        label = _format_tick(time, end)
+        parts.append(_render_text(to_x(time), bottom + 16, label, anchor="middle", colour=AXIS_COLOUR))
     for index, line in enumerate(panel.lines):
         colour = LINE_COLOURS[index % len(LINE_COLOURS)]
         points = [(to_x(time), to_y(value)) for time, value in zip(line.times, line.values, strict=True)]

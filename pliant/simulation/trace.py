@@ -17,7 +17,6 @@ class ThroughputModel:
     points: tuple[tuple[int, float], ...] = ()
 
     def throughput_at(self, replicas: int) -> float:
-        """Return units of work per second; 0 without replicas."""
         if replicas <= 0:
             return 0.0
         if self.points:

@@ -81,7 +81,6 @@ class TraceRow:
         return number if number >= minimum else self.raise_error(field, f"must be at least {minimum}, not {number}")
 
     def duration_seconds(self, field: str, default: float) -> float:
-        """Parse a duration such as 90, 90s, 5m or 1.5h."""
         return self._parse_field(field, parse_seconds, default) if field in self.values else default
 
     def _parse_field(self, field: str, parse: Callable[[str], Any], default: Any) -> Any:
@@ -94,7 +93,6 @@ class TraceRow:
         return self._parse_field("throughput", parse_throughput_model, "linear")
 
     def resource_amounts(self, prefix: str = "") -> dict[str, int]:
-        """Return CPU, memory and device amounts by resource name."""
         parsed = {
             "cpu": self._resource_amount(f"{prefix}cpu", 1000),
             "memory": self._resource_amount(f"{prefix}memory", 1),

@@ -19,8 +19,6 @@ PlacementStep = tuple[PlannedGroup, int, bool]  # a group, a node, and whether a
 
 
 class PendingAdmission:
-    """Admits pending pods and groups below their minimum size."""
-
     def __init__(self, draft: PlanDraft) -> None:
         self._draft = draft
         self._preemptible_by_priority: dict[int, PreemptibleCapacity] = {}
@@ -148,9 +146,8 @@ class PendingAdmission:
         """Record for whom replicas were preempted, and clear the steps."""
         for donor, _, was_added in self._steps:
             if not was_added and donor.shrink_reason is None:
-                demand = (
-                    f"{format_count(count, 'pod')} of {format_requests(shape)} {'is' if count == 1 else 'are'} pending"
-                )
+                are = "is" if count == 1 else "are"
+                demand = f"{format_count(count, 'pod')} of {format_requests(shape)} {are} pending"
                 donor.shrink_reason = SizeReason.PREEMPTED, f"makes room for {beneficiary}: {demand}"
         self._steps.clear()
 

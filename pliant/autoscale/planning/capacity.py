@@ -110,9 +110,8 @@ class NodeCapacity:
             self.load_headroom += footprint.load_vector
         if node != self.unknown_node:
             free_vector = self.free_vectors[node] = self.free_vectors[node] + footprint.request_vector
-            self._block_max_free[node // _BLOCK_SIZE] = self.layout.elementwise_max(
-                self._block_max_free[node // _BLOCK_SIZE], free_vector
-            )
+            block = node // _BLOCK_SIZE
+            self._block_max_free[block] = self.layout.elementwise_max(self._block_max_free[block], free_vector)
             self._freed_nodes.append(node)
 
     def swap(self, removed: PodFootprint, added: PodFootprint, node: int) -> None:
@@ -209,10 +208,8 @@ def _load_headroom(
         if node.is_schedulable:
             for name in LOAD_LIMITED_RESOURCES:
                 totals[name] += node.allocatable.get(name, 0)
-    reserved = {
-        name: total - (int(total * cluster.max_load) if cluster.max_load < 1 else total)
-        for name, total in totals.items()
-    }
+    max_load = cluster.max_load if cluster.max_load < 1 else 1
+    reserved = {name: total - int(total * max_load) for name, total in totals.items()}
     zero = layout.zero
     unused = sum(
         free_vector - zero for free_vector, is_open in zip(free_vectors, schedulable_nodes, strict=False) if is_open
@@ -242,9 +239,8 @@ class QuotaBudget:
     def may_allocate(self, footprint: PodFootprint, released: int = 0) -> bool:
         """Return whether the quota suffices for one more pod after `released` is returned."""
         sign_bits = self._sign_bits & footprint.sign_bits
-        return (
-            self.remaining + (released & self._mask) - (footprint.request_vector & self._mask) & sign_bits == sign_bits
-        )
+        remaining = self.remaining + (released & self._mask) - (footprint.request_vector & self._mask)
+        return remaining & sign_bits == sign_bits
 
     def allocate(self, footprint: PodFootprint) -> None:
         self.remaining -= footprint.request_vector & self._mask

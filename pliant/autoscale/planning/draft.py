@@ -14,8 +14,6 @@ _MEMORY_UNITS = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
 class PlanDraft:
-    """The state of a plan; changes can be undone."""
-
     def __init__(self, cluster: ClusterSnapshot, ranking: GroupRanking) -> None:
         self.cluster = cluster
         self.capacity = capacity = NodeCapacity(cluster)

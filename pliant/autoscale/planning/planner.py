@@ -13,7 +13,6 @@ from pliant.autoscale.ranking import GroupRanking
 
 
 def draft_plan(cluster: ClusterSnapshot, ranking: GroupRanking) -> PlanDraft:
-    """Return where all pods would run if the plan were applied."""
     draft = PlanDraft(cluster, ranking)
     PendingAdmission(draft).admit_pending()
     for group in draft.groups:
@@ -42,9 +41,8 @@ def _shed_overload(draft: PlanDraft) -> None:
 
     def shed_replica(donor: PlannedGroup) -> bool | None:
         exceeded = [name for name in LOAD_LIMITED_RESOURCES if layout.amount_of(capacity.load_headroom, name) < 0]
-        if not capacity.schedulable_nodes[donor.replica_nodes[-1]] or not any(
-            name in exceeded for name, _ in donor.footprint.shape.requests
-        ):
+        relieves = any(name in exceeded for name, _ in donor.footprint.shape.requests)
+        if not relieves or not capacity.schedulable_nodes[donor.replica_nodes[-1]]:
             return None
         donor.shrink_reason = donor.shrink_reason or (
             SizeReason.INSUFFICIENT_CAPACITY,

@@ -18,8 +18,6 @@ _MAX_TRIES_PER_FAMILY = 16
 
 
 class PreemptionRequest(NamedTuple):
-    """The group or pod that needs room."""
-
     priority: int
     share: float | None = None
     """Its share: groups of equal priority must keep a larger one. None if the room is mandatory."""
@@ -182,11 +180,9 @@ class PreemptibleCapacity:
     ) -> list[tuple[PlannedGroup, int]]:
         required = []
         for group, index in reversed(evicted):
-            if (
-                free_vector - group.footprint.request_vector - footprint.request_vector & footprint.sign_bits
-                == footprint.sign_bits
-            ):
-                free_vector -= group.footprint.request_vector
+            without = free_vector - group.footprint.request_vector
+            if without - footprint.request_vector & footprint.sign_bits == footprint.sign_bits:
+                free_vector = without
             else:
                 required.append((group, index))
         return required

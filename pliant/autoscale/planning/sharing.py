@@ -23,8 +23,6 @@ _MAX_DONATED_REPLICAS = 8  # the most replicas that a group gives up at once for
 
 
 class ShareAllocator:
-    """Distributes the capacity that is left after admission."""
-
     def __init__(self, draft: PlanDraft) -> None:
         self._draft = draft
         self._groups = [group for group in draft.groups if not group.is_fixed]
@@ -49,9 +47,8 @@ class ShareAllocator:
         for group in groups:
             # Groups that did not reach their minimum size get nothing: a few more replicas would not help them.
             if group.min_size <= len(group.replica_nodes) < group.max_planned_size:
-                entries_by_kind.setdefault((id(group.footprint), id(group.quota)), []).append(
-                    (group.share, group.order_index, group)
-                )
+                kind = (id(group.footprint), id(group.quota))
+                entries_by_kind.setdefault(kind, []).append((group.share, group.order_index, group))
         for entries in entries_by_kind.values():
             heapify(entries)
         heads = [(entries[0][:2], kind) for kind, entries in entries_by_kind.items()]
@@ -83,7 +80,6 @@ class ShareAllocator:
         return True
 
     def _try_preempt(self, group: PlannedGroup, exceeded_limit: SizeReason | None) -> bool:
-        """Try to take a replica from another group; return whether that succeeded."""
         if self._candidates is None:
             self._candidates = PreemptionCandidates(each for each in self._groups if each.elastic.may_shrink)
         quota, share = group.quota if exceeded_limit is SizeReason.QUOTA_EXCEEDED else None, group.share
@@ -137,9 +133,8 @@ class ShareAllocator:
     def _is_within_limits(self, donor: PlannedGroup, receiver: PlannedGroup, count: int, node: int) -> bool:
         """Return whether load limit and quota allow the receiver's replica after `count` of the donor's are removed."""
         capacity, footprint = self._draft.capacity, receiver.footprint
-        if receiver.quota and not receiver.quota.may_allocate(
-            footprint, donor.footprint.request_vector * count if donor.quota is receiver.quota else 0
-        ):
+        released_quota = donor.footprint.request_vector * count if donor.quota is receiver.quota else 0
+        if receiver.quota and not receiver.quota.may_allocate(footprint, released_quota):
             return False
         if donor.footprint.load_vector == footprint.load_vector and capacity.schedulable_nodes[node]:
             return True

@@ -50,7 +50,6 @@ class GoodputPolicy(GroupPolicy):
         return rank
 
     def with_explanation(self, elastic: ElasticGroup, decision: SizeDecision) -> SizeDecision:
-        """Return the decision, with the gain of one more replica if that limits the size."""
         if decision.reason is not SizeReason.AT_MAX_SIZE or decision.size >= elastic.max_size:
             return decision
         curve, size = fit_speedup_curve(elastic.throughputs), decision.size

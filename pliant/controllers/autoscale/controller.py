@@ -49,8 +49,6 @@ log = logging.getLogger(__name__)
 
 
 class AutoscaleController:
-    """Plans sizes for autoscalable jobs; it watches nothing until there is one."""
-
     def __init__(  # noqa: PLR0913
         self,
         client: KubeClient,
@@ -110,7 +108,6 @@ class AutoscaleController:
                 await asyncio.sleep(0)
 
     def observe_job(self, job: Job, progress: Mapping[str, Any]) -> None:
-        """Register the state of a job as its own reconcile reads it."""
         changed = self.scalable_jobs.update(job)
         if self.scalable_jobs.get(job.owner.uid) is not None:
             self._record_throughput(job, progress)

@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 
 
 class AutoscaleInformers:
-    """Watches nodes, the pods of all namespaces and quotas, and reports changes that affect planning."""
-
     def __init__(
         self,
         client: KubeClient,

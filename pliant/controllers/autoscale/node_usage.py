@@ -28,8 +28,6 @@ class PodPlacement(NamedTuple):
 
 
 class ClusterNodeUsage:
-    """The resource usage of all pods of a cluster."""
-
     def __init__(self, shapes: PodShapeCache) -> None:
         self.pending: dict[str, ClusterPod] = {}  # unscheduled pods by uid
         self.terminating: dict[str, ClusterPod] = {}  # scheduled pods that are being deleted, by uid

@@ -59,7 +59,6 @@ class ScaleHistory:
         self._histories[key] = self._histories.get(key, GroupScaleHistory()).with_resize(delta, now)
 
     def next_replan_at(self, now: float) -> float | None:
-        """Return when the restrictions of a group next change without any other event."""
         times = [next_cooldown_end(history, now, self._cooldowns) for history in self._histories.values()]
         times += [
             since + MEASUREMENT_PERIOD for since in self._measured_since.values() if since + MEASUREMENT_PERIOD > now

@@ -92,7 +92,6 @@ class SnapshotBuilder:
         elastic_groups: Mapping[GroupKey, ElasticGroup],
         options: SnapshotOptions,
     ) -> ClusterSnapshot:
-        """Return the cluster, with these groups as the elastic ones."""
         active = [each for each in snapshots.values() if not each.is_finishing]
         elastics = tuple(elastic_groups[each.elastic.key] for each in active)
         pending = tuple(self._pending_pods({each.job_uid for each in active}))

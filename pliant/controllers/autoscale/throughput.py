@@ -35,8 +35,6 @@ class _ProgressReading:
 
 
 class ThroughputTracker:
-    """Keeps the last report of each job and derives the throughput at each size."""
-
     def __init__(self) -> None:
         self._readings: dict[str, _ProgressReading] = {}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pliant.controllers.rbac.operator_roles import RBAC_API_GROUP, policy_rule
 from pliant.controllers.rbac.permissions import master_permissions
+from pliant.engine.pods.manifests import owner_reference
 from pliant.errors import AlreadyExists, Forbidden, NotFound, RetryLater
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import SERVICE_ACCOUNTS, Resource
@@ -41,7 +42,6 @@ def _role_name(job: Job) -> str:
 
 
 def _owned_object(job: Job, resource: Resource, action: GrantMasterAccess) -> dict[str, Any]:
-    owner = job.owner
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -49,16 +49,7 @@ def _owned_object(job: Job, resource: Resource, action: GrantMasterAccess) -> di
             "name": action.service_account if resource is SERVICE_ACCOUNTS else _role_name(job),
             "namespace": job.key.namespace,
             "labels": job_labels(job),
-            "ownerReferences": [
-                {
-                    "apiVersion": owner.api_version,
-                    "kind": owner.kind,
-                    "name": owner.name,
-                    "uid": owner.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(job)],
         },
     }
 

@@ -42,19 +42,14 @@ def _role_and_binding(
     name: str, namespace: str | None, permissions: Iterable[Permission], account: OperatorAccount
 ) -> tuple[RawManifest, RawManifest]:
     """Return a Role and its RoleBinding, or their cluster-wide forms if there is no namespace."""
-    prefix = "Cluster" if namespace is None else ""
+    api_version, kind = f"{RBAC_API_GROUP}/v1", "ClusterRole" if namespace is None else "Role"
     meta = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
-    role = {
-        "apiVersion": f"{RBAC_API_GROUP}/v1",
-        "kind": f"{prefix}Role",
-        "metadata": meta,
-        "rules": merge_policy_rules(permissions),
-    }
+    role = {"apiVersion": api_version, "kind": kind, "metadata": meta, "rules": merge_policy_rules(permissions)}
     binding = {
-        "apiVersion": f"{RBAC_API_GROUP}/v1",
-        "kind": f"{prefix}RoleBinding",
+        "apiVersion": api_version,
+        "kind": f"{kind}Binding",
         "metadata": meta,
-        "roleRef": {"apiGroup": RBAC_API_GROUP, "kind": f"{prefix}Role", "name": name},
+        "roleRef": {"apiGroup": RBAC_API_GROUP, "kind": kind, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}],
     }
     return role, binding

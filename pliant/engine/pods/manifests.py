@@ -34,7 +34,7 @@ def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
         "name": replica_pod_name(job, rank.group.name, rank.index),
         "namespace": job.key.namespace,
         "labels": {**(metadata.get("labels") or {}), **pod_labels(job, rank)},
-        "ownerReferences": [_owner_reference(job)],
+        "ownerReferences": [owner_reference(job)],
     }
     if metadata.get("annotations"):
         described["annotations"] = dict(metadata["annotations"])
@@ -65,7 +65,7 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
             "name": rank_service_name(job, rank),
             "namespace": job.key.namespace,
             "labels": replica_labels(job, rank),
-            "ownerReferences": [_owner_reference(job)],
+            "ownerReferences": [owner_reference(job)],
         },
         "spec": spec,
     }
@@ -81,7 +81,7 @@ def config_map_manifest(environment: SharedEnvironment) -> dict[str, Any]:
             "name": environment.config_map_name,
             "namespace": job.key.namespace,
             "labels": job_labels(job),
-            "ownerReferences": [_owner_reference(job)],
+            "ownerReferences": [owner_reference(job)],
         },
         "immutable": True,
         "data": {**environment.variable_files, **environment.framework_files},
@@ -174,7 +174,7 @@ def _config_map_volumes(environment: SharedEnvironment) -> list[dict[str, Any]]:
     return found
 
 
-def _owner_reference(job: Job) -> dict[str, Any]:
+def owner_reference(job: Job) -> dict[str, Any]:
     return {
         "apiVersion": job.owner.api_version,
         "kind": job.owner.kind,
