@@ -238,12 +238,12 @@ async def test_missing_rights_are_named_with_verb_resource_and_reason() -> None:
     assert found.severity is FindingSeverity.ERROR
     assert found.message.splitlines() == [
         "missing in namespace team-a:",
-        "pods: create, delete — to start, follow and clean up members",
-        *(f"{end.plural}/status.{end.group}: patch — to tell how jobs fare" for end in FRONTENDS.values()),
-        "scaleplans/status.elastic.iml.github.io: patch — to tell how plans fare",
-        "nodes: watch — to tell a lost node from a failed member, and how much room there is (it does without)",
-        "leases.coordination.k8s.io: create — to agree on one leader (in namespace home)",
-        "leases.coordination.k8s.io: watch — to agree on one leader (in namespace home)",
+        "pods: create, delete — to create, watch and delete pods",
+        *(f"{end.plural}/status.{end.group}: patch — to update job status" for end in FRONTENDS.values()),
+        "scaleplans/status.elastic.iml.github.io: patch — to update scale plan status",
+        "nodes: watch — to detect node failures and measure cluster capacity (it does without)",
+        "leases.coordination.k8s.io: create — for leader election (in namespace home)",
+        "leases.coordination.k8s.io: watch — for leader election (in namespace home)",
     ]
 
 

@@ -129,7 +129,7 @@ OPERATOR_BUGS = (
         area=CONTROLLERS,
         what="the exit of a sidecar decides how its pod ended",
         file="pliant/controllers/observe.py",
-        before="[\n        status\n        for status in pod.status.container_statuses\n        if not counted_containers or status.name in counted_containers\n    ]",
+        before="[each for each in pod.status.container_statuses if not counted or each.name in counted]",
         after="list(pod.status.container_statuses)",
         likely=("tests/controllers/test_observe.py",),
     ),
