@@ -42,12 +42,12 @@ async def wait_until_served(client: KubeClient, resource: Resource, on_absent: C
 async def is_served(client: KubeClient, resource: Resource) -> bool:
     """Return whether the API server serves the kind; assume so if discovery is forbidden."""
     try:
-        found = json.loads(await client.get_raw(f"/apis/{resource.group}/{resource.version}"))
+        api_resources = json.loads(await client.get_raw(f"/apis/{resource.group}/{resource.version}"))
     except NotFound:
         return False
     except Forbidden:
         return True
-    return any(each.get("name") == resource.plural for each in found.get("resources") or ())
+    return any(each.get("name") == resource.plural for each in api_resources.get("resources") or ())
 
 
 def outdated_crd_fields(wanted: Mapping[str, Any], installed: Mapping[str, Any]) -> list[str]:

@@ -161,9 +161,9 @@ class EventRecorder:
             if recorded.failures < MAX_WRITE_ATTEMPTS:
                 self._schedule_write(recorded, error.retry_after or RETRY_DELAY * recorded.failures)
                 return
-            self._log_give_up(recorded, error)
+            self._log_write_failure(recorded, error)
         except ApiError as error:
-            self._log_give_up(recorded, error)
+            self._log_write_failure(recorded, error)
         recorded.failures = 0
         recorded.written_count = count
         recorded.written_at = asyncio.get_running_loop().time()
@@ -212,7 +212,7 @@ class EventRecorder:
             recorded.prior_count = 0
             await self._create_event(recorded)  # the event has expired, by default after an hour
 
-    def _log_give_up(self, recorded: _RecordedEvent, error: ApiError) -> None:
+    def _log_write_failure(self, recorded: _RecordedEvent, error: ApiError) -> None:
         # In a namespace that is being deleted no event can be created.
         level = logging.DEBUG if isinstance(error, NotFound) or "terminated" in str(error) else logging.WARNING
         extra = {"regarding": f"{recorded.namespace}/{recorded.regarding.name}", "error": str(error)}

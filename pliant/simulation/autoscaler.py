@@ -97,7 +97,7 @@ class SimulatedAutoscaler:
     def _cluster_snapshot(self, jobs: list[SimulatedJob]) -> ClusterSnapshot:
         return ClusterSnapshot(
             nodes=self._updated_nodes(),
-            groups=tuple(self._paced_group(job) for job in jobs),
+            groups=tuple(self._group_with_cooldowns(job) for job in jobs),
             pending_pods=tuple(self._pending_pods()),
             max_load=self._timing.max_load,
         )
@@ -117,7 +117,7 @@ class SimulatedAutoscaler:
         pods.changed_nodes.update(pods.terminating_usage)  # pods may become pending without a change on these nodes
         return tuple(self._nodes)
 
-    def _paced_group(self, job: SimulatedJob) -> ElasticGroup:
+    def _group_with_cooldowns(self, job: SimulatedJob) -> ElasticGroup:
         now, cooldowns = self._cluster.event_queue.now, self._timing.cooldowns
         size = job.replicas.running_count
         if job.replicas.is_fully_running and job.work_rate and job.throughputs.get(size) != job.work_rate:

@@ -96,7 +96,7 @@ class ShareAllocator:
 
     def _try_exchange(self, donor: PlannedGroup, receiver: PlannedGroup, share: float, has_room: bool) -> bool:
         """Remove a few replicas of the donor if one of the receiver fits then."""
-        count, node = self._exchange_cost(donor, receiver, share)
+        count, node = self._find_exchange(donor, receiver, share)
         if not count and has_room and self._is_within_limits(donor, receiver, 1, donor.replica_nodes[-1]):
             # The load limit was exceeded, not the capacity of nodes.
             count, node = 1, self._draft.capacity.find_node(receiver.footprint)
@@ -109,7 +109,7 @@ class ShareAllocator:
         donor.beneficiaries.add(str(receiver.elastic.key))
         return True
 
-    def _exchange_cost(self, donor: PlannedGroup, receiver: PlannedGroup, share: float) -> tuple[int, int | None]:
+    def _find_exchange(self, donor: PlannedGroup, receiver: PlannedGroup, share: float) -> tuple[int, int | None]:
         """Return how many replicas must leave so that one fits, and where; 0 if that would be too many."""
         free, footprint, donated = self._draft.capacity.free_vectors, receiver.footprint, donor.footprint.request_vector
         replica_nodes = donor.replica_nodes
