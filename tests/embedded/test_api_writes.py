@@ -181,7 +181,7 @@ async def test_names_and_kinds_must_fit_the_path(served: Served) -> None:
         await served.client.create(PODS, "default", pod(""))
     with pytest.raises(BadRequest, match="does not match the namespace sent on the request"):
         await served.client.create(PODS, "default", pod("a", namespace="other"))
-    with pytest.raises(BadRequest, match="the request is for v1, Kind=Pod"):
+    with pytest.raises(BadRequest, match='ConfigMap in version "v1" cannot be handled as a Pod'):
         await served.client.create(PODS, "default", config("a"))
     made = await served.client.create(CONFIG_MAPS, "default", config("a"))
     with pytest.raises(BadRequest, match="does not match the name on the URL"):

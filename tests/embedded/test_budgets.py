@@ -96,7 +96,7 @@ async def test_budgets_that_make_no_sense_are_refused(served: Served) -> None:
     for spec, words in (
         ({"minAvailable": 1, "maxUnavailable": 1}, "cannot be both set"),
         ({"minAvailable": -1}, "greater than or equal to 0"),
-        ({"maxUnavailable": "half"}, "must be a number, or a percentage"),
+        ({"maxUnavailable": "half"}, "a valid percent string must be a numeric string"),
     ):
         with pytest.raises(Invalid, match=words):
             await protect(served, **spec)

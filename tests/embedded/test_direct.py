@@ -21,9 +21,9 @@ async def test_a_direct_call_gives_up_in_time_like_one_over_a_network(monkeypatc
 
         monkeypatch.setattr(served.api, "handle", stall)
         request = Request(method="GET", path="/api", timeout=3)
-        with pytest.raises(Unreachable, match="GET /api: no answer in time"):
+        with pytest.raises(Unreachable, match="GET /api: request timed out"):
             await served.transport.send(request)
-        with pytest.raises(Unreachable, match="in time"):
+        with pytest.raises(Unreachable, match="request timed out"):
             async with served.transport.stream(request):
                 pass
     assert asyncio.get_running_loop().time() == 6

@@ -61,8 +61,8 @@ async def test_a_pretended_eviction_or_deletion_keeps_the_pod(served: Served) ->
     ("body", "code", "words"),
     [
         (eviction(preconditions={"uid": "x"}), 409, "does not match the UID in record"),
-        (eviction("b"), 400, "does not match the name in the URL"),
-        ({"apiVersion": "v1", "kind": "Pod"}, 400, "must be an Eviction of policy/v1"),
+        (eviction("b"), 400, "name in URL does not match name in Eviction object"),
+        ({"apiVersion": "v1", "kind": "Pod"}, 400, "cannot be handled as a Eviction"),
         (eviction(dryRun=["Some"]), 422, "dryRun: Unsupported value"),
     ],
 )

@@ -220,7 +220,7 @@ async def test_create_sends_protobuf_and_is_understood(kubectl: Kubectl) -> None
     assert data == {"a": "b", "k": "v" * 300}
     assert await kubectl("get", "secret", "s", "-n", "team", "-o", "jsonpath={.data.word}") == "aHVzaA=="
     said = await kubectl("create", "service", "clusterip", "s", "--tcp=80", fails=True)
-    assert "Service is not read as protobuf here" in said
+    assert "Service is not supported as protobuf" in said
 
 
 async def test_explain_and_questions_about_oneself(kubectl: Kubectl) -> None:

@@ -87,7 +87,7 @@ class Talk:
 
     async def stop(self) -> None:
         """Stop the server while others still use it."""
-        await self._at.front._stop_runner()
+        await self._at.front.stop()
 
     def connect(self, query: str, protocol: str = V5, part: str = "exec") -> Any:
         return self.http.ws_connect(f"{self._at.url}{PATH}/{part}?{query}", protocols=(protocol,), ssl=self._tls)
@@ -177,14 +177,14 @@ async def test_a_server_that_stops_says_so(talk: Talk) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(talk.stop())
             outcome = msgspec.json.decode((await said(socket))[3])
-    assert outcome["message"] == "Internal error occurred: the server is being stopped"
+    assert outcome["message"] == "Internal error occurred: the server is shutting down"
     assert talk.node.open_sessions == 0
 
 
 @pytest.mark.parametrize(
     ("query", "code", "words"),
     [
-        ("stdout=1", 400, "command: say what to run"),
+        ("stdout=1", 400, "you must specify at least one command"),
         ("command=shout", 400, "at least 1 of stdin, stdout, stderr"),
         ("command=shout&stdout=1&container=x", 400, "container x is not valid for pod a"),
         ("command=shout&stdout=perhaps", 400, "invalid syntax"),

@@ -50,7 +50,7 @@ async def test_a_token_may_be_bound_to_a_pod(served: Served) -> None:
     [
         ("nobody", wish(), 404, 'serviceaccounts "nobody" not found'),
         ("default", wish(expirationSeconds=10), 422, "may not specify a duration less than 10 minutes"),
-        ("default", {"kind": "Pod", "apiVersion": "v1"}, 400, "must be a TokenRequest"),
+        ("default", {"kind": "Pod", "apiVersion": "v1"}, 400, "cannot be handled as a TokenRequest"),
     ],
 )
 async def test_what_cannot_be_given_is_refused(

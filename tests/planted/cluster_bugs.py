@@ -30,8 +30,8 @@ CLUSTER_BUGS = (
         area=SERVER,
         what="a watch with a selector sends no DELETED event when an object stops matching",
         file="pliant/embedded/apiserver/handlers/watch.py",
-        before="    if not was_in or event.before is None:\n",
-        after="    if not was_in or event.before is None or not event.gone:\n",
+        before="    if not matched_before or change.before is None:\n",
+        after="    if not matched_before or change.before is None or not change.is_deleted:\n",
         likely=("tests/embedded/test_watch.py",),
     ),
     Bug(
@@ -84,8 +84,8 @@ CLUSTER_BUGS = (
         area=SERVER,
         what="the garbage collector deletes an object when one of its two owners is gone",
         file="pliant/embedded/apiserver/garbage_collection.py",
-        before="        if solid:\n",
-        after="        if len(solid) > 1:\n",
+        before="        if remaining:\n",
+        after="        if len(remaining) > 1:\n",
         likely=("tests/embedded/test_garbage.py",),
     ),
     Bug(

@@ -1,1 +1,1 @@
-"""The embedded API server: requests, handlers, admission, patches, authentication, garbage collection."""
+"""The embedded API server: HTTP, handlers, admission, patches, authentication and garbage collection."""

@@ -1,4 +1,4 @@
-"""Objects go when what they belong to is gone: owners, namespaces, definitions. Driven by changes alone."""
+"""The garbage collector, which deletes the content of deleted owners, namespaces and CRDs, and the expiry of events."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ from pliant.errors import ServerError
 from pliant.runtime.clock import Clock
 
 BATCH_SIZE = 256
-"""Objects looked at in one write: enough to share a commit, few enough not to hold up others."""
-
+"""The number of objects per write: enough to share a commit, few enough not to delay other writes."""
 GC_RETRY_SECONDS = 1.0
-
+EVENTS = "/events"
+EVENT_TTL_SECONDS = 3600.0
 _BACKGROUND_DELETE = DeleteOptions(propagation_policy="Background")
-_DEFAULT_DELETE = DeleteOptions()
 
 
 class GarbageCollector:
-    """Looks again at an object whenever something it depends on, or that depends on it, has changed.
+    """Checks an object whenever one of its owners or dependents has changed.
 
-    Each look is a decision on the newest state, so looking too often is harmless; what a restart forgets, the
-    first look at everything finds again.
+    Each check uses the newest state, so that a superfluous check is harmless. After a restart, all objects with
+    owners and all terminating objects are checked.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -45,7 +44,6 @@ class GarbageCollector:
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Collect until cancelled."""
         self._store.add_listener(self._on_commit)
         self._enqueue_all()
         while True:
@@ -61,7 +59,7 @@ class GarbageCollector:
         try:
             await self._store.write(lambda transaction: self._collect_batch(transaction, batch))
         except ServerError:
-            # Nothing could be kept, a full disk perhaps: it is no reason to forget what has to go.
+            # The store cannot write, for example because the disk is full.
             self._enqueue(*batch)
             await asyncio.sleep(GC_RETRY_SECONDS)
 
@@ -76,10 +74,10 @@ class GarbageCollector:
         for resource in self._index.resources():
             self._enqueue(*(record.key for record in self._index.list_objects(resource) if record.is_terminating))
 
-    def _on_commit(self, events: Sequence[ObjectChange]) -> None:
-        for event in events:
-            record = event.after
-            if event.is_deleted:
+    def _on_commit(self, changes: Sequence[ObjectChange]) -> None:
+        for change in changes:
+            record = change.after
+            if change.is_deleted:
                 self._enqueue(*self._index.dependents(record.uid))
                 self._enqueue_terminating_parents(record)
             elif record.is_terminating or any(self._is_owner_missing(record, uid) for uid in record.owner_uids):
@@ -90,14 +88,14 @@ class GarbageCollector:
         return key is None or key.namespace not in ("", dependent.key.namespace)
 
     def _enqueue_terminating_parents(self, removed: StoredObject) -> None:
-        """What waited for an object to go: its owners, its namespace, its definition."""
-        owners = (self._index.find_key_by_uid(uid) for uid in removed.owner_uids)
+        """Enqueue the owners, the namespace and the CRD of a removed object, if they are terminating."""
+        owners = [self._index.find_key_by_uid(uid) for uid in removed.owner_uids]
         group, _, plural = removed.key.resource.partition("/")
-        homes = [ObjectKey(NAMESPACES, "", removed.key.namespace), ObjectKey(CRDS, "", f"{plural}.{group}")]
-        for key in (*(owner for owner in owners if owner is not None), *homes):
-            found = self._index.get(key)
-            if found is not None and found.is_terminating:
-                self._enqueue(key)
+        parents = [*owners, ObjectKey(NAMESPACES, "", removed.key.namespace), ObjectKey(CRDS, "", f"{plural}.{group}")]
+        for key in parents:
+            parent = self._index.get(key) if key is not None else None
+            if parent is not None and parent.is_terminating:
+                self._enqueue(parent.key)
 
     def _collect_batch(self, transaction: Transaction, batch: Sequence[ObjectKey]) -> None:
         for key in batch:
@@ -115,11 +113,12 @@ class GarbageCollector:
         references = obj["metadata"].get("ownerReferences") or []
         owners = {reference["uid"]: self._find_owner(record, reference) for reference in references}
         waiting = {uid for uid, owner in owners.items() if owner is not None and _waits_for_dependents(owner)}
-        solid = {uid for uid, owner in owners.items() if owner is not None} - waiting
-        if len(solid) == len(owners):
+        remaining = {uid for uid, owner in owners.items() if owner is not None} - waiting
+        if len(remaining) == len(owners):
             return
-        if solid:
-            _set_or_remove_list(obj["metadata"], "ownerReferences", [one for one in references if one["uid"] in solid])
+        if remaining:
+            kept = [reference for reference in references if reference["uid"] in remaining]
+            _set_or_remove_list(obj["metadata"], "ownerReferences", kept)
             store_or_remove(transaction, record.key.resource, obj)
         elif not record.is_terminating:
             self._delete_dependent(transaction, record, obj, has_waiting_owner=bool(waiting))
@@ -127,17 +126,17 @@ class GarbageCollector:
     def _delete_dependent(
         self, transaction: Transaction, record: StoredObject, obj: Object, *, has_waiting_owner: bool
     ) -> None:
-        """Delete a dependent: the way its finalizers ask for, or depth first when its owner waits for it."""
+        """Delete a dependent as its finalizers require, or in the foreground if its owner waits for it."""
         finalizers = obj["metadata"].get("finalizers") or ()
         options = _BACKGROUND_DELETE
         if ORPHAN_FINALIZER in finalizers or FOREGROUND_FINALIZER in finalizers:
-            options = _DEFAULT_DELETE
+            options = DeleteOptions()
         elif has_waiting_owner and self._index.dependents(record.uid):
             options = DeleteOptions(propagation_policy="Foreground")
         delete_record(transaction, record, options, self._clock.now())
 
     def _find_owner(self, dependent: StoredObject, reference: dict[str, Any]) -> StoredObject | None:
-        """The owner a reference means, if it lives where the dependent may be owned from."""
+        """Return the owner of a reference if it exists in the same namespace or has no namespace."""
         key = self._index.find_key_by_uid(reference["uid"])
         if key is None or self._is_owner_missing(dependent, reference["uid"]) or key.name != reference.get("name"):
             return None
@@ -161,20 +160,20 @@ class GarbageCollector:
             dependent = transaction.get(key)
             if dependent is not None and owner.uid in dependent.owner_uids:
                 obj = dependent.decode()
-                references = [one for one in obj["metadata"]["ownerReferences"] if one["uid"] != owner.uid]
+                references = [each for each in obj["metadata"]["ownerReferences"] if each["uid"] != owner.uid]
                 _set_or_remove_list(obj["metadata"], "ownerReferences", references)
                 store_or_remove(transaction, key.resource, obj)
 
     def _process_foreground_deletion(self, transaction: Transaction, owner: StoredObject) -> None:
         dependents = [transaction.get(key) for key in self._index.dependents(owner.uid)]
-        living = [dependent for dependent in dependents if dependent is not None]
-        if not any(_blocks_owner_deletion(dependent, owner.uid) for dependent in living):
+        existing = [dependent for dependent in dependents if dependent is not None]
+        if not any(_blocks_owner_deletion(dependent, owner.uid) for dependent in existing):
             self._remove_finalizer(transaction, owner, FOREGROUND_FINALIZER)
-        self._enqueue(*(dependent.key for dependent in living if not dependent.is_terminating))
+        self._enqueue(*(dependent.key for dependent in existing if not dependent.is_terminating))
 
     def _delete_namespace_content(self, transaction: Transaction, record: StoredObject, namespace: Object) -> None:
-        name = record.key.name
-        content = [inner for resource in self._index.resources() for inner in self._index.list_objects(resource, name)]
+        resources, name = self._index.resources(), record.key.name
+        content = [each for resource in resources for each in self._index.list_objects(resource, name)]
         if content:
             self._delete_content_batch(transaction, record, content)
             return
@@ -191,20 +190,20 @@ class GarbageCollector:
     def _delete_content_batch(
         self, transaction: Transaction, parent: StoredObject, content: Sequence[StoredObject]
     ) -> None:
-        left = [seen.key for seen in content if not seen.is_terminating]
-        for key in left[:BATCH_SIZE]:
+        remaining = [each.key for each in content if not each.is_terminating]
+        for key in remaining[:BATCH_SIZE]:
             current = transaction.get(key)
             if current is not None and not current.is_terminating:
                 delete_record(transaction, current, _BACKGROUND_DELETE, self._clock.now())
-        if len(left) > BATCH_SIZE:
+        if len(remaining) > BATCH_SIZE:
             self._enqueue(parent.key)
 
     def _remove_finalizer(self, transaction: Transaction, record: StoredObject, finalizer: str) -> None:
         current = transaction.get(record.key)
         if current is not None:
             obj = current.decode()
-            left = [one for one in obj["metadata"].get("finalizers") or () if one != finalizer]
-            _set_or_remove_list(obj["metadata"], "finalizers", left)
+            finalizers = [each for each in obj["metadata"].get("finalizers") or () if each != finalizer]
+            _set_or_remove_list(obj["metadata"], "finalizers", finalizers)
             store_or_remove(transaction, record.key.resource, obj)
 
 
@@ -214,7 +213,7 @@ def _waits_for_dependents(owner: StoredObject) -> bool:
 
 def _blocks_owner_deletion(dependent: StoredObject, owner_uid: str) -> bool:
     references = dependent.decode()["metadata"].get("ownerReferences") or ()
-    return any(one["uid"] == owner_uid and one.get("blockOwnerDeletion") for one in references)
+    return any(each["uid"] == owner_uid and each.get("blockOwnerDeletion") for each in references)
 
 
 def _set_or_remove_list(metadata: dict[str, Any], field: str, items: list[Any]) -> None:
@@ -223,20 +222,15 @@ def _set_or_remove_list(metadata: dict[str, Any], field: str, items: list[Any]) 
         del metadata[field]
 
 
-EVENTS = "/events"
-EVENT_TTL_SECONDS = 3600.0
-
-
 class EventExpiry:
-    """Keeps the events by age and sleeps until the oldest has to go; without events it does nothing."""
+    """Deletes Event objects that were not updated for an hour."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._expires_at: dict[ObjectKey, float] = {}
+        self._expires_at: dict[ObjectKey, float] = {}  # in the order of expiry
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Forget old events until cancelled."""
         loop = asyncio.get_running_loop()
         self._store.add_listener(self._on_commit)
         self._schedule_expiry(record.key for record in self._store.committed.list_objects(EVENTS))
@@ -247,12 +241,12 @@ class EventExpiry:
                 await self._delete_expired([key for key, end in self._expires_at.items() if end <= loop.time()])
             self._wake.clear()
 
-    def _on_commit(self, events: Sequence[ObjectChange]) -> None:
-        for event in events:
-            if event.after.key.resource == EVENTS:
-                self._expires_at.pop(event.after.key, None)
-                if not event.is_deleted:
-                    self._schedule_expiry([event.after.key])
+    def _on_commit(self, changes: Sequence[ObjectChange]) -> None:
+        for change in changes:
+            if change.after.key.resource == EVENTS:
+                self._expires_at.pop(change.after.key, None)
+                if not change.is_deleted:
+                    self._schedule_expiry([change.after.key])
 
     def _schedule_expiry(self, keys: Iterable[ObjectKey]) -> None:
         end = asyncio.get_running_loop().time() + EVENT_TTL_SECONDS
@@ -261,14 +255,14 @@ class EventExpiry:
             self._wake.set()
 
     async def _delete_expired(self, expired: Sequence[ObjectKey]) -> None:
-        def decide(transaction: Transaction) -> None:
+        def delete_all(transaction: Transaction) -> None:
             for key in expired:
                 current = transaction.get(key)
                 if current is not None:
                     transaction.remove(EVENTS, current.decode())
 
         try:
-            await self._store.write(decide)
+            await self._store.write(delete_all)
         except ServerError:
-            # Nothing could be kept, a full disk perhaps: they may stay for another while.
+            # The store cannot write, for example because the disk is full: try again after another TTL.
             self._schedule_expiry(expired)

@@ -1,9 +1,9 @@
-"""Label and field selectors, parsed once and asked often."""
+"""Label selectors and field selectors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -28,19 +28,18 @@ _REQUIREMENT_PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Labels an object must have; the empty selector matches everything."""
+    """A parsed label selector; the empty selector matches everything."""
 
     requirements: tuple[Callable[[Labels], bool], ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
-        """Read `a=b,c!=d,e in (f,g),h notin (i),j,!k`; BadRequest tells what cannot be read."""
+        """Parse `a=b,c!=d,e in (f,g),h notin (i),j,!k`; raise `BadRequest` for invalid syntax, keys or values."""
         return _parse_label_selector(text.strip())
 
     def matches(self, labels: Labels | None) -> bool:
-        """Whether every requirement holds."""
         labels = labels or {}
-        return all(holds(labels) for holds in self.requirements)
+        return all(is_met(labels) for is_met in self.requirements)
 
     def __bool__(self) -> bool:
         return bool(self.requirements)
@@ -48,45 +47,44 @@ class LabelSelector:
 
 @lru_cache(maxsize=512)
 def _parse_label_selector(text: str) -> LabelSelector:
-    found = []
+    requirements = []
     position = 0
     while position < len(text):
         match = _REQUIREMENT_PATTERN.match(text, position)
         if match is None:
-            raise _selector_parse_error(text, f"cannot read it from {text[position:]!r} on")
-        found.append(_build_requirement(match, text))
+            raise _selector_parse_error(f"found '{text[position:]}', expected: a requirement such as key=value")
+        requirements.append(_build_requirement(match))
         position = match.end()
     if text.endswith(","):
-        raise _selector_parse_error(text, "found '', expected: identifier after ','")
-    return LabelSelector(tuple(found))
+        raise _selector_parse_error("found '', expected: identifier after ','")
+    return LabelSelector(tuple(requirements))
 
 
-def _build_requirement(match: re.Match[str], text: str) -> Callable[[Labels], bool]:
+def _build_requirement(match: re.Match[str]) -> Callable[[Labels], bool]:
     key = match["absent"] or match["set_key"] or match["key"] or match["present"]
-    if trouble := qualified_name_problem(key):
-        raise _selector_parse_error(text, f'Invalid value: "{key}": {trouble}')
+    if problem := qualified_name_problem(key):
+        raise _selector_parse_error(f'key: Invalid value: "{key}": {problem}')
     if match["absent"]:
         return lambda labels: key not in labels
     if match["present"]:
         return lambda labels: key in labels
     if match["set_op"]:
-        values = frozenset(value.strip() for value in match["values"].split(","))
-        _require_valid_values(values, text)
+        values = [value.strip() for value in match["values"].split(",")]
+        _require_valid_values(key, values)
         if match["set_op"] == "in":
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
-    return _build_comparison(key, match["op"], match["value"], text)
+    return _build_comparison(key, match["op"], match["value"])
 
 
-def _build_comparison(key: str, operator: str, value: str, text: str) -> Callable[[Labels], bool]:
+def _build_comparison(key: str, operator: str, value: str) -> Callable[[Labels], bool]:
     if operator in ("<", ">"):
         if not re.fullmatch(r"-?\d+", value):
-            raise _selector_parse_error(
-                text, f"Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        bound, above = int(value), operator == ">"
-        return lambda labels: _is_beyond_bound(labels.get(key), bound, is_above=above)
-    _require_valid_values(frozenset({value}), text)
+            problem = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise _selector_parse_error(f'values[0]: Invalid value: "{value}": {problem}')
+        bound, is_above = int(value), operator == ">"
+        return lambda labels: _is_beyond_bound(labels.get(key), bound, is_above=is_above)
+    _require_valid_values(key, [value])
     if operator == "!=":
         return lambda labels: labels.get(key) != value
     return lambda labels: labels.get(key) == value
@@ -98,51 +96,44 @@ def _is_beyond_bound(value: str | None, bound: int, *, is_above: bool) -> bool:
     return int(value) > bound if is_above else int(value) < bound
 
 
-def _require_valid_values(values: frozenset[str], text: str) -> None:
-    for value in values:
-        if trouble := label_value_problem(value):
-            raise _selector_parse_error(text, f'Invalid value: "{value}": {trouble}')
+def _require_valid_values(key: str, values: Sequence[str]) -> None:
+    for index, value in enumerate(values):
+        if problem := label_value_problem(value):
+            raise _selector_parse_error(f'values[{index}][{key}]: Invalid value: "{value}": {problem}')
 
 
-def _selector_parse_error(text: str, reason: str) -> BadRequest:
-    return BadRequest(400, "BadRequest", f'unable to parse requirement: "{text}": {reason}')
+def _selector_parse_error(reason: str) -> BadRequest:
+    return BadRequest(400, "BadRequest", f"unable to parse requirement: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Fields that must have, or must not have, a value."""
+    """A parsed field selector; the empty selector matches everything."""
 
     terms: tuple[tuple[str, str, bool], ...] = ()
     """Field, value, and whether they must be equal."""
 
     @classmethod
     def parse(cls, text: str, kind: Kind | None = None) -> FieldSelector:
-        """Read `a=b,c!=d`; BadRequest names what cannot be read, or a field `kind` cannot be selected by."""
+        """Parse `a=b,c!=d`; raise `BadRequest` for invalid syntax and for fields that `kind` does not support."""
         terms = tuple(_parse_field_term(part, text) for part in re.split(r"(?<!\\),", text.strip()) if part.strip())
         if kind is not None:
             for field, _, _ in terms:
                 _require_selectable(kind, field)
         return cls(terms)
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The fields it looks at."""
-        return tuple(field for field, _, _ in self.terms)
-
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether every term holds; a field that is not there counts as empty."""
+        """Return whether fields, given by their paths, match; an absent field counts as empty."""
         return all((fields.get(field, "") == value) is equal for field, value, equal in self.terms)
 
     def matches_object(self, obj: Mapping[str, Any]) -> bool:
-        """Whether every term holds of an object; looks only at the fields it names."""
         return all((field_value(obj, field) == value) is equal for field, value, equal in self.terms)
 
     def with_renamed_fields(self, rename: Callable[[str], str]) -> FieldSelector:
-        """The same terms about fields of other names."""
         return FieldSelector(tuple((rename(field), value, equal) for field, value, equal in self.terms))
 
     def required_value(self, field: str) -> str | None:
-        """The one value this selector leaves a field, if it names one."""
+        """Return the value that the selector requires of a field, or None."""
         return next((value for name, value, equal in self.terms if equal and name == field), None)
 
     def __bool__(self) -> bool:
@@ -155,7 +146,7 @@ _DEFAULT_FIELD_VALUES: Final = {"spec.unschedulable": "false", "spec.hostNetwork
 
 
 def field_value(obj: Mapping[str, Any], field: str) -> str:
-    """A field as selectors compare it: text, empty when absent."""
+    """Return a field as selectors compare it: a string, empty when the field is absent."""
     value: Any = obj
     for step in _FIELD_ALIASES.get(field, field).split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -167,7 +158,7 @@ def field_value(obj: Mapping[str, Any], field: str) -> str:
 
 
 def selectable_fields(kind: Kind, obj: Mapping[str, Any]) -> dict[str, str]:
-    """Every field of an object that its kind can be selected by."""
+    """Return the values of all fields that the field selectors of a kind support."""
     return {field: field_value(obj, field) for field in (*ALWAYS_SELECTABLE, *kind.selectable_fields)}
 
 
@@ -180,7 +171,7 @@ def _parse_field_term(part: str, text: str) -> tuple[str, str, bool]:
 
 def _require_selectable(kind: Kind, field: str) -> None:
     if field not in ALWAYS_SELECTABLE and field not in kind.selectable_fields:
-        supported = ", ".join((*ALWAYS_SELECTABLE, *kind.selectable_fields))
-        raise BadRequest(
-            400, "BadRequest", f"field label not supported: {field} ({kind.qualified_name} know {supported})"
-        )
+        message = f"field label not supported: {field}"
+        if not kind.is_custom and not kind.selectable_fields:
+            message = f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+        raise BadRequest(400, "BadRequest", message)

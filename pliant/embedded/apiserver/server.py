@@ -1,4 +1,4 @@
-"""The whole API of the embedded cluster, free of HTTP: a request in, a reply or a stream out."""
+"""The API server without HTTP: it turns a request into a reply or a stream."""
 
 from __future__ import annotations
 
@@ -34,27 +34,25 @@ INITIAL_NAMESPACES = ("default", "kube-public", "kube-system")
 
 
 class ApiServer:
-    """Serves the objects of one store under the kinds of one catalog."""
+    """Serves the objects of a store under the kinds of a registry."""
 
     def __init__(
         self,
         store: Store,
-        catalog: KindRegistry,
+        registry: KindRegistry,
         clock: Clock,
         *,
         log_source: LogSource | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.store = store
-        self.catalog = catalog
+        self.registry = registry
         self.log_source = log_source
         self.session_source: sessions.SessionSource | None = None
-        """Who runs commands in pods, once there is a node that can."""
         self.usage_source: resource_metrics.UsageSource | None = None
-        """Who measures what pods use, once there is a node that can."""
         self._clock = clock
         self.tokens = TokenIssuer(clock)
-        self._discovery = DiscoveryHandler(catalog)
+        self._discovery = DiscoveryHandler(registry)
         self._cluster_ips = ClusterIpAllocator()
         self._writer = ObjectWriter(store, Admission(self._cluster_ips), clock, rng or random.Random())
 
@@ -63,75 +61,73 @@ class ApiServer:
     async def start(
         cls,
         store: Store,
-        catalog: KindRegistry,
+        registry: KindRegistry,
         clock: Clock,
         *,
         log_source: LogSource | None = None,
         rng: random.Random | None = None,
     ) -> AsyncIterator[ApiServer]:
-        """A prepared server; garbage and old events are cleared away for as long as it is used."""
-        api = cls(store, catalog, clock, log_source=log_source, rng=rng)
+        """Start an API server together with the garbage collector and the expiry of events."""
+        api = cls(store, registry, clock, log_source=log_source, rng=rng)
         await api.bootstrap()
         try:
             async with asyncio.TaskGroup() as tasks:
-                keepers = (GarbageCollector(store, clock).run(), EventExpiry(store).run())
-                running = [tasks.create_task(keeper) for keeper in keepers]
+                loops = (GarbageCollector(store, clock).run(), EventExpiry(store).run())
+                background = [tasks.create_task(loop) for loop in loops]
                 try:
                     yield api
                 finally:
-                    for keeper in running:
-                        keeper.cancel()
+                    for task in background:
+                        task.cancel()
         except BaseExceptionGroup as group:
-            # What went wrong in the caller's block is the caller's own error, not a group of one.
+            # Unwrap an error of the caller's block, which the task group has put into a group.
             if len(group.exceptions) > 1:
                 raise
             raise group.exceptions[0] from None
 
     async def bootstrap(self) -> None:
-        """Take up what the store holds and make the namespaces every cluster has."""
-        visible = self.store.committed
-        self._cluster_ips.load(visible.list_objects(SERVICES))
-        # In the order in which they came: kubectl takes the first of several kinds of one name, before and after.
-        for definition in sorted(visible.list_objects(CRDS), key=_creation_order):
-            self.catalog.register_crd(definition.decode())
+        """Load cluster IPs and CRDs from the store, and create the initial namespaces."""
+        index = self.store.committed
+        self._cluster_ips.load(index.list_objects(SERVICES))
+        # In creation order, because kubectl takes the first of several kinds with the same name.
+        for crd in sorted(index.list_objects(CRDS), key=_creation_order):
+            self.registry.register_crd(crd.decode())
         self.store.add_listener(self._cluster_ips.on_commit)
         self.store.add_listener(self._on_crd_commit)
         await self.store.write(self._create_initial_namespaces)
 
     async def handle(self, request: Request, user: UserInfo = ADMIN_USER) -> Reply | StreamReply:
-        """Answer a request of a user; whatever is wrong with it comes back as a Status."""
+        """Process a request of a user; errors are returned as a Status."""
         try:
             return await self._dispatch(request, user)
         except ApiError as error:
             return error_response(error)
 
     def open_session(self, request: Request, command: Sequence[str]) -> sessions.PreparedSession:
-        """A session in a container, for whoever can carry it; raises `ApiError` where there can be none."""
-        return sessions.prepare_session(
-            self.store.committed, parse_request_path(self.catalog, request), command, self.session_source
-        )
+        """Prepare an exec or attach session; raise `ApiError` when the container does not run."""
+        info = parse_request_path(self.registry, request)
+        return sessions.prepare_session(self.store.committed, info, command, self.session_source)
 
     def open_port_forward(self, request: Request) -> sessions.PortConnector:
-        """How to reach the ports of a pod; raises `ApiError` where nothing runs."""
-        return sessions.prepare_port_forward(
-            self.store.committed, parse_request_path(self.catalog, request), self.session_source
-        )
+        """Return a function that connects to the ports of a pod; raise `ApiError` when the pod does not run."""
+        info = parse_request_path(self.registry, request)
+        return sessions.prepare_port_forward(self.store.committed, info, self.session_source)
 
     async def _dispatch(self, request: Request, user: UserInfo) -> Reply | StreamReply:
-        fact = self._discovery.handle(request) if request.method == "GET" else None
-        if fact is not None:
-            return fact
-        asked = request.path.strip("/").split("/")
-        if request.method == "POST" and len(asked) == 4 and asked[0] == "apis":
-            answer = answer_self_review(*asked[1:], user=user)
-            if answer is not None:
-                return json_response(answer, 201)
-        call = parse_request_path(self.catalog, request)
-        if call.kind.group == resource_metrics.METRICS_API_GROUP:
-            return await resource_metrics.get_metrics(self.store.committed, call, self.usage_source, self._clock.now())
-        if call.subresource in _SPECIAL_SUBRESOURCES or call.kind.kind == "Binding":
-            return await self._handle_special_subresource(call)
-        return await (self._handle_object(call) if call.name else self._handle_collection(call))
+        discovery = self._discovery.handle(request) if request.method == "GET" else None
+        if discovery is not None:
+            return discovery
+        parts = request.path.strip("/").split("/")
+        if request.method == "POST" and len(parts) == 4 and parts[0] == "apis":
+            review = answer_self_review(*parts[1:], user=user)
+            if review is not None:
+                return json_response(review, 201)
+        info = parse_request_path(self.registry, request)
+        if info.kind.group == resource_metrics.METRICS_API_GROUP:
+            return await resource_metrics.get_metrics(self.store.committed, info, self.usage_source, self._clock.now())
+        if info.subresource in _SPECIAL_SUBRESOURCES or info.kind.kind == "Binding":
+            return await self._handle_special_subresource(info)
+        return await (self._handle_object(info) if info.name else self._handle_collection(info))
 
     async def _handle_object(self, info: RequestInfo) -> Reply | StreamReply:
         match info.request.method:
@@ -178,22 +174,22 @@ class ApiServer:
             case _:
                 raise method_not_allowed()
 
-    def _on_crd_commit(self, events: Sequence[ObjectChange]) -> None:
-        for event in events:
-            if event.after.key.resource == CRDS:
-                if event.is_deleted:
-                    self.catalog.unregister_crd(event.after.key.name)
+    def _on_crd_commit(self, changes: Sequence[ObjectChange]) -> None:
+        for change in changes:
+            if change.after.key.resource == CRDS:
+                if change.is_deleted:
+                    self.registry.unregister_crd(change.after.key.name)
                 else:
-                    self.catalog.register_crd(event.after.decode())
+                    self.registry.register_crd(change.after.decode())
 
     def _create_initial_namespaces(self, transaction: Transaction) -> None:
-        kind = self.catalog.find("", "v1", "namespaces")
+        kind = self.registry.find("", "v1", "namespaces")
         for name in INITIAL_NAMESPACES:
             if kind is not None and transaction.get(ObjectKey(NAMESPACES, "", name)) is None:
-                fresh = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-                self._writer.add_object(transaction, kind, "", fresh)
+                namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+                self._writer.add_object(transaction, kind, "", namespace)
 
 
 def _creation_order(crd: StoredObject) -> tuple[str, int]:
-    """When an object came: times are whole seconds, so the write decides within one."""
+    # Timestamps have whole seconds; within a second, the resource version decides.
     return crd.decode()["metadata"]["creationTimestamp"], crd.version

@@ -1,1 +1,1 @@
-"""Defaults and validation beyond the schema, by kind, and the allocation of cluster IPs."""
+"""Defaulting and validation of objects by kind, beyond their schema, and the allocation of cluster IPs."""

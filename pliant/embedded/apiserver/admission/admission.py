@@ -1,4 +1,4 @@
-"""What the server adds to objects and refuses of them beyond their schema, kind by kind."""
+"""Defaulting and validation of objects beyond their schema, with the rules for services, secrets and events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import binascii
 import ipaddress
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICE_CIDR, ClusterIpAllocator
 from pliant.embedded.apiserver.admission.disruption_budgets import DISRUPTION_BUDGETS, validate_disruption_budget
@@ -22,10 +21,11 @@ from pliant.embedded.apiserver.admission.priority_classes import (
     validate_priority_class,
 )
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+from pliant.embedded.apiserver.http.errors import duplicate_value, forbidden_field, invalid_field, required_field
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, FieldErrorType
+from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
@@ -36,7 +36,7 @@ Validator = Callable[[Object, Object | None], list[FieldError]]
 
 
 class Admission:
-    """Completes objects and finds their problems; `old` is what they replace, None for new ones."""
+    """Sets defaults in objects and validates them; `old` is the object to be replaced, None for a new one."""
 
     def __init__(self, cluster_ips: ClusterIpAllocator) -> None:
         self._cluster_ips = cluster_ips
@@ -62,25 +62,25 @@ class Admission:
         }
 
     def admit(self, kind: Kind, obj: Object, old: Object | None) -> list[FieldError]:
-        """Complete an object in place and tell everything wrong with it.
+        """Set the defaults of an object in place, and return its errors.
 
-        Rules between fields are read only when each field is sound by itself, so they may trust its type.
+        The validators run only if the schema finds no errors, so that they can rely on the types of all fields.
         """
         if kind.schema is not None:
             kind.schema.default(obj)
-            if problems := kind.schema.validate(obj):
-                return problems
-        if (completes := self._defaulters.get(kind.resource_key)) is not None:
-            completes(obj, old)
-        problems = _validate_metadata(obj["metadata"], old)
+            if errors := kind.schema.validate(obj):
+                return errors
+        if (set_defaults := self._defaulters.get(kind.resource_key)) is not None:
+            set_defaults(obj, old)
+        errors = _validate_metadata(obj["metadata"], old)
         if not kind.is_custom and kind.resource_key != CRDS:
-            problems += _validate_finalizer_names(obj["metadata"])
-        if (finds := self._validators.get(kind.resource_key)) is not None:
-            problems += finds(obj, old)
-        return problems
+            errors += _validate_finalizer_names(obj["metadata"])
+        if (validate := self._validators.get(kind.resource_key)) is not None:
+            errors += validate(obj, old)
+        return errors
 
     def allocate_cluster_ip(self, kind: Kind, obj: Object) -> None:
-        """Give a new object what only one object can have; not for dry runs."""
+        """Allocate the cluster IP of a new service; dry runs skip this."""
         spec = obj.get("spec") or {}
         if kind.resource_key == "/services" and spec.get("type") != "ExternalName" and not spec.get("clusterIP"):
             spec["clusterIP"] = self._cluster_ips.allocate()
@@ -100,25 +100,27 @@ class Admission:
         if old is not None:
             before = (old.get("spec") or {}).get("clusterIP") or ""
             changed = before and address != before and spec.get("type") != "ExternalName"
-            return [_invalid_field("spec.clusterIPs[0]", address, "may not change once set")] if changed else []
+            return [invalid_field("spec.clusterIPs[0]", address, "may not change once set")] if changed else []
         if not spec.get("ports") and address != "None" and spec.get("type") != "ExternalName":
-            return [FieldError("spec.ports", FieldErrorType.REQUIRED.cause, FieldErrorType.REQUIRED.message_prefix)]
+            return [required_field("spec.ports")]
         return _validate_port_names(spec.get("ports") or ()) + self._validate_cluster_ip(address)
 
     def _validate_cluster_ip(self, cluster_ip: str) -> list[FieldError]:
         if cluster_ip in ("", "None"):
             return []
         try:
-            inside = ipaddress.ip_address(cluster_ip) in SERVICE_CIDR
+            is_in_range = ipaddress.ip_address(cluster_ip) in SERVICE_CIDR
         except ValueError:
-            return [_invalid_field("spec.clusterIPs[0]", cluster_ip, "must be a valid IP address")]
-        if not inside:
-            why = f"failed to allocate IP {cluster_ip}: the provided IP is not in the valid range {SERVICE_CIDR}"
-            return [_invalid_field("spec.clusterIPs", [cluster_ip], why)]
-        if self._cluster_ips.is_allocated(cluster_ip):
-            why = f"failed to allocate IP {cluster_ip}: provided IP is already allocated"
-            return [_invalid_field("spec.clusterIPs", [cluster_ip], why)]
-        return []
+            return [invalid_field("spec.clusterIPs[0]", cluster_ip, "must be a valid IP address")]
+        if not is_in_range:
+            cause = (
+                f"the provided IP ({cluster_ip}) is not in the valid range. The range of valid IPs is {SERVICE_CIDR}"
+            )
+        elif self._cluster_ips.is_allocated(cluster_ip):
+            cause = "provided IP is already allocated"
+        else:
+            return []
+        return [invalid_field("spec.clusterIPs", [cluster_ip], f"failed to allocate IP {cluster_ip}: {cause}")]
 
 
 def _set_ip_family_defaults(spec: Object) -> None:
@@ -147,141 +149,97 @@ def _validate_secret_or_config_map(obj: Object, old: Object | None) -> list[Fiel
             try:
                 base64.b64decode(value, validate=True)
             except (binascii.Error, ValueError):
-                return [_invalid_field(f"data[{name}]", "<secret contents redacted>", "illegal base64 data")]
-    if old is not None and old.get("immutable"):
-        parts = ("data", "binaryData", "immutable")
-        if any(obj.get(part) != old.get(part) for part in parts):
-            return [
-                FieldError(
-                    "data", FieldErrorType.FORBIDDEN.cause, "Forbidden: field is immutable when `immutable` is set"
-                )
-            ]
+                return [invalid_field(f"data[{name}]", "<secret contents redacted>", "illegal base64 data")]
+    fields = ("data", "binaryData", "immutable")
+    if old is not None and old.get("immutable") and any(obj.get(field) != old.get(field) for field in fields):
+        return [forbidden_field("data", "field is immutable when `immutable` is set")]
     return []
 
 
 def _validate_metadata(metadata: Object, old: Object | None) -> list[FieldError]:
-    problems = []
+    errors = []
     controllers = [owner["name"] for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     if len(controllers) > 1:
-        why = f"Only one reference can have Controller set to true. Found: {', '.join(controllers)}"
-        problems.append(_invalid_field("metadata.ownerReferences", controllers, why))
+        detail = f"Only one reference can have Controller set to true. Found: {', '.join(controllers)}"
+        errors.append(invalid_field("metadata.ownerReferences", controllers, detail))
     if old is not None and metadata.get("deletionTimestamp"):
-        new = set(metadata.get("finalizers") or ()) - set(old["metadata"].get("finalizers") or ())
-        if new:
-            why = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-            problems.append(
-                FieldError("metadata.finalizers", FieldErrorType.FORBIDDEN.cause, why + ", ".join(sorted(new)))
-            )
-    return problems
+        added = set(metadata.get("finalizers") or ()) - set(old["metadata"].get("finalizers") or ())
+        if added:
+            detail = "no new finalizers can be added if the object is being deleted, found new finalizers "
+            errors.append(forbidden_field("metadata.finalizers", detail + ", ".join(sorted(added))))
+    return errors
 
 
 def _validate_finalizer_names(metadata: Object) -> list[FieldError]:
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        _invalid_field(
-            f"metadata.finalizers[{index}]", name, "name is neither a standard finalizer name nor is it fully qualified"
-        )
+        invalid_field(f"metadata.finalizers[{index}]", name, detail)
         for index, name in enumerate(metadata.get("finalizers") or ())
         if "/" not in name and name not in _STANDARD_FINALIZERS
     ]
 
 
 def _validate_port_names(ports: Sequence[Object]) -> list[FieldError]:
-    """Where there are several ports each needs a name of its own."""
-    problems, seen = [], set()
+    """Require a unique name for each port if there are several."""
+    errors, names = [], set()
     for index, port in enumerate(ports):
-        name = port.get("name")
+        path, name = f"spec.ports[{index}].name", port.get("name")
         if not name and len(ports) > 1:
-            problems.append(
-                FieldError(
-                    f"spec.ports[{index}].name", FieldErrorType.REQUIRED.cause, FieldErrorType.REQUIRED.message_prefix
-                )
-            )
-        elif name and name in seen:
-            problems.append(FieldError.of(f"spec.ports[{index}].name", FieldErrorType.DUPLICATE, name, ""))
-        seen.add(name)
-    return problems
-
-
-def _invalid_field(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError.of(field, FieldErrorType.INVALID, value, detail)
+            errors.append(required_field(path))
+        elif name and name in names:
+            errors.append(duplicate_value(path, name))
+        names.add(name)
+    return errors
 
 
 _REQUIRED_EVENT_FIELDS = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
 _MAX_EVENT_FIELD_BYTES = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
-_DEPRECATED_EVENT_FIELDS = (
-    "deprecatedSource",
-    "deprecatedFirstTimestamp",
-    "deprecatedLastTimestamp",
-    "deprecatedCount",
+_DEPRECATED_EVENT_FIELDS = tuple(
+    f"deprecated{field}" for field in ("Source", "FirstTimestamp", "LastTimestamp", "Count")
 )
-_EVENT_TYPES = ("Normal", "Warning")
-_MIN_EVENT_SERIES_COUNT = 2
 
 
 def validate_event(event: Object, old: Object | None) -> list[FieldError]:
-    """Everything wrong with an event of the newer form; the older one must only be about its own namespace."""
+    """Validate an events.k8s.io/v1 Event, or the namespace of a core/v1 Event."""
     if event.get("apiVersion") != EVENTS_CONVERSION.api_version:
-        place = (event.get("involvedObject") or {}).get("namespace")
-        return [_namespace_mismatch(place)] if place and place != event["metadata"].get("namespace") else []
-    return (
-        _validate_new_event(event) if old is None else _validate_event_update(event, EVENTS_CONVERSION.to_served(old))
-    )
+        namespace = (event.get("involvedObject") or {}).get("namespace")
+        if namespace and namespace != event["metadata"].get("namespace"):
+            return [_namespace_mismatch(namespace)]
+        return []
+    if old is None:
+        return _validate_new_event(event) + _validate_event_series(event)
+    old = EVENTS_CONVERSION.to_served(old)
+    fields = sorted({*event, *old} - {"apiVersion", "kind", "metadata", "series"})
+    changed = [field for field in fields if event.get(field) != old.get(field)]
+    errors = [invalid_field(field, event.get(field), "field is immutable") for field in changed]
+    return errors + _validate_event_series(event)
 
 
 def _validate_new_event(event: Object) -> list[FieldError]:
-    problems = [
-        FieldError(field, FieldErrorType.REQUIRED.cause, FieldErrorType.REQUIRED.message_prefix)
-        for field in _REQUIRED_EVENT_FIELDS
-        if not event.get(field)
-    ]
-    for field, longest in _MAX_EVENT_FIELD_BYTES.items():
-        if len(str(event.get(field) or "").encode()) > longest:
-            problems.append(FieldError.of(field, FieldErrorType.INVALID, "", f"can have at most {longest} characters"))
-    problems += [
-        FieldError.of(field, FieldErrorType.INVALID, event[field], "needs to be unset")
-        for field in _DEPRECATED_EVENT_FIELDS
-        if event.get(field)
-    ]
-    if event.get("type") not in _EVENT_TYPES:
-        problems.append(
-            FieldError.of("type", FieldErrorType.INVALID, event.get("type") or "", "must be Normal or Warning")
-        )
-    if _regarding_namespace(event) != event["metadata"].get("namespace"):
-        problems.append(_namespace_mismatch(_regarding_namespace(event)))
-    return problems + _validate_event_series(event)
+    errors = [required_field(field) for field in _REQUIRED_EVENT_FIELDS if not event.get(field)]
+    for field, limit in _MAX_EVENT_FIELD_BYTES.items():
+        if len(str(event.get(field) or "").encode()) > limit:
+            errors.append(invalid_field(field, "", f"can have at most {limit} characters"))
+    deprecated = [field for field in _DEPRECATED_EVENT_FIELDS if event.get(field)]
+    errors += [invalid_field(field, event[field], "needs to be unset") for field in deprecated]
+    if event.get("type") not in ("Normal", "Warning"):
+        errors.append(invalid_field("type", event.get("type") or "", "must be Normal or Warning"))
+    # Events about objects without a namespace belong to the namespace default.
+    namespace = (event.get("regarding") or {}).get("namespace") or "default"
+    if namespace != event["metadata"].get("namespace"):
+        errors.append(_namespace_mismatch(namespace))
+    return errors
 
 
 def _namespace_mismatch(namespace: str) -> FieldError:
-    return FieldError.of(
-        "involvedObject.namespace", FieldErrorType.INVALID, namespace, "does not match event.namespace"
-    )
+    return invalid_field("involvedObject.namespace", namespace, "does not match event.namespace")
 
 
 def _validate_event_series(event: Object) -> list[FieldError]:
     series = event.get("series")
-    if not series:
-        return []
-    problems = []
-    if (series.get("count") or 0) < _MIN_EVENT_SERIES_COUNT:
-        why = f"should be at least {_MIN_EVENT_SERIES_COUNT}"
-        problems.append(FieldError.of("series.count", FieldErrorType.INVALID, series.get("count") or 0, why))
-    if not series.get("lastObservedTime"):
-        problems.append(
-            FieldError("series.lastObservedTime", FieldErrorType.REQUIRED.cause, FieldErrorType.REQUIRED.message_prefix)
-        )
-    return problems
-
-
-def _validate_event_update(event: Object, old: Object) -> list[FieldError]:
-    """Only how often an event happened may change, and what is written on every object."""
-    free = {"apiVersion", "kind", "metadata", "series"}
-    changed = [field for field in sorted({*event, *old} - free) if event.get(field) != old.get(field)]
-    problems = [
-        FieldError.of(field, FieldErrorType.INVALID, event.get(field), "field is immutable") for field in changed
-    ]
-    return problems + _validate_event_series(event)
-
-
-def _regarding_namespace(event: Object) -> str:
-    """Where an event belongs: to the namespace of what it is about, or to the one for things without."""
-    return (event.get("regarding") or {}).get("namespace") or "default"
+    errors = []
+    if series and (series.get("count") or 0) < 2:
+        errors.append(invalid_field("series.count", series.get("count") or 0, "should be at least 2"))
+    if series and not series.get("lastObservedTime"):
+        errors.append(required_field("series.lastObservedTime"))
+    return errors

@@ -1,4 +1,4 @@
-"""How many pods a PodDisruptionBudget lets go at a moment."""
+"""Validation of PodDisruptionBudgets, and the number of disruptions that they allow."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.embedded.schema import FieldError, FieldErrorType
+from pliant.embedded.apiserver.http.errors import invalid_field
+from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 DISRUPTION_BUDGETS = "policy/poddisruptionbudgets"
 ALWAYS_ALLOW = "AlwaysAllow"
-_PERCENT_SIGN = "%"
+_INVALID_PERCENT_MESSAGE = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisruptionBudgetStatus:
-    """What a budget asks for, and what there is: healthy pods are ready and do not leave."""
+    """The pod counts of a budget; healthy pods are ready and not terminating."""
 
     expected_pods: int
     current_healthy: int
@@ -25,54 +29,46 @@ class DisruptionBudgetStatus:
 
     @classmethod
     def compute(cls, spec: Mapping[str, Any], *, expected_pods: int, current_healthy: int) -> DisruptionBudgetStatus:
-        """How a budget stands with so many pods, of which so many are healthy."""
-        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
-        if most is not None:
-            desired = max(0, expected_pods - _resolve_int_or_percent(most, expected_pods))
+        min_available, max_unavailable = spec.get("minAvailable"), spec.get("maxUnavailable")
+        if max_unavailable is not None:
+            desired = max(0, expected_pods - _resolve_int_or_percent(max_unavailable, expected_pods))
         else:
-            desired = 0 if least is None else _resolve_int_or_percent(least, expected_pods)
+            desired = 0 if min_available is None else _resolve_int_or_percent(min_available, expected_pods)
         return cls(expected_pods=expected_pods, current_healthy=current_healthy, desired_healthy=desired)
 
     @property
     def disruptions_allowed(self) -> int:
-        """How many more may go now."""
         return max(0, self.current_healthy - self.desired_healthy) if self.expected_pods else 0
 
 
 def label_selector_matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector, as objects hold it, means these labels; one that is absent means nothing."""
+    """Return whether a metav1.LabelSelector matches labels; an absent selector matches nothing."""
     if selector is None:
         return False
-    wanted = selector.get("matchLabels") or {}
-    return wanted.items() <= labels.items() and all(
+    match_labels = selector.get("matchLabels") or {}
+    return match_labels.items() <= labels.items() and all(
         _match_expression_matches(each, labels) for each in selector.get("matchExpressions") or ()
     )
 
 
 def validate_disruption_budget(budget: Object, old: Object | None) -> list[FieldError]:
-    """Two bounds at once, and bounds that are none."""
     spec = budget.get("spec") or {}
-    problems = []
+    errors = []
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        words = "minAvailable and maxUnavailable cannot be both set"
-        problems.append(FieldError.of("spec", FieldErrorType.INVALID, None, words))
+        errors.append(invalid_field("spec", None, "minAvailable and maxUnavailable cannot be both set"))
     for field in ("minAvailable", "maxUnavailable"):
         value = spec.get(field)
         if isinstance(value, int) and value < 0:
-            words = "must be greater than or equal to 0"
-            problems.append(FieldError.of(f"spec.{field}", FieldErrorType.INVALID, value, words))
-        elif isinstance(value, str) and not (
-            value.endswith(_PERCENT_SIGN) and value.removesuffix(_PERCENT_SIGN).isdigit()
-        ):
-            words = 'must be a number, or a percentage such as "50%"'
-            problems.append(FieldError.of(f"spec.{field}", FieldErrorType.INVALID, value, words))
-    return problems
+            errors.append(invalid_field(f"spec.{field}", value, "must be greater than or equal to 0"))
+        elif isinstance(value, str) and not (value.endswith("%") and value.removesuffix("%").isdigit()):
+            errors.append(invalid_field(f"spec.{field}", value, _INVALID_PERCENT_MESSAGE))
+    return errors
 
 
 def _resolve_int_or_percent(int_or_percent: int | str, total: int) -> int:
     if isinstance(int_or_percent, int):
         return int_or_percent
-    return math.ceil(int(int_or_percent.removesuffix(_PERCENT_SIGN)) * total / 100)
+    return math.ceil(int(int_or_percent.removesuffix("%")) * total / 100)
 
 
 def _match_expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

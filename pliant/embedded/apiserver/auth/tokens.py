@@ -1,4 +1,4 @@
-"""Tokens of service accounts: signed here, for a while, and understood by nobody else."""
+"""Service account tokens: JWTs that this cluster signs and verifies, and the token subresource."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
-from pliant.embedded.apiserver.http.errors import bad_request, invalid_object, not_found
+from pliant.embedded.apiserver.http.errors import invalid_field, invalid_object, not_found, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
-from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
@@ -28,13 +26,14 @@ from pliant.runtime.clock import Clock
 TOKEN_LIFETIME = timedelta(seconds=3607)
 API_AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 _JWT_HEADER = {"alg": "HS256", "typ": "JWT"}
-
+_TOKEN_REQUEST_API_VERSION = "authentication.k8s.io/v1"  # noqa: S105 - an API version
+_DEFAULT_TOKEN_SECONDS, _MIN_TOKEN_SECONDS = 3600, 600
 UserInfo = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAccountRef:
-    """A service account, and the pod that acts for it if one does."""
+    """A service account, and the pod to which its token is bound, if any."""
 
     namespace: str
     name: str
@@ -43,12 +42,11 @@ class ServiceAccountRef:
 
     @property
     def username(self) -> str:
-        """What it is called as a user of the API."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
 
 
 class TokenIssuer:
-    """Signs tokens and knows its own again; the key lives as long as the cluster runs, as pods do."""
+    """Signs and verifies tokens with a key that is valid until the cluster stops."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -57,31 +55,30 @@ class TokenIssuer:
     def issue(
         self, account: ServiceAccountRef, lifetime: timedelta = TOKEN_LIFETIME, audience: str = API_AUDIENCE
     ) -> str:
-        """A token that speaks for an account, to those it is meant for, until its time is over."""
         now = self._clock.now()
-        about: dict[str, Any] = {"namespace": account.namespace, "serviceaccount": {"name": account.name}}
+        binding: dict[str, Any] = {"namespace": account.namespace, "serviceaccount": {"name": account.name}}
         if account.pod_name:
-            about["pod"] = {"name": account.pod_name, "uid": account.pod_uid}
+            binding["pod"] = {"name": account.pod_name, "uid": account.pod_uid}
         claims = {
             "aud": [audience],
-            "exp": _unix_seconds(now + lifetime),
-            "iat": _unix_seconds(now),
+            "exp": int((now + lifetime).timestamp()),
+            "iat": int(now.timestamp()),
             "iss": API_AUDIENCE,
             "jti": secrets.token_hex(8),
-            "kubernetes.io": about,
-            "nbf": _unix_seconds(now),
+            "kubernetes.io": binding,
+            "nbf": int(now.timestamp()),
             "sub": account.username,
         }
-        signed = f"{_encode_segment(_JWT_HEADER)}.{_encode_segment(claims)}"
-        return f"{signed}.{self._sign(signed)}"
+        signing_input = ".".join(_base64url(msgspec.json.encode(part)) for part in (_JWT_HEADER, claims))
+        return f"{signing_input}.{self._sign(signing_input)}"
 
     def authenticate(self, token: str) -> UserInfo | None:
-        """Whom a token speaks for; None when it is none of ours, for somebody else, or its time is over."""
-        signed, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(signature.encode(), self._sign(signed).encode()):
+        """Return the user of a token; None if its signature or audience is wrong, or it is expired."""
+        signing_input, _, signature = token.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(signing_input).encode()):
             return None
-        claims = _decode_segment(signed.partition(".")[2])
-        if claims is None or API_AUDIENCE not in claims["aud"] or claims["exp"] <= _unix_seconds(self._clock.now()):
+        claims = _decode_segment(signing_input.partition(".")[2])
+        if claims is None or API_AUDIENCE not in claims["aud"] or claims["exp"] <= int(self._clock.now().timestamp()):
             return None
         namespace, pod = claims["kubernetes.io"]["namespace"], claims["kubernetes.io"].get("pod")
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
@@ -95,14 +92,6 @@ class TokenIssuer:
         return _base64url(hmac.digest(self._signing_key, signing_input.encode(), hashlib.sha256))
 
 
-def _unix_seconds(time: datetime) -> int:
-    return int(time.timestamp())
-
-
-def _encode_segment(content: Mapping[str, Any]) -> str:
-    return _base64url(msgspec.json.encode(content))
-
-
 def _decode_segment(segment: str) -> dict[str, Any] | None:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(segment + "=="), type=dict[str, Any])
@@ -114,46 +103,31 @@ def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-_TOKEN_REQUEST_API_VERSION = "authentication.k8s.io/v1"  # noqa: S105 - an API version
-_DEFAULT_TOKEN_SECONDS, _MIN_TOKEN_SECONDS = 3600, 600
-
-
 def create_requested_token(index: ObjectIndex, info: RequestInfo, tokens: TokenIssuer, clock: Clock) -> Reply:
-    """A token for the service account that a call names."""
+    """Process a TokenRequest for the service account of a request."""
     body = decode_object_body(info.request)
-    if (body.get("apiVersion"), body.get("kind")) != (_TOKEN_REQUEST_API_VERSION, "TokenRequest"):
-        raise bad_request(f"the body must be a TokenRequest of {_TOKEN_REQUEST_API_VERSION}")
+    require_type(body, _TOKEN_REQUEST_API_VERSION, "TokenRequest")
     if index.get(info.key) is None:
         raise not_found(info.kind, info.name)
     spec = body.get("spec") or {}
-    seconds = _requested_lifetime_seconds(info.kind, info.name, spec)
+    seconds = spec.get("expirationSeconds")
+    if seconds is None:
+        seconds = _DEFAULT_TOKEN_SECONDS
+    if not isinstance(seconds, int) or seconds < _MIN_TOKEN_SECONDS:
+        detail = f"may not specify a duration less than {_MIN_TOKEN_SECONDS // 60} minutes"
+        raise invalid_object(info.kind, info.name, [invalid_field("spec.expirationSeconds", seconds, detail)])
     bound = spec.get("boundObjectRef") or {}
     pod = bound.get("name", "") if bound.get("kind") == "Pod" else ""
     account = ServiceAccountRef(namespace=info.namespace, name=info.name, pod_name=pod, pod_uid=bound.get("uid", ""))
-    lifetime = timedelta(seconds=seconds)
-    audiences = spec.get("audiences") or [API_AUDIENCE]
-    answer = {
+    now, lifetime, audiences = clock.now(), timedelta(seconds=seconds), spec.get("audiences") or [API_AUDIENCE]
+    response = {
         "kind": "TokenRequest",
         "apiVersion": _TOKEN_REQUEST_API_VERSION,
-        "metadata": {
-            "name": info.name,
-            "namespace": info.namespace,
-            "creationTimestamp": format_timestamp(clock.now()),
-        },
+        "metadata": {"name": info.name, "namespace": info.namespace, "creationTimestamp": format_timestamp(now)},
         "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
         "status": {
             "token": tokens.issue(account, lifetime, audiences[0]),
-            "expirationTimestamp": format_timestamp(clock.now() + lifetime),
+            "expirationTimestamp": format_timestamp(now + lifetime),
         },
     }
-    return json_response(answer, 201)
-
-
-def _requested_lifetime_seconds(kind: Kind, name: str, spec: dict[str, Any]) -> int:
-    seconds = spec.get("expirationSeconds")
-    if seconds is None:
-        return _DEFAULT_TOKEN_SECONDS
-    if not isinstance(seconds, int) or seconds < _MIN_TOKEN_SECONDS:
-        why = f"Invalid value: {seconds}: may not specify a duration less than {_MIN_TOKEN_SECONDS // 60} minutes"
-        raise invalid_object(kind, name, [FieldError("spec.expirationSeconds", FieldErrorType.INVALID.cause, why)])
-    return seconds
+    return json_response(response, 201)

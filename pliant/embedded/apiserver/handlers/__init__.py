@@ -1,1 +1,1 @@
-"""One module per group of API verbs or subresources: get, list, watch, writes, deletion, eviction, scale, metrics."""
+"""Handlers of API verbs and subresources: get, list, watch, writes, deletion, eviction, scale, metrics."""

@@ -1,4 +1,4 @@
-"""The delete verbs: options and preconditions, one object or a whole collection."""
+"""The verbs delete and deletecollection, with their options and preconditions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from pliant.embedded.apiserver.handlers.get_list import ObjectFilter
 from pliant.embedded.apiserver.handlers.object_lifecycle import DeleteOptions, DeletionResult, delete_record
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, forbidden, invalid_options, not_found
+from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import (
@@ -18,7 +18,6 @@ from pliant.embedded.apiserver.http.responses import (
     encode_list_chunks,
     json_response,
 )
-from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import StoredObject
 from pliant.kube.transport.base import Reply
@@ -27,46 +26,47 @@ from pliant.runtime.clock import Clock
 PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 _RESOURCES_RETURNED_ON_DELETE = frozenset({"/pods", "/services", "/serviceaccounts", "/namespaces"})
-_PROPAGATION_POLICIES = frozenset({"", "Background", "Foreground", "Orphan"})
+_PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
 
 
 async def delete_object(store: Store, info: RequestInfo, clock: Clock) -> Reply:
-    """Delete an object, at once or as soon as nothing holds it."""
+    """Delete an object, or mark it as terminating if it has finalizers or a grace period."""
     options = parse_delete_options(info, _decode_options_body(info))
 
-    def decide(transaction: Transaction) -> DeletionResult:
+    def delete(transaction: Transaction) -> DeletionResult:
         current = transaction.get(info.key)
         if current is None:
-            raise not_found(info.kind, info.name)
+            raise errors.not_found(info.kind, info.name)
         require_deletable(info, current, options)
         return delete_record(transaction, current, options, clock.now())
 
-    last, is_gone = await store.write(decide, dry_run=options.is_dry_run)
-    if is_gone and info.kind.resource_key not in _RESOURCES_RETURNED_ON_DELETE:
+    last, is_removed = await store.write(delete, dry_run=options.is_dry_run)
+    if is_removed and info.kind.resource_key not in _RESOURCES_RETURNED_ON_DELETE:
         return json_response(deletion_success_status(info.kind, info.name, last.uid))
     return Reply(status=200, body=encode_in_version(info.kind, last))
 
 
 async def delete_collection(store: Store, info: RequestInfo, clock: Clock) -> Reply:
-    """Delete every object selected; the answer lists them."""
+    """Delete every selected object, and return a list of them."""
     options, selection = parse_delete_options(info, _decode_options_body(info)), ObjectFilter.from_request(info)
-    wanted = [r for r in store.committed.list_objects(info.kind.resource_key, info.namespace) if selection.matches(r)]
+    records = store.committed.list_objects(info.kind.resource_key, info.namespace)
+    selected = [record for record in records if selection.matches(record)]
 
-    def decide(transaction: Transaction) -> list[StoredObject]:
+    def delete_selected(transaction: Transaction) -> list[StoredObject]:
         deleted = []
-        for seen in wanted:
-            current = transaction.get(seen.key)
-            if current is not None and current.uid == seen.uid and current.key.name not in _undeletable_names(info):
+        for record in selected:
+            current = transaction.get(record.key)
+            if current is not None and current.uid == record.uid and current.key.name not in _undeletable_names(info):
                 deleted.append(delete_record(transaction, current, options, clock.now()).record)
         return deleted
 
-    deleted = await store.write(decide, dry_run=options.is_dry_run)
+    deleted = await store.write(delete_selected, dry_run=options.is_dry_run)
     metadata = {"resourceVersion": str(store.committed.version)}
     return Reply(status=200, body=b"".join(encode_list_chunks(info.kind, deleted, metadata)))
 
 
 def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> DeleteOptions:
-    """DeleteOptions as stated in a body, or else in the query."""
+    """Return the DeleteOptions of a body; options of the query apply where the body has none."""
     preconditions = options_body.get("preconditions") or {}
     grace = options_body.get("gracePeriodSeconds")
     if grace is None:
@@ -74,10 +74,10 @@ def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> 
     propagation = options_body.get("propagationPolicy") or info.query_text("propagationPolicy")
     if not propagation and (options_body.get("orphanDependents") or info.query_bool("orphanDependents")):
         propagation = "Orphan"
-    if propagation not in _PROPAGATION_POLICIES:
-        why = 'supported values: "Background", "Foreground", "Orphan"'
-        problem = FieldError.of("propagationPolicy", FieldErrorType.UNSUPPORTED, propagation, why)
-        raise invalid_options("DELETE", problem)
+    if propagation and propagation not in _PROPAGATION_POLICIES:
+        raise errors.invalid_options(
+            "DELETE", errors.unsupported_value("propagationPolicy", propagation, _PROPAGATION_POLICIES)
+        )
     try:
         return DeleteOptions(
             grace_seconds=None if grace is None else max(int(grace), 0),
@@ -87,22 +87,20 @@ def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> 
             is_dry_run=_is_dry_run(info, options_body),
         )
     except (TypeError, ValueError, msgspec.ValidationError):
-        raise bad_request(f"gracePeriodSeconds: Invalid value: {grace!r}: must be a whole number") from None
+        raise errors.bad_request(f"gracePeriodSeconds: Invalid value: {grace!r}: must be an integer") from None
 
 
 def require_deletable(info: RequestInfo, current: StoredObject, options: DeleteOptions) -> None:
-    """Refuse a deletion of what may not go, or is not what was meant."""
+    """Raise `Forbidden` for a protected namespace, and `Conflict` when a precondition is not met."""
     if info.name in _undeletable_names(info):
-        raise forbidden(info.kind, info.name, "this namespace may not be deleted")
+        raise errors.forbidden(info.kind, info.name, "this namespace may not be deleted")
     if options.uid and options.uid != current.uid:
-        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
-        raise conflict(info.kind, info.name, why + "The object might have been deleted and then recreated")
+        detail = f"the UID in the precondition ({options.uid}) does not match the UID in record ({current.uid}). "
+        raise errors.conflict(info.kind, info.name, detail + "The object might have been deleted and then recreated")
     if options.resource_version and options.resource_version != str(current.version):
-        why = (
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
-        )
-        why += f"in record ({current.version}). The object might have been modified"
-        raise conflict(info.kind, info.name, why)
+        detail = f"the ResourceVersion in the precondition ({options.resource_version}) does not match "
+        detail += f"the ResourceVersion in record ({current.version}). The object might have been modified"
+        raise errors.conflict(info.kind, info.name, detail)
 
 
 def _decode_options_body(info: RequestInfo) -> dict[str, Any]:
@@ -110,11 +108,10 @@ def _decode_options_body(info: RequestInfo) -> dict[str, Any]:
 
 
 def _is_dry_run(info: RequestInfo, options_body: Mapping[str, Any]) -> bool:
-    wanted = options_body.get("dryRun") or []
-    if wanted not in ([], ["All"]):
-        problem = FieldError.of("dryRun", FieldErrorType.UNSUPPORTED, wanted, 'supported values: "All"')
-        raise invalid_options("DELETE", problem)
-    return bool(wanted) or info.is_dry_run
+    dry_run = options_body.get("dryRun") or []
+    if dry_run not in ([], ["All"]):
+        raise errors.invalid_options("DELETE", errors.unsupported_value("dryRun", dry_run, ["All"]))
+    return bool(dry_run) or info.is_dry_run
 
 
 def _undeletable_names(info: RequestInfo) -> frozenset[str]:

@@ -1,34 +1,33 @@
-"""Get and list: consistent snapshots, selected, paged, as objects or as the tables kubectl prints."""
+"""The verbs get and list: selectors, pages, and objects, metadata or tables as the format of the response."""
 
 from __future__ import annotations
 
 import base64
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from pliant.embedded.apiserver.http.errors import bad_request, invalid_options, not_found
+from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import encode_in_version, encode_list_chunks, json_response
 from pliant.embedded.apiserver.selectors import FieldSelector, LabelSelector
 from pliant.embedded.registry.tables import build_table
-from pliant.embedded.schema import FieldError, FieldErrorType
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import INDEXED_FIELDS, StoredObject
 from pliant.errors import Gone, ServerError
 from pliant.kube.transport.base import Reply, StreamReply
 
 _PARTIAL_METADATA_KIND = "PartialObjectMetadata"
-_VERSION_MATCH_VALUES = ("", "Exact", "NotOlderThan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFilter:
-    """Which objects of a kind a client wants to see."""
+    """The namespace and the selectors of a list or watch."""
 
     namespace: str
     label_selector: LabelSelector | None
@@ -37,45 +36,40 @@ class ObjectFilter:
 
     @classmethod
     def from_request(cls, info: RequestInfo) -> ObjectFilter:
-        """The selection a query describes; raises `BadRequest` for what cannot be selected by."""
+        """Parse the selectors of a query; raise `BadRequest` for invalid or unsupported ones."""
         labels, fields = info.query_text("labelSelector"), info.query_text("fieldSelector")
-        by_field = FieldSelector.parse(fields, info.kind) if fields else None
-        if by_field is not None and info.kind.conversion is not None:
-            by_field = by_field.with_renamed_fields(info.kind.conversion.stored_field_path)
-        known = {"metadata.name", "metadata.namespace", *INDEXED_FIELDS.get(info.kind.resource_key, ())}
+        field_selector = FieldSelector.parse(fields, info.kind) if fields else None
+        if field_selector is not None and info.kind.conversion is not None:
+            field_selector = field_selector.with_renamed_fields(info.kind.conversion.stored_field_path)
+        indexed = {"metadata.name", "metadata.namespace", *INDEXED_FIELDS.get(info.kind.resource_key, ())}
         return cls(
             namespace=info.namespace,
             label_selector=LabelSelector.parse(labels) if labels else None,
-            field_selector=by_field,
-            has_only_indexed_fields=by_field is None or all(field in known for field, _, _ in by_field.terms),
+            field_selector=field_selector,
+            has_only_indexed_fields=field_selector is None or all(term[0] in indexed for term in field_selector.terms),
         )
 
     def matches(self, record: StoredObject) -> bool:
-        """Whether an object is wanted."""
         if self.namespace and record.key.namespace != self.namespace:
             return False
         if self.label_selector is not None and not self.label_selector.matches(record.labels):
             return False
         if self.field_selector is None:
             return True
-        return (
-            self.field_selector.matches(record.selectable_fields())
-            if self.has_only_indexed_fields
-            else self.field_selector.matches_object(record.decode())
-        )
+        if self.has_only_indexed_fields:
+            return self.field_selector.matches(record.selectable_fields())
+        return self.field_selector.matches_object(record.decode())
 
     @property
     def is_unfiltered(self) -> bool:
-        """Whether nothing but the namespace narrows it."""
         return self.label_selector is None and self.field_selector is None
 
 
 def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
-    """One object."""
     _require_known_version(index, info)
     record = index.get(info.key)
     if record is None:
-        raise not_found(info.kind, info.name)
+        raise errors.not_found(info.kind, info.name)
     if info.response_format == "Table":
         return json_response(render_table(info, [record], now))
     if info.response_format == _PARTIAL_METADATA_KIND:
@@ -84,33 +78,28 @@ def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
 
 
 def list_objects(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply | StreamReply:
-    """All objects selected, or one page of them."""
+    """Return the selected objects, or a page of them if the request has a limit."""
     _require_known_version(index, info)
-    selection = ObjectFilter.from_request(info)
-    page = _select_page(index, info, selection)
+    page = _select_page(index, info, ObjectFilter.from_request(info))
     if info.response_format == "Table":
         content = render_table(info, page.records, now, str(page.resource_version))
         content["metadata"] = {**content.get("metadata", {}), **page.list_metadata()}
         return json_response(content)
     if info.response_format == _PARTIAL_METADATA_KIND + "List":
-        head = {
-            "kind": _PARTIAL_METADATA_KIND + "List",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": page.list_metadata(),
-        }
-        return json_response({**head, "items": [_partial_object_metadata(record) for record in page.records]})
-    pieces = encode_list_chunks(info.kind, page.records, page.list_metadata())
-    first = next(pieces)
-    rest = next(pieces, None)
-    if rest is None:
+        head = {"kind": _PARTIAL_METADATA_KIND + "List", "apiVersion": "meta.k8s.io/v1"}
+        items = [_partial_object_metadata(record) for record in page.records]
+        return json_response({**head, "metadata": page.list_metadata(), "items": items})
+    chunks = encode_list_chunks(info.kind, page.records, page.list_metadata())
+    first, second = next(chunks), next(chunks, None)
+    if second is None:
         return Reply(status=200, body=first)
-    return StreamReply(status=200, chunks=_stream_chunks([first, rest], pieces))
+    return StreamReply(status=200, chunks=_stream_chunks([first, second], chunks))
 
 
 def render_table(
     info: RequestInfo, records: Sequence[StoredObject], now: datetime, resource_version: str = ""
 ) -> dict[str, Any]:
-    """Objects as the rows kubectl prints."""
+    """Return objects as the Table that kubectl prints."""
     include = info.query_text("includeObject") or "Metadata"
     resource_version = resource_version or (str(records[0].version) if records else "")
     objects = [record.decode() for record in records]
@@ -144,11 +133,11 @@ def _select_page(index: ObjectIndex, info: RequestInfo, object_filter: ObjectFil
         records = records[bisect_right(records, after, key=lambda record: record.key[1:]) :]
     if not object_filter.is_unfiltered:
         records = [record for record in records if object_filter.matches(record)]
-    shown = records[:limit] if limit else records
+    page = records[:limit] if limit else records
     return _ListPage(
-        records=shown,
+        records=page,
         resource_version=version,
-        remaining_count=len(records) - len(shown),
+        remaining_count=len(records) - len(page),
         reports_remaining=object_filter.is_unfiltered,
     )
 
@@ -157,19 +146,19 @@ def _list_at_version(index: ObjectIndex, info: RequestInfo, resource_version: in
     try:
         return index.list_objects_at(resource_version, info.kind.resource_key, info.namespace)
     except Gone:
-        why = "The provided continue parameter is too old to display a consistent list result. "
-        why += "You must start a new list without the continue parameter."
-        raise Gone(410, "Expired", why) from None
+        message = "The provided continue parameter is too old to display a consistent list result. "
+        message += "You must start a new list without the continue parameter."
+        raise Gone(410, "Expired", message) from None
 
 
 def _parse_exact_version(info: RequestInfo) -> int | None:
     match = info.query_text("resourceVersionMatch")
     if match and not info.query_text("resourceVersion"):
-        why = "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise invalid_options("GET", FieldError("resourceVersionMatch", FieldErrorType.FORBIDDEN.cause, why))
-    if match not in _VERSION_MATCH_VALUES:
-        why = 'supported values: "Exact", "NotOlderThan", ""'
-        raise invalid_options("GET", FieldError.of("resourceVersionMatch", FieldErrorType.UNSUPPORTED, match, why))
+        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+        raise errors.invalid_options("GET", errors.forbidden_field("resourceVersionMatch", detail))
+    supported = ("Exact", "NotOlderThan", "")
+    if match not in supported:
+        raise errors.invalid_options("GET", errors.unsupported_value("resourceVersionMatch", match, supported))
     return info.query_int("resourceVersion") if match == "Exact" else None
 
 
@@ -181,14 +170,14 @@ def _decode_continue_token(token: str) -> tuple[int, tuple[str, str]]:
     try:
         version, namespace, name = msgspec.json.decode(base64.urlsafe_b64decode(token), type=tuple[int, str, str])
     except (ValueError, msgspec.DecodeError):
-        raise bad_request("continue key is not valid") from None
+        raise errors.bad_request("continue key is not valid") from None
     return version, (namespace, name)
 
 
 def _require_known_version(index: ObjectIndex, info: RequestInfo) -> None:
-    asked = info.query_int("resourceVersion")
-    if asked is not None and asked > index.version:
-        message = f"Too large resource version: {asked}, current: {index.version}"
+    requested = info.query_int("resourceVersion")
+    if requested is not None and requested > index.version:
+        message = f"Too large resource version: {requested}, current: {index.version}"
         details = {"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]}
         raise ServerError(504, "Timeout", message, details={**details, "retryAfterSeconds": 1})
 
@@ -197,8 +186,6 @@ def _partial_object_metadata(record: StoredObject) -> dict[str, Any]:
     return {"kind": _PARTIAL_METADATA_KIND, "apiVersion": "meta.k8s.io/v1", "metadata": record.decode()["metadata"]}
 
 
-async def _stream_chunks(first: Iterable[bytes], rest: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for piece in first:
-        yield piece
-    for piece in rest:
-        yield piece
+async def _stream_chunks(first: Sequence[bytes], rest: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chain(first, rest):
+        yield chunk

@@ -1,4 +1,4 @@
-"""How stored objects change and go: generations, finalizers, graceful deletion."""
+"""Updates and deletions of stored objects: generations, finalizers, graceful deletion."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """How an object is to go."""
-
     grace_seconds: int | None = None
     propagation_policy: str = ""
     uid: str = ""
@@ -31,12 +29,12 @@ class DeleteOptions:
 
 
 def format_timestamp(now: datetime) -> str:
-    """A moment as objects carry it."""
+    """Return a time in the format of Kubernetes objects, such as 2026-01-02T15:04:05Z."""
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def list_finalizers(resource: str, obj: Object) -> list[Any]:
-    """What keeps an object in being after its deletion was asked for."""
+    """Return the finalizers of an object, with those in the spec of a namespace."""
     finalizers = list(obj["metadata"].get("finalizers") or ())
     if resource == NAMESPACES:
         finalizers += (obj.get("spec") or {}).get("finalizers") or ()
@@ -46,7 +44,7 @@ def list_finalizers(resource: str, obj: Object) -> list[Any]:
 def update_stored(
     transaction: Transaction, kind: Kind, current: StoredObject, old: Object, new: Object
 ) -> StoredObject:
-    """Store what became of an object: nothing when it is the same, its end when nothing holds it any longer."""
+    """Store an updated object unless nothing changed; increment its generation if its spec changed."""
     new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
     if new == old:
         return current
@@ -56,17 +54,15 @@ def update_stored(
 
 
 def store_or_remove(transaction: Transaction, resource: str, obj: Object) -> StoredObject:
-    """Store a changed object, unless it was waiting to go and is free to."""
+    """Store an object, or remove it if it is terminating without finalizers and grace period."""
     metadata = obj["metadata"]
-    is_free = not list_finalizers(resource, obj) and not metadata.get("deletionGracePeriodSeconds")
-    if metadata.get("deletionTimestamp") and is_free:
+    is_removable = not list_finalizers(resource, obj) and not metadata.get("deletionGracePeriodSeconds")
+    if metadata.get("deletionTimestamp") and is_removable:
         return transaction.remove(resource, obj)
     return transaction.put(resource, obj)
 
 
 class DeletionResult(NamedTuple):
-    """What a deletion came to: the last state of the object, and whether it is gone."""
-
     record: StoredObject
     is_removed: bool
 
@@ -74,9 +70,8 @@ class DeletionResult(NamedTuple):
 def delete_record(
     transaction: Transaction, current: StoredObject, options: DeleteOptions, now: datetime
 ) -> DeletionResult:
-    """Remove an object, or mark it as leaving until nothing holds it."""
-    resource = current.key.resource
-    obj = current.decode()
+    """Remove an object, or mark it as terminating if it has finalizers or a grace period."""
+    resource, obj = current.key.resource, current.decode()
     metadata = obj["metadata"]
     grace = compute_grace_seconds(resource, obj, options)
     if not current.is_terminating:
@@ -86,8 +81,8 @@ def delete_record(
         if resource == PODS:
             _mark_terminating(last["metadata"], 0, now, is_first_request=not current.is_terminating)
         return DeletionResult(transaction.remove(resource, last), is_removed=True)
-    known = metadata.get("deletionGracePeriodSeconds")
-    if current.is_terminating and (known is None or grace >= known):
+    previous_grace = metadata.get("deletionGracePeriodSeconds")
+    if current.is_terminating and (previous_grace is None or grace >= previous_grace):
         return DeletionResult(current, is_removed=False)
     _mark_terminating(metadata, grace, now, is_first_request=not current.is_terminating)
     if resource == NAMESPACES:
@@ -103,27 +98,27 @@ def _mark_terminating(metadata: dict[str, Any], grace_seconds: int, now: datetim
 
 
 def compute_grace_seconds(resource: str, obj: Object, options: DeleteOptions) -> int:
-    """Seconds a node has to stop what runs; only a pod that may be running takes any."""
+    """Return the grace period of a deletion, which is 0 for all objects but pods on a node."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if resource != PODS or not spec.get("nodeName") or status.get("phase") in _FINISHED_PHASES:
         return 0
     if options.grace_seconds is not None:
         return options.grace_seconds
-    stated = spec.get("terminationGracePeriodSeconds")
-    return DEFAULT_GRACE_SECONDS if stated is None else max(int(stated), 0)
+    grace = spec.get("terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_SECONDS if grace is None else max(int(grace), 0)
 
 
 def _set_propagation_finalizer(metadata: dict[str, Any], propagation_policy: str) -> None:
     if not propagation_policy:
         return
-    chosen = {"Foreground": [FOREGROUND_FINALIZER], "Orphan": [ORPHAN_FINALIZER]}.get(propagation_policy, [])
+    added = {"Foreground": [FOREGROUND_FINALIZER], "Orphan": [ORPHAN_FINALIZER]}.get(propagation_policy, [])
     others = [name for name in metadata.get("finalizers") or () if name not in (FOREGROUND_FINALIZER, ORPHAN_FINALIZER)]
-    metadata["finalizers"] = others + chosen
+    metadata["finalizers"] = others + added
     if not metadata["finalizers"]:
         del metadata["finalizers"]
 
 
 def _generation_fields(kind: Kind, obj: Object) -> dict[str, Any]:
-    """What a user asked for, without what the server and controllers noted about it."""
-    noted = {"apiVersion", "kind", "metadata", *(("status",) if kind.has_status else ())}
-    return {field: value for field, value in obj.items() if field not in noted}
+    """Return the fields of an object whose changes increment its generation."""
+    ignored = {"apiVersion", "kind", "metadata", *(("status",) if kind.has_status else ())}
+    return {field: value for field, value in obj.items() if field not in ignored}

@@ -1,4 +1,4 @@
-"""What pods and nodes use, as `kubectl top` wants to hear it: the API group metrics.k8s.io."""
+"""The API group metrics.k8s.io: the CPU and memory usage of pods and nodes, for `kubectl top`."""
 
 from __future__ import annotations
 
@@ -23,34 +23,28 @@ _METRICS_WINDOW = "0.5s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUsage:
-    """CPUs and bytes in use."""
-
     cpu_cores: float
     memory_bytes: int
 
 
 class UsageSource(Protocol):
-    """Measures what runs."""
-
     async def measure(self) -> Mapping[tuple[str, str], ResourceUsage]:
-        """What each container, named by its pod's uid and its name, uses at the moment."""
+        """Return the current usage of each running container, by the UID of its pod and its name."""
 
 
 async def get_metrics(index: ObjectIndex, info: RequestInfo, usage_source: UsageSource | None, now: datetime) -> Reply:
-    """The usage of one object, or of those selected."""
+    """Return the usage of one pod or node, or of all that are selected."""
     if info.request.method != "GET":
         raise method_not_allowed()
     if usage_source is None:
-        raise ServerError(503, "ServiceUnavailable", "this server has no node to measure")
-    is_nodes = info.kind.plural == "nodes"
-    used = await usage_source.measure()
-    wanted = _select_records(index, info, "/nodes" if is_nodes else "/pods")
-    pods = [record.decode() for record in (index.list_objects("/pods") if is_nodes else wanted)]
-    items = [
-        item
-        for record in wanted
-        if (item := _node_metrics(record, pods, used) if is_nodes else _pod_metrics(record.decode(), used)) is not None
-    ]
+        raise ServerError(503, "ServiceUnavailable", "no node measures resource usage")
+    usage = await usage_source.measure()
+    if info.kind.plural == "nodes":
+        pods = [record.decode() for record in index.list_objects("/pods")]
+        items = [_node_metrics(node, pods, usage) for node in _select_records(index, info, "/nodes")]
+    else:
+        metrics = (_pod_metrics(pod.decode(), usage) for pod in _select_records(index, info, "/pods"))
+        items = [item for item in metrics if item is not None]
     for item in items:
         item |= {"timestamp": format_timestamp(now), "window": _METRICS_WINDOW}
     head = {"kind": info.kind.kind, "apiVersion": info.kind.api_version}
@@ -72,7 +66,7 @@ def _select_records(index: ObjectIndex, info: RequestInfo, resource: str) -> lis
 
 
 def _pod_metrics(pod: Object, usage_by_container: Mapping[tuple[str, str], ResourceUsage]) -> Object | None:
-    """What the containers of a pod use; None for one that does not run."""
+    """Return the PodMetrics of a pod, or None if none of its containers runs."""
     uid = pod["metadata"]["uid"]
     names = [each["name"] for each in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))]
     running = [(name, usage_by_container[uid, name]) for name in names if (uid, name) in usage_by_container]
@@ -83,10 +77,10 @@ def _pod_metrics(pod: Object, usage_by_container: Mapping[tuple[str, str], Resou
 def _node_metrics(
     node: StoredObject, pods: list[Object], usage_by_container: Mapping[tuple[str, str], ResourceUsage]
 ) -> Object:
-    here = {pod["metadata"]["uid"] for pod in pods if pod["spec"].get("nodeName") == node.key.name}
-    mine = [usage for (uid, _), usage in usage_by_container.items() if uid in here]
+    uids = {pod["metadata"]["uid"] for pod in pods if pod["spec"].get("nodeName") == node.key.name}
+    usages = [usage for (uid, _), usage in usage_by_container.items() if uid in uids]
     total = ResourceUsage(
-        cpu_cores=sum(each.cpu_cores for each in mine), memory_bytes=sum(each.memory_bytes for each in mine)
+        cpu_cores=sum(each.cpu_cores for each in usages), memory_bytes=sum(each.memory_bytes for each in usages)
     )
     return {"metadata": _metrics_metadata(node.decode()), "usage": _format_usage(total)}
 
@@ -96,5 +90,5 @@ def _format_usage(usage: ResourceUsage) -> dict[str, str]:
 
 
 def _metrics_metadata(obj: Object) -> dict[str, Any]:
-    kept = ("name", "namespace", "labels", "creationTimestamp")
-    return {field: obj["metadata"][field] for field in kept if field in obj["metadata"]}
+    fields = ("name", "namespace", "labels", "creationTimestamp")
+    return {field: obj["metadata"][field] for field in fields if field in obj["metadata"]}

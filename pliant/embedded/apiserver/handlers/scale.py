@@ -1,17 +1,17 @@
-"""The scale subresource: one number of an object, read and changed through autoscaling/v1."""
+"""The scale subresource: reads and changes the replica count of an object as an autoscaling/v1 Scale."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found, path_not_found
+from pliant.embedded.apiserver.http.errors import bad_request, conflict, invalid_field, not_found, path_not_found
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.apiserver.patch.patches import apply_patch, read_patch
 from pliant.embedded.registry.kinds import Kind, ScaleFieldPaths
-from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy, invalid_error
+from pliant.embedded.schema import deep_copy, invalid_error
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import ServerError
@@ -19,50 +19,44 @@ from pliant.kube.transport.base import Reply
 
 
 def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
-    """The size of an object."""
     record = index.get(info.key)
     if record is None:
         raise not_found(info.kind, info.name)
     obj, paths = record.decode(), _scale_paths(info.kind)
     if _get_field(obj, paths.spec_replicas) is None:
-        why = f'the spec replicas field "{paths.spec_replicas}" does not exist'
-        raise ServerError(
-            500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]}
-        )
+        detail = f'the spec replicas field "{paths.spec_replicas}" does not exist'
+        message, details = f"Internal error occurred: {detail}", {"causes": [{"message": detail}]}
+        raise ServerError(500, "InternalError", message, details=details)
     return json_response(to_scale(info.kind, obj))
 
 
 async def update_scale(writer: ObjectWriter, info: RequestInfo) -> Reply:
-    """Change the size of an object, and nothing else."""
-    if info.request.method == "PATCH":
-        media, patch = read_patch(info)
-        stated = None
-    else:
-        media, patch, stated = "", None, decode_object_body(info.request)
+    """Change the replica count of an object by an update or a patch of its Scale."""
+    is_patch = info.request.method == "PATCH"
+    media, body = read_patch(info) if is_patch else ("", decode_object_body(info.request))
 
-    def resized(old: Object) -> Object:
-        before = to_scale(info.kind, old)
-        wanted = stated if stated is not None else apply_patch(media, before, patch)
-        _require_matching_metadata(info, before, wanted)
+    def with_new_scale(old: Object) -> Object:
+        current_scale = to_scale(info.kind, old)
+        new_scale = apply_patch(media, current_scale, body) if is_patch else body
+        _require_matching_metadata(info, current_scale, new_scale)
         new: Object = deep_copy(old)
-        _set_field(new, _scale_paths(info.kind).spec_replicas, _parse_replicas(info, wanted))
+        _set_field(new, _scale_paths(info.kind).spec_replicas, _parse_replicas(info, new_scale))
         return new
 
-    record = await writer.update_current(info, resized, allow_unconditional=True)
+    record = await writer.update_current(info, with_new_scale, allow_unconditional=True)
     return json_response(to_scale(info.kind, record.decode()))
 
 
 def to_scale(kind: Kind, obj: Object) -> dict[str, Any]:
-    """An object seen as a Scale."""
     paths, metadata = _scale_paths(kind), obj["metadata"]
-    shown = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: dict[str, Any] = {"replicas": _get_field(obj, paths.status_replicas) or 0}
     if paths.label_selector and (selector := _get_field(obj, paths.label_selector)):
         status["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
-        "metadata": {field: metadata[field] for field in shown if field in metadata},
+        "metadata": {field: metadata[field] for field in fields if field in metadata},
         "spec": {"replicas": _get_field(obj, paths.spec_replicas) or 0},
         "status": status,
     }
@@ -73,9 +67,8 @@ def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any],
         raise bad_request("the body of the request must be a Scale")
     metadata = new_scale.get("metadata", {})
     if metadata.get("name") not in (None, "", info.name):
-        raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({info.name})"
-        )
+        message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({info.name})"
+        raise bad_request(message)
     for field in ("resourceVersion", "uid"):
         if metadata.get(field) and metadata[field] != current_scale["metadata"][field]:
             raise conflict(info.kind, info.name)
@@ -84,8 +77,8 @@ def _require_matching_metadata(info: RequestInfo, current_scale: dict[str, Any],
 def _parse_replicas(info: RequestInfo, new_scale: dict[str, Any]) -> int:
     replicas = (new_scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool) or not 0 <= replicas < 2**31:
-        why = FieldError.of("spec.replicas", FieldErrorType.INVALID, replicas, "must be greater than or equal to 0")
-        raise invalid_error("Scale", "autoscaling", info.name, [why])
+        error = invalid_field("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid_error("Scale", "autoscaling", info.name, [error])
     return replicas
 
 

@@ -1,1 +1,1 @@
-"""HTTP: the HTTPS server, the in-process transport, decoding of requests, encoding of responses and errors."""
+"""The HTTPS server, the in-process transport, decoding of requests, and encoding of responses and errors."""

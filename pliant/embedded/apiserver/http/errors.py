@@ -1,11 +1,14 @@
-"""How the API server says no: each refusal in the words of the real one."""
+"""Errors with the status codes, reasons and messages of kube-apiserver."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.schema import FieldError, invalid_error
+from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
 from pliant.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 
 _OPTIONS_KIND_BY_METHOD = {
@@ -18,72 +21,93 @@ _OPTIONS_KIND_BY_METHOD = {
 
 
 def not_found(kind: Kind, name: str) -> NotFound:
-    """There is no such object."""
     return NotFound(404, "NotFound", f'{kind.qualified_name} "{name}" not found', details=_status_details(kind, name))
 
 
 def path_not_found() -> NotFound:
-    """Nothing is served there."""
     return NotFound(404, "NotFound", "the server could not find the requested resource")
 
 
 def already_exists(kind: Kind, name: str) -> AlreadyExists:
-    """The name is in use."""
     message = f'{kind.qualified_name} "{name}" already exists'
     return AlreadyExists(409, "AlreadyExists", message, details=_status_details(kind, name))
 
 
 def conflict(kind: Kind, name: str, detail: str = "", subresource_suffix: str = "") -> Conflict:
-    """The object, or a part of it, changed since the writer read it."""
+    """Return a Conflict; without `detail`, it says that the object changed since the client read it."""
     detail = detail or "the object has been modified; please apply your changes to the latest version and try again"
     message = f'Operation cannot be fulfilled on {kind.qualified_name}{subresource_suffix} "{name}": {detail}'
-    about = _status_details(kind, name)
-    return Conflict(409, "Conflict", message, details={**about, "kind": about["kind"] + subresource_suffix})
+    details = _status_details(kind, name)
+    return Conflict(409, "Conflict", message, details={**details, "kind": details["kind"] + subresource_suffix})
 
 
 def forbidden(kind: Kind, name: str, detail: str) -> Forbidden:
-    """The server will not do that to this object."""
     message = f'{kind.qualified_name} "{name}" is forbidden: {detail}'
     return Forbidden(403, "Forbidden", message, details=_status_details(kind, name))
 
 
-def invalid_object(kind: Kind, name: str, problems: Sequence[FieldError]) -> Invalid:
-    """The object breaks rules of its kind."""
-    return invalid_error(kind.kind, kind.group, name, problems)
+def invalid_object(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
+    return invalid_error(kind.kind, kind.group, name, errors)
 
 
-def invalid_options(method: str, *problems: FieldError) -> Invalid:
-    """The options of a request break the rules."""
-    return invalid_error(_OPTIONS_KIND_BY_METHOD[method], "meta.k8s.io", "", problems)
+def invalid_options(method: str, *errors: FieldError) -> Invalid:
+    """Return the error for invalid query options of a request with this HTTP method."""
+    return invalid_error(_OPTIONS_KIND_BY_METHOD[method], "meta.k8s.io", "", errors)
 
 
 def bad_request(message: str) -> BadRequest:
-    """The request cannot be understood."""
     return BadRequest(400, "BadRequest", message)
 
 
+def require_type(obj: Mapping[str, Any], api_version: str, kind: str) -> None:
+    """Raise `BadRequest` unless an object has the expected apiVersion and kind."""
+    for field, title in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not obj.get(field):
+            raise bad_request(f"Object '{title}' is missing in '{msgspec.json.encode(obj).decode()}'")
+    version, given = obj["apiVersion"], obj["kind"]
+    if given != kind:
+        raise bad_request(f'{given} in version "{str(version).rpartition("/")[2]}" cannot be handled as a {kind}')
+    if version != api_version:
+        message = f"the API version in the data ({version}) does not match the expected API version ({api_version})"
+        raise bad_request(message)
+
+
 def unknown_fields_error(kind: Kind, fields: Sequence[str]) -> BadRequest:
-    """Strict validation met fields nobody declared."""
-    said = ", ".join(f'unknown field "{field}"' for field in fields)
-    what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-    return bad_request(f"{what}: strict decoding error: {said}")
+    unknown = ", ".join(f'unknown field "{field}"' for field in fields)
+    prefix = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+    return bad_request(f"{prefix}: strict decoding error: {unknown}")
 
 
 def method_not_allowed() -> ApiError:
-    """The resource exists, the verb does not."""
-    message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message)
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
-def unsupported_media_type(content_type: str, accepted: Sequence[str]) -> ApiError:
-    """The body is written in a language the server does not read."""
-    message = (
-        f"the body of the request was in an unknown format ({content_type}) "
-        f"- accepted media types include: {', '.join(accepted)}"
-    )
-    return ApiError(415, "UnsupportedMediaType", message)
+def unsupported_media_type(accepted: Sequence[str]) -> ApiError:
+    message = "the body of the request was in an unknown format - accepted media types include: "
+    return ApiError(415, "UnsupportedMediaType", message + ", ".join(accepted))
+
+
+def required_field(path: str, detail: str = "") -> FieldError:
+    return FieldError.of(path, FieldErrorType.REQUIRED, None, detail)
+
+
+def invalid_field(path: str, value: Any, detail: str) -> FieldError:
+    return FieldError.of(path, FieldErrorType.INVALID, value, detail)
+
+
+def forbidden_field(path: str, detail: str) -> FieldError:
+    return FieldError.of(path, FieldErrorType.FORBIDDEN, None, detail)
+
+
+def duplicate_value(path: str, value: Any) -> FieldError:
+    return FieldError.of(path, FieldErrorType.DUPLICATE, value, "")
+
+
+def unsupported_value(path: str, value: Any, supported: Iterable[str]) -> FieldError:
+    values = ", ".join(f'"{each}"' for each in supported)
+    return FieldError.of(path, FieldErrorType.UNSUPPORTED, value, f"supported values: {values}")
 
 
 def _status_details(kind: Kind, name: str) -> dict[str, str]:
-    about = {"name": name, "kind": kind.plural}
-    return {**about, "group": kind.group} if kind.group else about
+    details = {"name": name, "kind": kind.plural}
+    return {**details, "group": kind.group} if kind.group else details

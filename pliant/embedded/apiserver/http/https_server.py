@@ -1,4 +1,4 @@
-"""The embedded API over HTTPS: its token and those of pods open everything, nothing else more than health."""
+"""The HTTPS server of the embedded API. It accepts the admin token and service account tokens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 2.0
 
 
 def bind_loopback_socket(port: int = 0) -> socket:
-    """A bound socket that only this machine can reach; port 0 takes any that is free."""
+    """Return a socket bound to 127.0.0.1; port 0 selects a free port."""
     listener = socket(AF_INET, SOCK_STREAM)
     listener.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -37,7 +37,7 @@ def bind_loopback_socket(port: int = 0) -> socket:
 
 
 class HttpsServer:
-    """Answers HTTPS on any number of sockets, which may join while it runs."""
+    """Serves HTTPS on any number of sockets, which can be added while it runs."""
 
     def __init__(self, api: ApiServer, admin_token: str, allowed_hosts: Collection[str]) -> None:
         self._api = api
@@ -52,36 +52,36 @@ class HttpsServer:
     async def start(
         cls, api: ApiServer, *, admin_token: str, ssl_context: ssl.SSLContext, allowed_hosts: Collection[str] = ()
     ) -> AsyncIterator[HttpsServer]:
-        """A front that answers to the names of its certificate and to `hosts`; `listen` opens its doors."""
-        front = cls(api, admin_token, allowed_hosts)
-        await front._start_runner(ssl_context)
+        """Start a server for the names in its certificate and for `allowed_hosts`; call `listen` to add sockets."""
+        server = cls(api, admin_token, allowed_hosts)
+        await server._start_runner(ssl_context)
         try:
-            yield front
+            yield server
         finally:
-            await front._stop_runner()
+            await server.stop()
 
     async def listen(self, listener: socket) -> None:
-        """Answer on one more bound socket; the front closes it at its end."""
+        """Serve on one more bound socket until the server stops."""
         await self._create_site(listener).start()
 
     @asynccontextmanager
     async def temporary_listener(self, listener: socket) -> AsyncIterator[None]:
-        """Answer on one more bound socket for a while; who came through it is let go of at the end."""
-        site, place = self._create_site(listener), listener.getsockname()
+        """Serve on one more bound socket; on exit, abort the connections that came through it."""
+        site, address = self._create_site(listener), listener.getsockname()
         await site.start()
         try:
             yield
         finally:
             await site.stop()
-            self._abort_connections(place)
+            self._abort_connections(address)
 
     def _create_site(self, listener: socket) -> web.SockSite:
         if self._runner is None:
-            raise RuntimeError("the front is not started")
+            raise RuntimeError("the HTTPS server is not started")
         return web.SockSite(self._runner, listener, ssl_context=self._ssl_context)
 
     def _abort_connections(self, local_address: object) -> None:
-        """Break off what came in at an address: nobody at the other end may be left to do it."""
+        # The peer may be gone without having closed its connections.
         server = self._runner.server if self._runner is not None else None
         for connection in server.connections if server is not None else ():
             transport = connection.transport
@@ -103,12 +103,12 @@ class HttpsServer:
         )
         await self._runner.setup()
 
-    async def _stop_runner(self) -> None:
+    async def stop(self) -> None:
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def _cancel_streams(self, application: web.Application) -> None:
-        """Watches and followed logs never end by themselves; a stop must not wait for them."""
+        # Watches and followed logs never end by themselves; the shutdown must not wait for them.
         for stream in list(self._stream_tasks):
             stream.cancel()
 
@@ -120,29 +120,29 @@ class HttpsServer:
                 return await self._serve_session(incoming, request)
         except ApiError as error:
             return _to_web_response(error_response(error))
-        answer = await self._api.handle(request, user)
-        if isinstance(answer, StreamReply):
-            return await self._send_stream(incoming, answer)
-        tag = answer.headers.get("ETag")
-        if tag and incoming.headers.get("If-None-Match") == tag:
-            return web.Response(status=304, headers={"ETag": tag})
-        return _to_web_response(answer)
+        reply = await self._api.handle(request, user)
+        if isinstance(reply, StreamReply):
+            return await self._send_stream(incoming, reply)
+        etag = reply.headers.get("ETag")
+        if etag and incoming.headers.get("If-None-Match") == etag:
+            return web.Response(status=304, headers={"ETag": etag})
+        return _to_web_response(reply)
 
     def _authenticate(self, incoming: web.Request) -> UserInfo:
-        """Who asks; strangers may only ask how we are."""
-        # A web page can make a browser call any address under a name of its own choosing; it cannot forge these.
+        """Return the user of a request; only the health endpoints are open without a token."""
+        # DNS rebinding: a web page can make a browser send requests here under any name, but cannot forge headers.
         origin = incoming.headers.get("Origin")
-        claimed = [incoming.host, *([urlsplit(origin).netloc] if origin is not None else [])]
-        if any(_strip_port(name) not in self._allowed_hosts for name in claimed):
-            raise Forbidden(403, "Forbidden", f"this server does not answer to the name {claimed[-1]!r}")
+        hosts = [incoming.host, *([urlsplit(origin).netloc] if origin is not None else [])]
+        if any(_strip_port(host) not in self._allowed_hosts for host in hosts):
+            raise Forbidden(403, "Forbidden", f"Host, Origin: {hosts[-1]!r} is not a name of this server")
         if incoming.path.rstrip("/") in UNAUTHENTICATED_PATHS and incoming.method == "GET":
             return ANONYMOUS_USER
-        # The scheme may be written in any case: Kubernetes' own Python client says `bearer` inside a cluster.
-        scheme, _, given = incoming.headers.get("Authorization", "").partition(" ")
-        is_token = scheme.lower() == "bearer"
-        if is_token and hmac.compare_digest(given.encode(), self._admin_token):
+        # The scheme is case-insensitive: the Python client of Kubernetes sends `bearer` inside a cluster.
+        scheme, _, token = incoming.headers.get("Authorization", "").partition(" ")
+        is_bearer = scheme.lower() == "bearer"
+        if is_bearer and hmac.compare_digest(token.encode(), self._admin_token):
             return ADMIN_USER
-        user = self._api.tokens.authenticate(given) if is_token else None
+        user = self._api.tokens.authenticate(token) if is_bearer else None
         if user is None:
             raise Unauthorized(401, "Unauthorized", "Unauthorized")
         return user
@@ -150,15 +150,15 @@ class HttpsServer:
     async def _serve_session(self, incoming: web.Request, request: Request) -> web.StreamResponse:
         if request.path.endswith("/portforward"):
             connect = self._api.open_port_forward(request)
-            socket = exec_websocket.negotiate_websocket(incoming, portforward.PORT_FORWARD_PROTOCOL)
-            await socket.prepare(incoming)
-            await self._run_until_shutdown(portforward.forward_ports(socket, connect))
-            return socket
-        opening = self._api.open_session(request, incoming.query.getall("command", ()))
-        socket = exec_websocket.negotiate_websocket(incoming, *exec_websocket.EXEC_PROTOCOLS)
-        await socket.prepare(incoming)
-        await self._run_until_shutdown(exec_websocket.serve_exec_session(socket, opening))
-        return socket
+            websocket = exec_websocket.negotiate_websocket(incoming, portforward.PORT_FORWARD_PROTOCOL)
+            await websocket.prepare(incoming)
+            await self._run_until_shutdown(portforward.forward_ports(websocket, connect))
+            return websocket
+        session = self._api.open_session(request, incoming.query.getall("command", ()))
+        websocket = exec_websocket.negotiate_websocket(incoming, *exec_websocket.EXEC_PROTOCOLS)
+        await websocket.prepare(incoming)
+        await self._run_until_shutdown(exec_websocket.serve_exec_session(websocket, session))
+        return websocket
 
     async def _send_stream(self, incoming: web.Request, reply: StreamReply) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=dict(reply.headers))
@@ -166,19 +166,19 @@ class HttpsServer:
         try:
             await response.prepare(incoming)
             await self._run_until_shutdown(_write_chunks(response.write, reply.chunks))
-            await response.write_eof()  # also when a shutdown ended the stream: its reader sees a clean end
+            await response.write_eof()  # also after a shutdown, so that the client sees a clean end
         except* ConnectionError:
-            pass  # the reader left: nobody is there to be told
+            pass  # the client disconnected
         finally:
-            await close_stream(reply.chunks)  # also when nobody began to read it
+            await close_stream(reply.chunks)  # also when no chunk was read
         return response
 
     async def _run_until_shutdown(self, work: Coroutine[None, None, None]) -> None:
-        """Do work that never ends by itself; a stop ends it."""
+        """Run work that does not end by itself; the shutdown of the server cancels it."""
         async with asyncio.TaskGroup() as tasks:
-            doing = tasks.create_task(work)
-            self._stream_tasks.add(doing)
-            doing.add_done_callback(self._stream_tasks.discard)
+            task = tasks.create_task(work)
+            self._stream_tasks.add(task)
+            task.add_done_callback(self._stream_tasks.discard)
 
 
 async def _write_chunks(write: Callable[[bytes], Awaitable[None]], chunks: AsyncIterator[bytes]) -> None:

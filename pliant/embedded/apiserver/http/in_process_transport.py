@@ -1,4 +1,4 @@
-"""Requests to the embedded server without a socket: the same bytes, in the same process."""
+"""A client transport that calls the API server in the same process, without a socket."""
 
 from __future__ import annotations
 
@@ -12,36 +12,33 @@ from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 
 
 class InProcessTransport(Transport):
-    """Calls the server as if over a network: bodies are bytes, a closed transport reaches nobody."""
+    """Behaves like a network transport: bodies are bytes, and requests fail after `aclose`."""
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._is_closed = False
 
     async def send(self, request: Request) -> Reply:
-        """Exchange one request for one complete reply."""
         async with _request_timeout(request):
-            answer = await self._handle(request)
-            if isinstance(answer, Reply):
-                return answer
-            body = b"".join([chunk async for chunk in answer.chunks])
-        return Reply(status=answer.status, body=body, content_type=answer.content_type, headers=answer.headers)
+            reply = await self._handle(request)
+            if isinstance(reply, Reply):
+                return reply
+            body = b"".join([chunk async for chunk in reply.chunks])
+        return Reply(status=reply.status, body=body, content_type=reply.content_type, headers=reply.headers)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
-        """Open a stream; leaving the context ends it."""
         async with _request_timeout(request):
-            answer = await self._handle(request)
-        chunks = _single_chunk(answer.body) if isinstance(answer, Reply) else answer.chunks
+            reply = await self._handle(request)
+        chunks = _single_chunk(reply.body) if isinstance(reply, Reply) else reply.chunks
         try:
             yield StreamReply(
-                status=answer.status, chunks=chunks, content_type=answer.content_type, headers=answer.headers
+                status=reply.status, chunks=chunks, content_type=reply.content_type, headers=reply.headers
             )
         finally:
             await close_stream(chunks)
 
     async def aclose(self) -> None:
-        """Reach the server no longer."""
         self._is_closed = True
 
     async def _handle(self, request: Request) -> Reply | StreamReply:
@@ -52,16 +49,15 @@ class InProcessTransport(Transport):
 
 @asynccontextmanager
 async def _request_timeout(request: Request) -> AsyncIterator[None]:
-    """Give up when the time is over that a request allows; what it asked for may be done all the same."""
+    """Raise `Unreachable` when the request times out; the server may process it nevertheless."""
     try:
         async with asyncio.timeout(request.timeout):
             yield
     except TimeoutError:
-        raise Unreachable(f"{request.method} {request.path}: no answer in time") from None
+        raise Unreachable(f"{request.method} {request.path}: request timed out") from None
 
 
 async def close_stream(chunks: AsyncIterator[bytes]) -> None:
-    """End a stream that may not have been read to its end."""
     aclose = getattr(chunks, "aclose", None)
     if aclose is not None:
         await aclose()

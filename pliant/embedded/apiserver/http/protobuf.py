@@ -1,4 +1,4 @@
-"""Reads the few protobuf bodies kubectl sends: small objects it creates, and options of deletions."""
+"""A decoder for the protobuf bodies that kubectl sends: the small objects it creates, and DeleteOptions."""
 
 from __future__ import annotations
 
@@ -17,60 +17,69 @@ _WIRE_LENGTH_DELIMITED = 2
 
 @dataclass(frozen=True, slots=True)
 class _ProtobufField:
-    """Where a field of a message goes in JSON.
-
-    `form` is text, number, flag, texts, map, bytemap, either (a number or a text), or a message.
-    """
+    """A field of a message: its name in JSON, and how to decode its value."""
 
     name: str
-    value_type: str | dict[int, _ProtobufField]
+    value_type: str
+    message: _Message | None = None
 
 
-_OWNER_REFERENCE_FIELDS = {
-    1: _ProtobufField("kind", "text"),
-    3: _ProtobufField("name", "text"),
-    4: _ProtobufField("uid", "text"),
-    5: _ProtobufField("apiVersion", "text"),
-    6: _ProtobufField("controller", "flag"),
-    7: _ProtobufField("blockOwnerDeletion", "flag"),
-}
-_METADATA_FIELD = _ProtobufField(
-    "metadata",
-    {
-        1: _ProtobufField("name", "text"),
-        2: _ProtobufField("generateName", "text"),
-        3: _ProtobufField("namespace", "text"),
-        11: _ProtobufField("labels", "map"),
-        12: _ProtobufField("annotations", "map"),
-        13: _ProtobufField("ownerReferences", {0: _ProtobufField("", "list"), **_OWNER_REFERENCE_FIELDS}),
-        14: _ProtobufField("finalizers", "texts"),
-    },
+_Message = dict[int, _ProtobufField]
+"""The fields of a protobuf message by their numbers."""
+
+
+def _message(**names_by_type: dict[int, str]) -> _Message:
+    """Return the fields of a message, given as `value_type={number: name}`."""
+    return {
+        number: _ProtobufField(name, value_type)
+        for value_type, names in names_by_type.items()
+        for number, name in names.items()
+    }
+
+
+def _nested(name: str, message: _Message, *, is_list: bool = False) -> _ProtobufField:
+    return _ProtobufField(name, "messages" if is_list else "message", message)
+
+
+_OWNER_REFERENCE = _message(
+    string={1: "kind", 3: "name", 4: "uid", 5: "apiVersion"}, bool={6: "controller", 7: "blockOwnerDeletion"}
 )
-_DELETE_OPTIONS_FIELDS = {
-    1: _ProtobufField("gracePeriodSeconds", "number"),
-    2: _ProtobufField(
-        "preconditions", {1: _ProtobufField("uid", "text"), 2: _ProtobufField("resourceVersion", "text")}
+_METADATA = {
+    **_message(
+        string={1: "name", 2: "generateName", 3: "namespace"},
+        map={11: "labels", 12: "annotations"},
+        strings={14: "finalizers"},
     ),
-    4: _ProtobufField("propagationPolicy", "text"),
-    5: _ProtobufField("dryRun", "texts"),
+    13: _nested("ownerReferences", _OWNER_REFERENCE, is_list=True),
 }
-_LABEL_SELECTOR_FIELDS = {
-    1: _ProtobufField("matchLabels", "map"),
-    2: _ProtobufField(
-        "matchExpressions",
-        {
-            0: _ProtobufField("", "list"),
-            1: _ProtobufField("key", "text"),
-            2: _ProtobufField("operator", "text"),
-            3: _ProtobufField("values", "texts"),
-        },
+_DELETE_OPTIONS = {
+    **_message(int={1: "gracePeriodSeconds"}, string={4: "propagationPolicy"}, strings={5: "dryRun"}),
+    2: _nested("preconditions", _message(string={1: "uid", 2: "resourceVersion"})),
+}
+_LABEL_SELECTOR = {
+    **_message(map={1: "matchLabels"}),
+    2: _nested("matchExpressions", _message(string={1: "key", 2: "operator"}, strings={3: "values"}), is_list=True),
+}
+_DISRUPTION_BUDGET_SPEC = {
+    **_message(int_or_string={1: "minAvailable", 3: "maxUnavailable"}, string={4: "unhealthyPodEvictionPolicy"}),
+    2: _nested("selector", _LABEL_SELECTOR),
+}
+_TOKEN_REQUEST_SPEC = {
+    **_message(strings={1: "audiences"}, int={4: "expirationSeconds"}),
+    3: _nested("boundObjectRef", _message(string={1: "kind", 2: "apiVersion", 3: "name"})),
+}
+_MESSAGES_BY_KIND: dict[str, _Message] = {
+    "Namespace": {},
+    "ConfigMap": _message(map={2: "data"}, bytes_map={3: "binaryData"}, bool={4: "immutable"}),
+    "Secret": _message(bytes_map={2: "data"}, string={3: "type"}, map={4: "stringData"}, bool={5: "immutable"}),
+    "ServiceAccount": _message(bool={4: "automountServiceAccountToken"}),
+    "PriorityClass": _message(
+        int={2: "value"}, bool={3: "globalDefault"}, string={4: "description", 5: "preemptionPolicy"}
     ),
-}
-_DISRUPTION_BUDGET_SPEC_FIELDS = {
-    1: _ProtobufField("minAvailable", "either"),
-    2: _ProtobufField("selector", _LABEL_SELECTOR_FIELDS),
-    3: _ProtobufField("maxUnavailable", "either"),
-    4: _ProtobufField("unhealthyPodEvictionPolicy", "text"),
+    "DeleteOptions": _DELETE_OPTIONS,
+    "TokenRequest": {2: _nested("spec", _TOKEN_REQUEST_SPEC)},
+    "PodDisruptionBudget": {2: _nested("spec", _DISRUPTION_BUDGET_SPEC)},
+    "Eviction": {2: _nested("deleteOptions", _DELETE_OPTIONS)},
 }
 _API_VERSIONS_BY_KIND = {
     "PodDisruptionBudget": ("policy/v1",),
@@ -79,124 +88,79 @@ _API_VERSIONS_BY_KIND = {
     "TokenRequest": ("authentication.k8s.io/v1",),
     "DeleteOptions": ("v1", "policy/v1", "meta.k8s.io/v1"),
 }
-"""The versions in which a kind is sent, where that is not `v1` alone."""
-_FIELDS_BY_KIND: dict[str, dict[int, _ProtobufField]] = {
-    "Namespace": {1: _METADATA_FIELD},
-    "ConfigMap": {
-        1: _METADATA_FIELD,
-        2: _ProtobufField("data", "map"),
-        3: _ProtobufField("binaryData", "bytemap"),
-        4: _ProtobufField("immutable", "flag"),
-    },
-    "Secret": {
-        1: _METADATA_FIELD,
-        2: _ProtobufField("data", "bytemap"),
-        3: _ProtobufField("type", "text"),
-        4: _ProtobufField("stringData", "map"),
-        5: _ProtobufField("immutable", "flag"),
-    },
-    "ServiceAccount": {1: _METADATA_FIELD, 4: _ProtobufField("automountServiceAccountToken", "flag")},
-    "PriorityClass": {
-        1: _METADATA_FIELD,
-        2: _ProtobufField("value", "number"),
-        3: _ProtobufField("globalDefault", "flag"),
-        4: _ProtobufField("description", "text"),
-        5: _ProtobufField("preemptionPolicy", "text"),
-    },
-    "DeleteOptions": _DELETE_OPTIONS_FIELDS,
-    "TokenRequest": {
-        1: _METADATA_FIELD,
-        2: _ProtobufField(
-            "spec",
-            {
-                1: _ProtobufField("audiences", "texts"),
-                3: _ProtobufField(
-                    "boundObjectRef",
-                    {
-                        1: _ProtobufField("kind", "text"),
-                        2: _ProtobufField("apiVersion", "text"),
-                        3: _ProtobufField("name", "text"),
-                    },
-                ),
-                4: _ProtobufField("expirationSeconds", "number"),
-            },
-        ),
-    },
-    "PodDisruptionBudget": {1: _METADATA_FIELD, 2: _ProtobufField("spec", _DISRUPTION_BUDGET_SPEC_FIELDS)},
-    "Eviction": {1: _METADATA_FIELD, 2: _ProtobufField("deleteOptions", _DELETE_OPTIONS_FIELDS)},
-}
+"""The accepted API versions of a kind, if they are not `v1` alone."""
 
 
 def decode_protobuf(body: bytes) -> dict[str, Any]:
-    """The object in a Kubernetes protobuf envelope; raises `BadRequest` for kinds read only as JSON."""
+    """Decode an object in a Kubernetes protobuf envelope; raise `BadRequest` for kinds that must be sent as JSON."""
     if not body.startswith(_KUBERNETES_MAGIC):
         raise bad_request("the body of the request is not Kubernetes protobuf")
     try:
         envelope = dict(_iter_fields(body[len(_KUBERNETES_MAGIC) :]))
-        about = {number: _as_text(value) for number, value in _iter_fields(_as_bytes(envelope[1]))}
-        version, kind = about.get(1, ""), about.get(2, "")
-        if kind not in _FIELDS_BY_KIND or version not in _API_VERSIONS_BY_KIND.get(kind, ("v1",)):
+        type_meta = {number: _as_text(value) for number, value in _iter_fields(_as_bytes(envelope[1]))}
+        version, kind = type_meta.get(1, ""), type_meta.get(2, "")
+        if kind not in _MESSAGES_BY_KIND or version not in _API_VERSIONS_BY_KIND.get(kind, ("v1",)):
             raise bad_request(
-                f"{kind or 'this kind'} is not read as protobuf here: send JSON, for example by `apply -f`"
+                f"{kind or 'this kind'} is not supported as protobuf: send JSON, for example with `kubectl apply -f`"
             )
-        return {
-            "apiVersion": version,
-            "kind": kind,
-            **_decode_message(_as_bytes(envelope.get(2, b"")), _FIELDS_BY_KIND[kind]),
-        }
+        message = _MESSAGES_BY_KIND[kind]
+        if kind != "DeleteOptions":
+            message = {**message, 1: _nested("metadata", _METADATA)}
+        return {"apiVersion": version, "kind": kind, **_decode_message(_as_bytes(envelope.get(2, b"")), message)}
     except (KeyError, IndexError, TypeError, UnicodeDecodeError):
-        raise bad_request("the body of the request is damaged protobuf") from None
+        raise bad_request("the body of the request is not valid protobuf") from None
 
 
-def _decode_message(raw: bytes, fields_by_number: dict[int, _ProtobufField]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _decode_message(raw: bytes, message: _Message) -> dict[str, Any]:
+    decoded: dict[str, Any] = {}
     for number, value in _iter_fields(raw):
-        field = fields_by_number.get(number)
+        field = message.get(number)
         if field is None:
             continue
         match field.value_type:
-            case "text":
-                found[field.name] = _as_text(value)
-            case "flag":
-                found[field.name] = bool(value)
-            case "number":
-                found[field.name] = _as_signed_int(value)
-            case "either":
-                either = dict(_iter_fields(_as_bytes(value)))
-                found[field.name] = _as_text(either.get(3, b"")) if either.get(1) else _as_signed_int(either.get(2, 0))
-            case "texts":
-                found.setdefault(field.name, []).append(_as_text(value))
-            case "map" | "bytemap":
+            case "string":
+                decoded[field.name] = _as_text(value)
+            case "bool":
+                decoded[field.name] = bool(value)
+            case "int":
+                decoded[field.name] = _as_signed_int(value)
+            case "int_or_string":
+                parts = dict(_iter_fields(_as_bytes(value)))
+                is_string = bool(parts.get(1))
+                decoded[field.name] = _as_text(parts.get(3, b"")) if is_string else _as_signed_int(parts.get(2, 0))
+            case "strings":
+                decoded.setdefault(field.name, []).append(_as_text(value))
+            case "map" | "bytes_map":
                 entry = dict(_iter_fields(_as_bytes(value)))
                 content = _as_bytes(entry.get(2, b""))
-                shown = content.decode() if field.value_type == "map" else base64.b64encode(content).decode()
-                found.setdefault(field.name, {})[_as_text(entry.get(1, b""))] = shown
-            case dict() as inner if 0 in inner:
-                found.setdefault(field.name, []).append(_decode_message(_as_bytes(value), inner))
-            case dict() as inner:
-                found[field.name] = _decode_message(_as_bytes(value), inner)
-    return found
+                text = content.decode() if field.value_type == "map" else base64.b64encode(content).decode()
+                decoded.setdefault(field.name, {})[_as_text(entry.get(1, b""))] = text
+            case "messages":
+                decoded.setdefault(field.name, []).append(_decode_message(_as_bytes(value), field.message or {}))
+            case "message":
+                decoded[field.name] = _decode_message(_as_bytes(value), field.message or {})
+    return decoded
 
 
 def _iter_fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field in a message."""
-    place = 0
-    while place < len(raw):
-        tag, place = _decode_varint(raw, place)
-        wire = tag & 7
-        if wire == _WIRE_LENGTH_DELIMITED:
-            size, place = _decode_varint(raw, place)
-            if place + size > len(raw):
-                raise IndexError(place)
-            yield tag >> 3, raw[place : place + size]
-            place += size
-        elif wire == 0:
-            value, place = _decode_varint(raw, place)
+    """Yield the number and the value of each field in a message; fixed-width fields are skipped."""
+    offset = 0
+    while offset < len(raw):
+        tag, offset = _decode_varint(raw, offset)
+        wire_type = tag & 7
+        if wire_type == _WIRE_LENGTH_DELIMITED:
+            size, offset = _decode_varint(raw, offset)
+            if offset + size > len(raw):
+                raise IndexError(offset)
+            yield tag >> 3, raw[offset : offset + size]
+            offset += size
+        elif wire_type == 0:
+            value, offset = _decode_varint(raw, offset)
             yield tag >> 3, value
-        elif wire in (1, 5):
-            place += 8 if wire == 1 else 4
+        elif wire_type in (1, 5):
+            offset += 8 if wire_type == 1 else 4
         else:
-            raise IndexError(place)
+            raise IndexError(offset)
 
 
 def _decode_varint(raw: bytes, offset: int) -> tuple[int, int]:

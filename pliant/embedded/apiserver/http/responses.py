@@ -1,8 +1,8 @@
-"""Replies: objects, lists and Status, in JSON bytes."""
+"""Encoding of responses as JSON: objects, lists and Status."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,38 +12,38 @@ from pliant.embedded.storage.stored_objects import StoredObject
 from pliant.errors import ApiError
 from pliant.kube.transport.base import Reply
 
-RESPONSE_CHUNK_BYTES = 256 * 1024
-"""Larger writes stall an event loop that speaks TLS."""
-
+# Larger writes block the event loop while TLS encrypts them.
+_RESPONSE_CHUNK_BYTES = 256 * 1024
 _encode = msgspec.json.Encoder().encode
 
 
 def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    """Any content as a complete reply."""
     return Reply(status=status, body=_encode(content), headers=headers or {})
 
 
+def created_status_response() -> Reply:
+    """Return the success Status of a created subresource, such as a binding or an eviction."""
+    return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
+
+
 def error_response(error: ApiError) -> Reply:
-    """An error as the Status clients expect."""
     headers = {"Retry-After": str(int(error.retry_after))} if error.retry_after is not None else {}
     return json_response(status_from_error(error), error.status, headers)
 
 
 def status_from_error(error: ApiError) -> dict[str, Any]:
-    """The Status that tells of an error."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": error.message}
-    # Always there, as the real server has it: some clients look inside without looking whether.
+    # `details` is present even when it is empty, because some clients read it without a check.
     return {**status, "reason": error.reason, "details": error.details, "code": error.status}
 
 
 def deletion_success_status(kind: Kind, name: str, uid: str) -> dict[str, Any]:
-    """The Status that tells of a finished deletion."""
     details = {"name": name, "kind": kind.plural, "uid": uid, **({"group": kind.group} if kind.group else {})}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def encode_in_version(kind: Kind, record: StoredObject) -> bytes:
-    """The bytes of an object in the version a client asked for."""
+    """Return the JSON of an object in the API version of `kind`, without decoding it when it is stored that way."""
     prefix = f'{{"apiVersion":"{kind.api_version}"'.encode()
     if record.body.startswith(prefix):
         return record.body
@@ -51,23 +51,35 @@ def encode_in_version(kind: Kind, record: StoredObject) -> bytes:
 
 
 def encode_list_chunks(kind: Kind, records: Sequence[StoredObject], metadata: Mapping[str, Any]) -> Iterator[bytes]:
-    """A list as pieces of JSON, no object decoded on the way."""
+    """Yield the JSON of a list in chunks; the objects are not decoded."""
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
-    piece = [_encode(head)[:-1] + b',"items":[']
-    size = 0
+    return join_into_chunks(_iter_list_parts(kind, records, _encode(head)[:-1] + b',"items":['))
+
+
+def _iter_list_parts(kind: Kind, records: Sequence[StoredObject], head: bytes) -> Iterator[bytes]:
+    yield head
     for number, record in enumerate(records):
         body = encode_in_version(kind, record)
-        piece.append(b"," + body if number else body)
-        size += len(body)
-        if size >= RESPONSE_CHUNK_BYTES:
-            yield b"".join(piece)
-            piece, size = [], 0
-    piece.append(b"]}")
-    yield b"".join(piece)
+        yield b"," + body if number else body
+    yield b"]}"
+
+
+def join_into_chunks(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Join parts into chunks of a size that suits a socket."""
+    chunk: list[bytes] = []
+    size = 0
+    for part in parts:
+        chunk.append(part)
+        size += len(part)
+        if size >= _RESPONSE_CHUNK_BYTES:
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    if chunk:
+        yield b"".join(chunk)
 
 
 def warning_headers(messages: Sequence[str]) -> dict[str, str]:
-    """Headers that make kubectl print warnings."""
+    """Return the Warning header, which kubectl prints, for these messages."""
     if not messages:
         return {}
     printable = ("".join(char if char.isprintable() else "?" for char in message) for message in messages)

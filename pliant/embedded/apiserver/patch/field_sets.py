@@ -1,7 +1,7 @@
-"""Which fields an object has, as paths that can be compared, kept and printed.
+"""Sets of field paths, and merging of objects by their schema, for server-side apply.
 
-A path is a tuple of steps: `f:NAME` into a field, `k:{…}` to the item of a list whose keys these are, `v:…` to a
-value of a set. What is atomic in the schema is one field, however much is in it; so are lists that say nothing.
+A path is a tuple of the path elements of `fieldsV1`: `f:NAME` for a field, `k:{…}` for the list item with these
+keys, `v:…` for a value of a set. A field that the schema marks as atomic, or a list without a list type, is one field.
 """
 
 from __future__ import annotations
@@ -16,32 +16,31 @@ from pliant.embedded.schema import deep_copy
 
 FieldPath = tuple[str, ...]
 MergeSchema = Mapping[str, Any]
-"""An OpenAPI schema as far as it tells how things are merged; empty where nothing is known."""
-
+"""An OpenAPI schema with the Kubernetes extensions for merging; empty if it is not known."""
 _SELF_KEY = "."
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def iter_fields(value: Any, schema: MergeSchema, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
-    """Every field with its value; an item of a list or of a map is a field beside those in it."""
+    """Yield the path and the value of every field; an item of a list or map is also a field itself, with value None."""
     if isinstance(value, dict) and value and not _is_atomic(schema):
         declared = schema.get("properties") or {}
         for name, inner in value.items():
             if name not in declared and inner and isinstance(inner, dict | list):
                 yield (*path, f"f:{name}"), None
             yield from iter_fields(inner, field_schema(schema, name), (*path, f"f:{name}"))
-    elif isinstance(value, list) and value and (style := _list_type(schema, value)) != "atomic":
+    elif isinstance(value, list) and value and (list_type := _list_type(schema, value)) != "atomic":
         for item in value:
-            place = (*path, list_item_path_element(item, schema))
-            yield place, None
-            if style == "map":
-                yield from iter_fields(item, schema.get("items") or {}, place)
+            item_path = (*path, list_item_path_element(item, schema))
+            yield item_path, None
+            if list_type == "map":
+                yield from iter_fields(item, schema.get("items") or {}, item_path)
     else:
         yield path, value
 
 
 def merge_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
-    """What is there with what is wanted on top of it; shares nothing with either."""
+    """Return a copy of a live object with an applied configuration merged in."""
     if isinstance(live, dict) and isinstance(desired, dict) and not _is_atomic(schema):
         result = deep_copy(live)
         for name, inner in desired.items():
@@ -54,93 +53,94 @@ def merge_configuration(live: Any, desired: Any, schema: MergeSchema) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class FieldRemoval:
-    """Fields that are to go, and those that somebody still owns, be they empty."""
+    """The fields to remove, and the fields that other managers own, which stay even if they are empty."""
 
     removed: Set[FieldPath]
     owned: Set[FieldPath]
 
     def apply(self, value: Any, schema: MergeSchema, path: FieldPath = ()) -> Any:
-        """A value without what is to go, and without what is empty because of that and nobody's."""
+        """Return a value without the removed fields, and without unowned fields that became empty by that."""
         if isinstance(value, dict) and value and not _is_atomic(schema):
             return dict(self._iter_remaining(value, schema, path))
         if isinstance(value, list) and value and _list_type(schema, value) != "atomic":
-            steps = [(item, (*path, list_item_path_element(item, schema))) for item in value]
-            return [self._apply_to_item(item, schema, place) for item, place in steps if place not in self.removed]
+            items = [(item, (*path, list_item_path_element(item, schema))) for item in value]
+            return [self._apply_to_item(item, schema, each) for item, each in items if each not in self.removed]
         return value
 
     def _iter_remaining(self, value: dict[str, Any], schema: MergeSchema, path: FieldPath) -> Iterator[tuple[str, Any]]:
         for name, inner in value.items():
-            place = (*path, f"f:{name}")
-            if place not in self.removed:
-                left = self.apply(inner, field_schema(schema, name), place)
-                if left or not inner or left == inner or place in self.owned:
-                    yield name, left
+            field_path = (*path, f"f:{name}")
+            if field_path not in self.removed:
+                result = self.apply(inner, field_schema(schema, name), field_path)
+                if result or not inner or result == inner or field_path in self.owned:
+                    yield name, result
 
     def _apply_to_item(self, item: Any, schema: MergeSchema, path: FieldPath) -> Any:
-        """An item of a list; what tells it apart stays."""
-        left = self.apply(item, schema.get("items") or {}, path)
+        """Apply the removal to a list item, but keep its keys."""
+        result = self.apply(item, schema.get("items") or {}, path)
         if not isinstance(item, dict):
-            return left
-        return {**{key: item[key] for key in _list_map_keys(schema) if key in item}, **left}
+            return result
+        return {**{key: item[key] for key in _list_map_keys(schema) if key in item}, **result}
 
 
 def field_schema(schema: MergeSchema, name: str) -> MergeSchema:
-    """The shape of a field of an object."""
-    known = (schema.get("properties") or {}).get(name) or schema.get("additionalProperties")
-    return known if isinstance(known, Mapping) else {}
+    found = (schema.get("properties") or {}).get(name) or schema.get("additionalProperties")
+    return found if isinstance(found, Mapping) else {}
 
 
 def list_item_path_element(item: Any, schema: MergeSchema) -> str:
-    """The step to an item of a list that is merged item by item."""
+    """Return the path element of an item in a list of type map or set."""
     if not isinstance(item, dict):
         return "v:" + _encode(item).decode()
     inner = schema.get("items") or {}
     keys = {key: item.get(key, field_schema(inner, key).get("default")) for key in _list_map_keys(schema)}
     if "protocol" in keys and keys["protocol"] is None:
-        keys["protocol"] = "TCP"  # a default that Kubernetes keeps in code
+        keys["protocol"] = "TCP"  # Kubernetes sets this default in code, not in the schema
     return "k:" + _encode({key: value for key, value in keys.items() if value is not None}).decode()
 
 
 def encode_fields_v1(paths: Iterable[FieldPath]) -> dict[str, Any]:
-    """Paths in the form `fieldsV1`."""
+    """Return paths in the format of `fieldsV1`."""
     tree: dict[str, Any] = {}
     for path in sorted(paths):
         node = tree
-        for step in path:
-            node = node.setdefault(step, {})
+        for element in path:
+            node = node.setdefault(element, {})
         node[_SELF_KEY] = {}
     return _collapse_leaf_markers(tree)
 
 
 def decode_fields_v1(tree: Mapping[str, Any], path: FieldPath = ()) -> Iterator[FieldPath]:
-    """The paths in `fieldsV1`."""
-    for step, inner in tree.items():
-        if step == _SELF_KEY:
+    """Yield the paths in `fieldsV1`."""
+    for element, inner in tree.items():
+        if element == _SELF_KEY:
             yield path
         elif not inner:
-            yield (*path, step)
+            yield (*path, element)
         else:
-            yield from decode_fields_v1(inner, (*path, step))
+            yield from decode_fields_v1(inner, (*path, element))
 
 
 def format_path(path: FieldPath) -> str:
-    """A path as people read it: `.spec.containers[name="main"].image`."""
-    said = ""
-    for step in path:
-        kind, _, rest = step.partition(":")
+    """Return a path as error messages show it, for example `.spec.containers[name="main"].image`."""
+    text = ""
+    for element in path:
+        kind, _, value = element.partition(":")
         if kind == "f":
-            said += f".{rest}"
+            text += f".{value}"
         elif kind == "v":
-            said += f"[={rest}]"
+            text += f"[={value}]"
         else:
-            keys = msgspec.json.decode(rest)
-            said += "[" + ",".join(f"{key}={_encode(value).decode()}" for key, value in keys.items()) + "]"
-    return said
+            keys = msgspec.json.decode(value)
+            text += "[" + ",".join(f"{key}={_encode(each).decode()}" for key, each in keys.items()) + "]"
+    return text
 
 
 def _collapse_leaf_markers(tree: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the mark of a field that has nothing in it: its being there says enough."""
-    return {step: {} if set(inner) == {_SELF_KEY} else _collapse_leaf_markers(inner) for step, inner in tree.items()}
+    """Replace `{".": {}}` by `{}` in fields without subfields."""
+    return {
+        element: {} if set(inner) == {_SELF_KEY} else _collapse_leaf_markers(inner) for element, inner in tree.items()
+    }
 
 
 def _merge_lists(live: list[Any], desired: list[Any], schema: MergeSchema) -> list[Any]:
@@ -148,28 +148,30 @@ def _merge_lists(live: list[Any], desired: list[Any], schema: MergeSchema) -> li
     new = {list_item_path_element(item, schema): item for item in desired}
     inner = schema.get("items") or {}
     return [
-        merge_configuration(old[step], new[step], inner)
-        if step in old and step in new
-        else deep_copy(new.get(step, old.get(step)))
-        for step in _merge_order(list(old), list(new))
+        merge_configuration(old[each], new[each], inner)
+        if each in old and each in new
+        else deep_copy(new.get(each, old.get(each)))
+        for each in _merge_order(list(old), list(new))
     ]
 
 
 def _merge_order(old: list[str], new: list[str]) -> list[str]:
-    """All items once: those that are wanted in the order wanted, the others where they were between them."""
+    """Merge two orders: new items are in their order, and the other old items stay between them."""
     order: list[str] = []
-    left, waiting = list(old), list(new)
-    while left or waiting:
-        shared = next((step for step in waiting if step in old), None)
-        if left and waiting and left[0] == waiting[0]:
-            order.append(left.pop(0))
-            waiting.pop(0)
-        elif left and left[0] not in new:
-            order.append(left.pop(0))
-        elif left and (left[0] in order or (waiting and shared is not None and left[0] != shared)):
-            left.pop(0)
+    remaining_old, remaining_new = list(old), list(new)
+    while remaining_old or remaining_new:
+        shared = next((each for each in remaining_new if each in old), None)
+        if remaining_old and remaining_new and remaining_old[0] == remaining_new[0]:
+            order.append(remaining_old.pop(0))
+            remaining_new.pop(0)
+        elif remaining_old and remaining_old[0] not in new:
+            order.append(remaining_old.pop(0))
+        elif remaining_old and (
+            remaining_old[0] in order or (remaining_new and shared is not None and remaining_old[0] != shared)
+        ):
+            remaining_old.pop(0)
         else:
-            order.append(waiting.pop(0))
+            order.append(remaining_new.pop(0))
     return order
 
 
@@ -182,8 +184,8 @@ def _list_map_keys(schema: MergeSchema) -> list[str]:
 
 
 def _list_type(schema: MergeSchema, items: list[Any]) -> str:
-    """How a list is merged: map, set or atomic; items that do not fit make it atomic."""
-    style = str(schema.get("x-kubernetes-list-type") or "atomic")
-    if style == "map" and not (_list_map_keys(schema) and all(isinstance(item, dict) for item in items)):
+    """Return the list type: map, set or atomic; a map list with items that are no objects is atomic."""
+    list_type = str(schema.get("x-kubernetes-list-type") or "atomic")
+    if list_type == "map" and not (_list_map_keys(schema) and all(isinstance(item, dict) for item in items)):
         return "atomic"
-    return style
+    return list_type

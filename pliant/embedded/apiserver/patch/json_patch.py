@@ -1,35 +1,38 @@
-"""RFC 6902: a list of operations, applied in order or not at all."""
+"""JSON patch (RFC 6902)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 from pliant.embedded.schema import deep_copy
 from pliant.errors import BadRequest, Invalid
 
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9]\d*")
+_OPERATIONS: Final = ("add", "remove", "replace", "move", "copy", "test")
 
 
 def apply_json_patch(target: Any, operations: Any) -> Any:
-    """The target after all operations; BadRequest for malformed ones, Invalid for one that does not apply."""
+    """Return a patched copy; raise `BadRequest` for a malformed patch, and `Invalid` for one that does not apply."""
     if not isinstance(operations, list):
         raise _malformed_patch_error("a JSON patch must be a list of operations")
-    document = {"": deep_copy(target)}
+    document = {"": deep_copy(target)}  # an empty key above the root, so that operations can replace the root
     for operation in operations:
         if not isinstance(operation, dict):
             raise _malformed_patch_error("every operation must be an object")
         name = operation.get("op")
         if name not in _OPERATIONS:
             raise _malformed_patch_error(f"unknown operation {name!r}: it must be one of {', '.join(_OPERATIONS)}")
-        # The document hangs below an empty name, so that the root can be replaced like any member.
-        _OPERATIONS[name](document, operation)
+        try:
+            _apply_operation(document, operation)
+        except LookupError as missing:
+            detail = f"{name} operation does not apply: doc is missing path: {missing.args[0]}: missing value"
+            raise _inapplicable_patch_error(detail) from None
     return document.get("")
 
 
 def is_json_equal(one: Any, other: Any) -> bool:
-    """JSON equality: true is not 1, and the order of members does not matter."""
+    """Compare JSON values; unlike in Python, true is not equal to 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -39,61 +42,36 @@ def is_json_equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _apply_add(document: Any, operation: dict[str, Any]) -> None:
-    _insert_value(document, _parse_pointer(operation, "path"), deep_copy(_operation_value(operation)))
-
-
-def _apply_remove(document: Any, operation: dict[str, Any]) -> None:
+def _apply_operation(document: Any, operation: dict[str, Any]) -> None:
     path = _parse_pointer(operation, "path")
-    parent, last = _find_parent(document, path)
-    _get_child(parent, last, path)
-    del parent[_child_key(parent, last, path)]
+    match operation["op"]:
+        case "add":
+            _insert_value(document, path, deep_copy(_operation_value(operation)))
+        case "remove":
+            parent, key = _find_value(document, path)
+            del parent[key]
+        case "replace":
+            parent, key = _find_value(document, path)
+            parent[key] = deep_copy(_operation_value(operation))
+        case "move":
+            source = _parse_pointer(operation, "from")
+            if path[: len(source)] == source and path != source:
+                raise _inapplicable_patch_error(f"cannot move {_format_pointer(source)} into itself")
+            parent, key = _find_value(document, source)
+            _insert_value(document, path, parent.pop(key))
+        case "copy":
+            parent, key = _find_value(document, _parse_pointer(operation, "from"))
+            _insert_value(document, path, deep_copy(parent[key]))
+        case "test":
+            parent, key = _find_value(document, path)
+            if not is_json_equal(parent[key], _operation_value(operation)):
+                raise _inapplicable_patch_error(f"testing value {_format_pointer(path)} failed: test failed")
 
 
-def _apply_replace(document: Any, operation: dict[str, Any]) -> None:
-    path = _parse_pointer(operation, "path")
-    parent, last = _find_parent(document, path)
-    _get_child(parent, last, path)
-    parent[_child_key(parent, last, path)] = deep_copy(_operation_value(operation))
-
-
-def _apply_move(document: Any, operation: dict[str, Any]) -> None:
-    source, path = _parse_pointer(operation, "from"), _parse_pointer(operation, "path")
-    if path[: len(source)] == source and path != source:
-        raise _inapplicable_patch_error(f"cannot move {_format_pointer(source)} into itself")
-    parent, last = _find_parent(document, source)
-    value = _get_child(parent, last, source)
-    del parent[_child_key(parent, last, source)]
-    _insert_value(document, path, value)
-
-
-def _apply_copy(document: Any, operation: dict[str, Any]) -> None:
-    source = _parse_pointer(operation, "from")
-    parent, last = _find_parent(document, source)
-    _insert_value(document, _parse_pointer(operation, "path"), deep_copy(_get_child(parent, last, source)))
-
-
-def _apply_test(document: Any, operation: dict[str, Any]) -> None:
-    path = _parse_pointer(operation, "path")
-    parent, last = _find_parent(document, path)
-    if not is_json_equal(_get_child(parent, last, path), _operation_value(operation)):
-        raise _inapplicable_patch_error(f"testing value {_format_pointer(path)} failed: test failed")
-
-
-_OPERATIONS: Final[dict[Any, Callable[[Any, dict[str, Any]], None]]] = {
-    "add": _apply_add,
-    "remove": _apply_remove,
-    "replace": _apply_replace,
-    "move": _apply_move,
-    "copy": _apply_copy,
-    "test": _apply_test,
-}
-
-
-def _parse_pointer(operation: dict[str, Any], member: str) -> list[str]:
-    text = operation.get(member)
+def _parse_pointer(operation: dict[str, Any], field: str) -> list[str]:
+    text = operation.get(field)
     if not isinstance(text, str) or (text and not text.startswith("/")):
-        raise _malformed_patch_error(f"{operation['op']}: {member!r} must be a JSON pointer such as /spec/replicas")
+        raise _malformed_patch_error(f"{operation['op']}: {field!r} must be a JSON pointer such as /spec/replicas")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")]
 
 
@@ -103,27 +81,28 @@ def _operation_value(operation: dict[str, Any]) -> Any:
     return operation["value"]
 
 
-def _find_parent(document: Any, path: list[str]) -> tuple[Any, str]:
-    node = document
-    for step in path[:-1]:
-        node = _get_child(node, step, path)
-    return node, path[-1]
+def _find_value(document: Any, path: list[str]) -> tuple[Any, Any]:
+    """Return the object or list that contains a value, and its key; raise `LookupError` for a missing path."""
+    parent, key = document, _child_key(document, path[0], path)
+    for segment in path[1:]:
+        parent = parent[key]
+        key = _child_key(parent, segment, path)
+    return parent, key
 
 
-def _get_child(node: Any, step: str, path: list[str]) -> Any:
-    if isinstance(node, dict) and step in node:
-        return node[step]
-    if isinstance(node, list) and _ARRAY_INDEX.fullmatch(step) and int(step) < len(node):
-        return node[int(step)]
-    raise _inapplicable_patch_error(f"the object has nothing at {_format_pointer(path)}")
-
-
-def _child_key(parent: Any, last: str, path: list[str]) -> Any:
-    return int(last) if isinstance(parent, list) else last
+def _child_key(node: Any, segment: str, path: list[str]) -> Any:
+    if isinstance(node, dict) and segment in node:
+        return segment
+    if isinstance(node, list) and _ARRAY_INDEX.fullmatch(segment) and int(segment) < len(node):
+        return int(segment)
+    raise LookupError(_format_pointer(path))
 
 
 def _insert_value(document: Any, path: list[str], value: Any) -> None:
-    parent, last = _find_parent(document, path)
+    parent, last = document, path[-1]
+    if len(path) > 1:
+        grandparent, key = _find_value(document, path[:-1])
+        parent = grandparent[key]
     if isinstance(parent, dict):
         parent[last] = value
     elif isinstance(parent, list) and last == "-":
@@ -131,7 +110,7 @@ def _insert_value(document: Any, path: list[str], value: Any) -> None:
     elif isinstance(parent, list) and _ARRAY_INDEX.fullmatch(last) and int(last) <= len(parent):
         parent.insert(int(last), value)
     else:
-        raise _inapplicable_patch_error(f"the object has no place for {_format_pointer(path)}")
+        raise LookupError(_format_pointer(path))
 
 
 def _format_pointer(path: list[str]) -> str:

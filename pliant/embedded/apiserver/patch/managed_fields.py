@@ -1,7 +1,7 @@
-"""Who manages which field of an object: read from `managedFields`, followed through writes, and kept there.
+"""The managers of the fields of an object, as `metadata.managedFields` records them.
 
-Objects get `managedFields` with their first server-side apply; what was there before then belongs to
-`before-first-apply`. Writes of other kinds are followed from then on, so that plain objects cost nothing.
+An object gets `managedFields` with its first server-side apply; the manager `before-first-apply` owns the fields
+that existed before. Other writes are tracked only from then on, so that objects without apply cost nothing.
 """
 
 from __future__ import annotations
@@ -23,29 +23,22 @@ _SERVER_MANAGED_METADATA = frozenset(
     {"name", "namespace", "generateName", "uid", "resourceVersion", "generation", "creationTimestamp"}
     | {"deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"}
 )
-"""Members of metadata that the server alone writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldManager:
-    """Somebody who writes, and how."""
-
     name: str
     operation: str
     subresource: str = ""
     api_version: str = ""
-    """The apiVersion in which it writes."""
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What tells managers apart."""
         return self.name, self.operation, self.subresource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedFieldsEntry:
-    """The fields of one manager, and when they last changed."""
-
     manager: FieldManager
     time: str
     paths: frozenset[FieldPath]
@@ -53,17 +46,16 @@ class ManagedFieldsEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteScope:
-    """What a write can reach: the shape of the kind, and the part that the endpoint lets through."""
+    """The fields that an endpoint of a kind can write."""
 
     schema: MergeSchema
     is_status: bool = False
     has_status: bool = False
     keeps_empty_fields: bool = True
-    """Whether what is empty stays; built-in kinds leave it out, and its owner owns it all the same."""
+    """Whether empty fields are stored. Built-in kinds omit them, but their manager owns them nevertheless."""
 
     @classmethod
     def for_endpoint(cls, kind: Kind, subresource: str) -> WriteScope:
-        """The scope of an endpoint."""
         return cls(
             schema=_merge_schema(kind),
             is_status=subresource == "status",
@@ -72,31 +64,34 @@ class WriteScope:
         )
 
     def manageable_fields(self, obj: Object) -> dict[FieldPath, Any]:
-        """Every field within reach that anybody may manage."""
-        metadata = {
-            name: value for name, value in obj.get("metadata", {}).items() if name not in _SERVER_MANAGED_METADATA
-        }
-        rest = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+        """Return every writable field of an object that can have a manager, with its value."""
         if self.is_status:
-            rest = {name: value for name, value in rest.items() if name == "status"}
-        elif self.has_status:
-            rest.pop("status", None)
-        reached = {**({"metadata": metadata} if metadata and not self.is_status else {}), **rest}
-        return dict(field_sets.iter_fields(reached, self.schema)) if reached else {}
+            writable = {"status": obj["status"]} if "status" in obj else {}
+        else:
+            metadata = obj.get("metadata", {}).items()
+            managed = {name: value for name, value in metadata if name not in _SERVER_MANAGED_METADATA}
+            excluded = {"apiVersion", "kind", "metadata", *(["status"] if self.has_status else [])}
+            writable = {"metadata": managed} if managed else {}
+            writable |= {name: value for name, value in obj.items() if name not in excluded}
+        return dict(field_sets.iter_fields(writable, self.schema)) if writable else {}
 
 
 def apply_to_live(
     live: Object, desired: Object, scope: WriteScope, entry: ManagedFieldsEntry, *, force: bool
 ) -> tuple[Object, list[ManagedFieldsEntry]]:
-    """A live object with an applied one merged in, and who manages what then; `Conflict` unless forced."""
+    """Merge an applied configuration into a live object, and return it with its managers.
+
+    Raise `Conflict` if that changes fields of other managers, unless `force` is set.
+    """
     entries = _decode_entries(live, scope)
     before = next((each for each in entries if each.manager.identity == entry.manager.identity), None)
     others = [each for each in entries if each is not before]
     result = field_sets.merge_configuration(live, desired, scope.schema)
-    changed = _changed_paths(scope.manageable_fields(live), scope.manageable_fields(result))
-    lost = [(each, sorted(each.paths & changed, key=_path_sort_key)) for each in others if each.paths & changed]
-    if lost and not force:
-        raise _conflict_error(sorted(lost, key=lambda each: _describe_manager(each[0])))
+    live_fields = scope.manageable_fields(live)
+    changed = _changed_paths(live_fields, scope.manageable_fields(result))
+    conflicts = [(each, sorted(each.paths & changed, key=_path_sort_key)) for each in others if each.paths & changed]
+    if conflicts and not force:
+        raise _conflict_error(sorted(conflicts, key=lambda each: _describe_manager(each[0])))
     others = [replace(each, paths=each.paths - changed) for each in others]
     stored = result
     if before is not None:
@@ -105,26 +100,23 @@ def apply_to_live(
         stored = result if scope.keeps_empty_fields else replace(removal, owned=set()).apply(stored, scope.schema)
     if before is not None and before.paths == entry.paths and stored == live:
         return stored, entries
-    return stored, _without_removed_fields(
-        [*others, entry], scope.manageable_fields(live), scope.manageable_fields(result)
-    )
+    return stored, _without_removed_fields([*others, entry], live_fields, scope.manageable_fields(result))
 
 
 def track_update(old: Object, new: Object, scope: WriteScope, entry: ManagedFieldsEntry) -> list[ManagedFieldsEntry]:
-    """Who manages what after a write that is no apply; the writer owns what it changed."""
+    """Return the managers after an update or patch, whose writer owns the fields that it changed."""
     entries = _decode_entries(old, scope)
-    was, becomes = scope.manageable_fields(old), scope.manageable_fields(new)
-    changed = _changed_paths(was, becomes)
-    if not changed and not (was.keys() - becomes.keys()):
+    old_fields, new_fields = scope.manageable_fields(old), scope.manageable_fields(new)
+    changed = _changed_paths(old_fields, new_fields)
+    if not changed and not (old_fields.keys() - new_fields.keys()):
         return entries
     others = [each for each in entries if each.manager.identity != entry.manager.identity]
     own = frozenset(changed).union(*(each.paths for each in entries if each not in others))
     others = [replace(each, paths=each.paths - changed) for each in others]
-    return _without_removed_fields([*others, replace(entry, paths=own)], was, becomes)
+    return _without_removed_fields([*others, replace(entry, paths=own)], old_fields, new_fields)
 
 
 def encode_managed_fields(entries: list[ManagedFieldsEntry]) -> list[dict[str, Any]]:
-    """Entries as `managedFields` has them."""
     return [
         {
             "manager": each.manager.name,
@@ -140,12 +132,12 @@ def encode_managed_fields(entries: list[ManagedFieldsEntry]) -> list[dict[str, A
 
 
 def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
-    kept = obj["metadata"].get("managedFields")
-    if not kept:
+    managed_fields = obj["metadata"].get("managedFields")
+    if not managed_fields:
         first = FieldManager(name="before-first-apply", operation=UPDATE_OPERATION, api_version=obj["apiVersion"])
         time = obj["metadata"].get("creationTimestamp", "")
         return [ManagedFieldsEntry(manager=first, time=time, paths=frozenset(scope.manageable_fields(obj)))]
-    return [_decode_entry(each) for each in kept]
+    return [_decode_entry(each) for each in managed_fields]
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
@@ -160,55 +152,47 @@ def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
 
 
 def _changed_paths(before: Mapping[FieldPath, Any], after: Mapping[FieldPath, Any]) -> set[FieldPath]:
-    """Fields that are new or other than before, and what holds new ones if there was no such thing."""
+    """Return the paths of new and changed fields, and those of their parents that are new."""
     new = {path for path, value in after.items() if path not in before or before[path] != value}
     return new | (_with_parent_paths(after) - _with_parent_paths(before))
 
 
 def _plan_removal(released: frozenset[FieldPath], others: list[ManagedFieldsEntry]) -> FieldRemoval:
-    """Of what a manager no longer applies, that goes which nobody else has a part in."""
+    """Remove the fields that a manager no longer applies, unless other managers own them or parts of them."""
     owned = {path for each in others for path in each.paths}
     return FieldRemoval(released - _with_parent_paths(owned), owned)
 
 
 def _with_parent_paths(paths: Iterable[FieldPath]) -> set[FieldPath]:
-    """Paths, and those of everything that holds them, but for metadata, which is always there."""
+    """Return paths and all their parents, except for metadata, which every object has."""
     return {path[:length] for path in paths for length in range(1, len(path) + 1)} - {("f:metadata",)}
 
 
 def _without_removed_fields(
     entries: list[ManagedFieldsEntry], before: Iterable[FieldPath], after: Iterable[FieldPath]
 ) -> list[ManagedFieldsEntry]:
-    """Entries without the fields that have just gone, and without managers of nothing."""
-    gone = _with_parent_paths(before) - _with_parent_paths(after)
-    left = [replace(each, paths=each.paths - gone) for each in entries]
-    return [each for each in left if each.paths]
+    """Return entries without the removed fields; entries without fields are dropped."""
+    removed = _with_parent_paths(before) - _with_parent_paths(after)
+    remaining = [replace(each, paths=each.paths - removed) for each in entries]
+    return [each for each in remaining if each.paths]
 
 
 def _path_sort_key(path: FieldPath) -> list[tuple[bool, str]]:
-    """Sorts paths as the real server lists them: at each level what ends there comes first."""
-    return [(place < len(path) - 1, step) for place, step in enumerate(path)]
+    """Sort paths as kube-apiserver does: at each level, the paths that end there come first."""
+    return [(index < len(path) - 1, element) for index, element in enumerate(path)]
 
 
-def _conflict_error(lost_fields: list[tuple[ManagedFieldsEntry, list[FieldPath]]]) -> Conflict:
-    causes = [
-        {
-            "reason": "FieldManagerConflict",
-            "message": f"conflict with {_describe_manager(entry)}",
-            "field": field_sets.format_path(path),
-        }
-        for entry, paths in lost_fields
-        for path in paths
-    ]
+def _conflict_error(conflicts: list[tuple[ManagedFieldsEntry, list[FieldPath]]]) -> Conflict:
+    causes, summaries = [], []
+    for entry, paths in conflicts:
+        manager, fields = _describe_manager(entry), [field_sets.format_path(path) for path in paths]
+        cause = {"reason": "FieldManagerConflict", "message": f"conflict with {manager}"}
+        causes += [{**cause, "field": field} for field in fields]
+        summaries.append("\n".join([f"conflicts with {manager}:", *(f"- {field}" for field in fields)]))
     if len(causes) == 1:
         message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
-        said = (
-            f"conflicts with {_describe_manager(entry)}:\n"
-            + "\n".join(f"- {field_sets.format_path(path)}" for path in paths)
-            for entry, paths in lost_fields
-        )
-        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(said)
+        message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(summaries)
     return Conflict(409, "Conflict", message, details={"causes": causes})
 
 
@@ -220,14 +204,14 @@ def _describe_manager(entry: ManagedFieldsEntry) -> str:
 
 def _merge_schema(kind: Kind) -> MergeSchema:
     if kind.is_custom:
-        known = kind.schema.openapi if kind.schema is not None else {}
-        return {**known, "properties": {**(known.get("properties") or {}), "metadata": _builtin_schema("ObjectMeta")}}
+        schema = kind.schema.openapi if kind.schema is not None else {}
+        return {**schema, "properties": {**(schema.get("properties") or {}), "metadata": _builtin_schema("ObjectMeta")}}
     return {} if kind.conversion is not None else _builtin_schema(kind.kind)
 
 
 @cache
 def _builtin_schema(kind_name: str) -> MergeSchema:
-    """What Kubernetes publishes of a kind; the server's own rules let some lists repeat that are merged by key."""
+    # The published schema of Kubernetes, because the schema for validation lacks some list types.
     try:
         return load_definition(kind_name)
     except KeyError:

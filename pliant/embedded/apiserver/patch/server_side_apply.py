@@ -1,4 +1,4 @@
-"""Server-side apply: a manager states all it wants of an object, and becomes the owner of just that."""
+"""Server-side apply: a manager sends its desired fields of an object and becomes their owner."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
-from pliant.embedded.apiserver.http.errors import bad_request, invalid_options
+from pliant.embedded.apiserver.http.errors import bad_request, invalid_field, invalid_options, required_field
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.patch.managed_fields import (
@@ -19,7 +19,7 @@ from pliant.embedded.apiserver.patch.managed_fields import (
     encode_managed_fields,
     track_update,
 )
-from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy
+from pliant.embedded.schema import deep_copy
 from pliant.embedded.storage.stored_objects import Object
 from pliant.kube.transport.base import APPLY_PATCH
 
@@ -27,14 +27,11 @@ _MAX_FIELD_MANAGER_LENGTH = 128
 
 
 def is_apply_patch(info: RequestInfo) -> bool:
-    """Whether a patch is the whole of what somebody wants."""
     return info.request.content_type.partition(";")[0].strip() == APPLY_PATCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyRequest:
-    """What somebody wants of an object."""
-
     desired: Object
     manager: FieldManager
     scope: WriteScope
@@ -43,33 +40,29 @@ class ApplyRequest:
 
     @classmethod
     def from_request(cls, info: RequestInfo, now: datetime) -> ApplyRequest:
-        """The application a call carries; refused without a manager's name."""
         name = info.query_text("fieldManager")
         if not name:
-            why = f"{FieldErrorType.REQUIRED.message_prefix}: is required for apply patch"
-            raise invalid_options("PATCH", FieldError("fieldManager", FieldErrorType.REQUIRED.cause, why))
+            raise invalid_options("PATCH", required_field("fieldManager", "is required for apply patch"))
         if len(name) > _MAX_FIELD_MANAGER_LENGTH or not name.isprintable():
-            why = f"must be at most {_MAX_FIELD_MANAGER_LENGTH} printable characters"
-            raise invalid_options("PATCH", FieldError.of("fieldManager", FieldErrorType.INVALID, name, why))
-        wanted = decode_object_body(info.request)
-        if isinstance(wanted.get("metadata"), dict) and wanted["metadata"].get("managedFields"):
+            detail = f"must be at most {_MAX_FIELD_MANAGER_LENGTH} printable characters"
+            raise invalid_options("PATCH", invalid_field("fieldManager", name, detail))
+        desired = decode_object_body(info.request)
+        if isinstance(desired.get("metadata"), dict) and desired["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         manager = _create_field_manager(info, name, APPLY_OPERATION)
         scope = WriteScope.for_endpoint(info.kind, info.subresource)
-        return cls(desired=wanted, manager=manager, scope=scope, now=now, force=info.query_bool("force"))
+        return cls(desired=desired, manager=manager, scope=scope, now=now, force=info.query_bool("force"))
 
     def new_object(self) -> Object:
-        """The object when there was none."""
+        """Return the object to create if it does not exist."""
         obj: Object = deep_copy(self.desired)
         entry = self._managed_fields_entry()
-        obj["metadata"] = {
-            **obj["metadata"],
-            **({"managedFields": encode_managed_fields([entry])} if entry.paths else {}),
-        }
+        if entry.paths:
+            obj["metadata"]["managedFields"] = encode_managed_fields([entry])
         return obj
 
     def merge_into(self, live: Object) -> tuple[Object, list[Object]]:
-        """A live object as wanted, and its `managedFields`; `Conflict` where that takes fields from others."""
+        """Return the merged object and its `managedFields`; raise `Conflict` if it changes fields of other managers."""
         result, entries = apply_to_live(live, self.desired, self.scope, self._managed_fields_entry(), force=self.force)
         return result, encode_managed_fields(entries)
 
@@ -79,7 +72,7 @@ class ApplyRequest:
 
 
 def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now: datetime) -> Object:
-    """The new state of an object that has managers, with a note of who changed what; others are left alone."""
+    """Update the `managedFields` of an object that has them, after an update or patch."""
     if "managedFields" not in old["metadata"]:
         return new
     scope = WriteScope.for_endpoint(info.kind, info.subresource)

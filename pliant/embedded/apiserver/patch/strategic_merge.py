@@ -1,4 +1,4 @@
-"""Strategic merge patches: lists of built-in kinds are merged item by item, told apart by a key."""
+"""Strategic merge patch, which merges the lists of built-in kinds by a key of their items."""
 
 from __future__ import annotations
 
@@ -27,16 +27,14 @@ _MERGE_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
-"""By field: the member that names an item; the first that the items have."""
-
+"""The merge keys of a list field; the first one that the items have is used."""
 _SET_LIST_FIELDS: Final = frozenset({"finalizers"})
-"""Lists of plain values to which a patch adds."""
-
+"""Lists of primitive values, to which a patch adds values."""
 _REMOVED: Final = object()
 
 
 def apply_strategic_merge(target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """The target with the patch merged in; shares nothing with either."""
+    """Return a patched copy."""
     result = _merge_object(target, patch)
     return {} if result is _REMOVED else result
 
@@ -46,7 +44,7 @@ def _merge_object(target: dict[str, Any], patch: dict[str, Any]) -> Any:
     if directive == "delete":
         return _REMOVED
     if directive not in ("merge", "replace"):
-        raise BadRequest(400, "BadRequest", f"unknown $patch directive {directive!r}")
+        raise BadRequest(400, "BadRequest", f"unknown patch type: {directive} in map: {patch}")
     base = target if directive == "merge" else {}
     result = {name: deep_copy(value) for name, value in base.items()}
     for name, value in patch.items():
@@ -62,11 +60,11 @@ def _merge_object(target: dict[str, Any], patch: dict[str, Any]) -> Any:
 
 
 def _apply_directive(result: dict[str, Any], directive: str, value: Any) -> None:
-    """Directives beside `$patch` and `$retainKeys`; the order of elements is left as it is."""
-    word, _, field = directive.partition("/")
-    if word == "$deleteFromPrimitiveList" and field in result:
+    """Apply `$deleteFromPrimitiveList`; `$setElementOrder` is accepted and ignored."""
+    name, _, field = directive.partition("/")
+    if name == "$deleteFromPrimitiveList" and field in result:
         result[field] = [entry for entry in result[field] if entry not in value]
-    elif word not in ("$patch", "$retainKeys", "$setElementOrder", "$deleteFromPrimitiveList"):
+    elif name not in ("$patch", "$retainKeys", "$setElementOrder", "$deleteFromPrimitiveList"):
         raise BadRequest(400, "BadRequest", f"unknown directive {directive!r}")
 
 
@@ -85,7 +83,7 @@ def _merge_field(name: str, current: Any, value: Any) -> Any:
 
 
 def _find_merge_key(name: str, items: list[Any]) -> str | None:
-    """The member that names the items, or None for lists that are replaced as a whole."""
+    """Return the merge key of a list, or None if the patch replaces the list as a whole."""
     if not all(isinstance(item, dict) for item in items):
         return None
     return next((key for key in _MERGE_KEYS.get(name, ()) if any(key in item for item in items)), None)
@@ -97,13 +95,13 @@ def _merge_list(before: list[Any], patch: list[Any], key: str) -> list[Any]:
     result = [deep_copy(item) for item in before]
     for item in patch:
         if key not in item:
-            raise BadRequest(400, "BadRequest", f"a list merged by {key!r} has an item without it")
-        place = next((index for index, old in enumerate(result) if old.get(key) == item[key]), None)
-        merged = _merge_object(result[place] if place is not None else {}, item)
-        if place is None:
+            raise BadRequest(400, "BadRequest", f"map: {item} does not contain declared merge key: {key}")
+        index = next((index for index, old in enumerate(result) if old.get(key) == item[key]), None)
+        merged = _merge_object(result[index] if index is not None else {}, item)
+        if index is None:
             result += [] if merged is _REMOVED else [merged]
         elif merged is _REMOVED:
-            del result[place]
+            del result[index]
         else:
-            result[place] = merged
+            result[index] = merged
     return result

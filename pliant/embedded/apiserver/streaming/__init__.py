@@ -1,1 +1,1 @@
-"""Streaming pod subresources: log, exec, attach and port-forward, over WebSocket and SPDY."""
+"""Streaming pod subresources: log, exec, attach and portforward, over WebSocket and SPDY."""

@@ -1,4 +1,4 @@
-"""What the server needs from a node to answer `kubectl logs`."""
+"""The interface through which the API server reads container logs from a node."""
 
 from __future__ import annotations
 
@@ -9,22 +9,16 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """Which part of a container's output is wanted."""
+    """Options of the log subresource; `since_ns` is a Unix time in nanoseconds."""
 
     follow: bool = False
     tail_lines: int | None = None
     previous: bool = False
     since_ns: int | None = None
-    """Only what was written from then on, in nanoseconds since 1970."""
     timestamps: bool = False
     limit_bytes: int | None = None
 
 
 class LogSource(Protocol):
-    """Reads what containers wrote.
-
-    Following ends when the container has ended; a container that never started raises `BadRequest`.
-    """
-
     def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """The output of one container of a pod, in pieces of any size."""
+        """Yield chunks of the log; `follow` ends with the container. Raise `BadRequest` if it never started."""

@@ -1,4 +1,4 @@
-"""Ports of pods at the user's side: SPDY streams through a WebSocket, a pair of them for each connection."""
+"""Port forwarding: SPDY through a WebSocket, with a data stream and an error stream for each connection."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ _MAX_PORT = 65535
 
 @dataclass(slots=True)
 class _ForwardedConnection:
-    """The two streams of one connection: what it carries, and what is wrong with it."""
-
     port: int = 0
     data_stream: int = 0
     error_stream: int = 0
     received: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(64))
-    """What the user sent; nothing at the end of it."""
+    """Data from the client; b"" marks its end."""
 
 
 async def forward_ports(websocket: web.WebSocketResponse, connect: PortConnector) -> None:
-    """Carry connections to a pod until the user leaves."""
+    """Forward connections to the ports of a pod until the client disconnects."""
     with suppress(ConnectionError, spdy.SpdyProtocolError):
         async with asyncio.TaskGroup() as tasks:
             await _PortForwarder(websocket, connect, tasks).run()
@@ -38,8 +36,6 @@ async def forward_ports(websocket: web.WebSocketResponse, connect: PortConnector
 
 
 class _PortForwarder:
-    """One user, one pod, any number of connections."""
-
     def __init__(self, websocket: web.WebSocketResponse, connect: PortConnector, tasks: asyncio.TaskGroup) -> None:
         self._websocket = websocket
         self._connect = connect
@@ -50,67 +46,64 @@ class _PortForwarder:
         self._connection_tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Listen to the user; at the end nothing is left open."""
         try:
             async for message in self._websocket:
                 if message.type is WSMsgType.BINARY:
                     for frame in self._codec.decode_frames(message.data):
                         await self._handle_frame(frame)
         finally:
-            for carrier in list(self._connection_tasks):
-                carrier.cancel()
+            for task in list(self._connection_tasks):
+                task.cancel()
 
     async def _handle_frame(self, frame: spdy.SpdyFrame) -> None:
         match frame:
             case spdy.SynStreamFrame():
                 await self._open_stream(frame)
             case spdy.DataFrame(stream, content, is_last):
-                pair = self._connection_by_stream.get(stream)
-                if pair is not None and stream == pair.data_stream:
+                connection = self._connection_by_stream.get(stream)
+                if connection is not None and stream == connection.data_stream:
                     if content:
-                        await pair.received.put(content)
+                        await connection.received.put(content)
                     if is_last:
-                        await pair.received.put(b"")
+                        await connection.received.put(b"")
             case spdy.RstStreamFrame(stream):
-                pair = self._connection_by_stream.pop(stream, None)
-                if pair is not None and stream == pair.data_stream:
-                    await pair.received.put(b"")
+                connection = self._connection_by_stream.pop(stream, None)
+                if connection is not None and stream == connection.data_stream:
+                    await connection.received.put(b"")
             case spdy.PingFrame():
                 await self._websocket.send_bytes(spdy.encode_pong(frame))
 
     async def _open_stream(self, frame: spdy.SynStreamFrame) -> None:
         headers = {name.lower(): value for name, value in frame.headers.items()}
-        kind, port = headers.get("streamtype"), headers.get("port", "")
-        if kind not in ("data", "error") or not (port.isdecimal() and 0 < int(port) <= _MAX_PORT):
+        stream_type, port = headers.get("streamtype"), headers.get("port", "")
+        if stream_type not in ("data", "error") or not (port.isdecimal() and 0 < int(port) <= _MAX_PORT):
             await self._websocket.send_bytes(spdy.encode_reset(frame.stream_id))
             return
-        pair = self._pending_connections.setdefault(
-            headers.get("requestid", port), _ForwardedConnection(port=int(port))
-        )
-        self._connection_by_stream[frame.stream_id] = pair
-        if kind == "data":
-            pair.data_stream = frame.stream_id
+        request_id = headers.get("requestid", port)
+        connection = self._pending_connections.setdefault(request_id, _ForwardedConnection(port=int(port)))
+        self._connection_by_stream[frame.stream_id] = connection
+        if stream_type == "data":
+            connection.data_stream = frame.stream_id
         else:
-            pair.error_stream = frame.stream_id
+            connection.error_stream = frame.stream_id
         await self._websocket.send_bytes(self._codec.encode_syn_reply(frame.stream_id))
-        if pair.data_stream and pair.error_stream:
-            self._pending_connections.pop(headers.get("requestid", port), None)
-            carrier = self._tasks.create_task(self._forward_connection(pair))
-            self._connection_tasks.add(carrier)
-            carrier.add_done_callback(self._connection_tasks.discard)
+        if connection.data_stream and connection.error_stream:
+            self._pending_connections.pop(request_id, None)
+            task = self._tasks.create_task(self._forward_connection(connection))
+            self._connection_tasks.add(task)
+            task.add_done_callback(self._connection_tasks.discard)
 
     async def _forward_connection(self, connection: _ForwardedConnection) -> None:
-        """One connection, from its first byte to its last."""
-        problem = b""
-        with suppress(ConnectionError):  # the user left: nobody is there to be told
+        message = b""
+        with suppress(ConnectionError):  # the client disconnected
             try:
                 reader, writer = await self._connect(connection.port)
-            except OSError as refusal:
-                why = os.strerror(refusal.errno).lower() if refusal.errno else str(refusal)
-                problem = f"error forwarding port {connection.port} to the pod: {why}".encode()
+            except OSError as error:
+                reason = os.strerror(error.errno).lower() if error.errno else str(error)
+                message = f"error forwarding port {connection.port} to the pod: {reason}".encode()
             else:
                 await self._relay_bytes(connection, reader, writer)
-            await self._websocket.send_bytes(spdy.encode_data(connection.error_stream, problem, is_last=True))
+            await self._websocket.send_bytes(spdy.encode_data(connection.error_stream, message, is_last=True))
             await self._websocket.send_bytes(spdy.encode_data(connection.data_stream, b"", is_last=True))
         self._connection_by_stream.pop(connection.data_stream, None)
         self._connection_by_stream.pop(connection.error_stream, None)
@@ -118,14 +111,14 @@ class _PortForwarder:
     async def _relay_bytes(
         self, connection: _ForwardedConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        sending = asyncio.create_task(_write_received(connection, writer))
+        writing = asyncio.create_task(_write_received(connection, writer))
         try:
             with suppress(OSError):
                 while content := await reader.read(_READ_CHUNK_BYTES):
                     await self._websocket.send_bytes(spdy.encode_data(connection.data_stream, content))
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
             writer.close()
 
 

@@ -1,4 +1,4 @@
-"""What the server needs from a node to answer `kubectl exec` and `kubectl attach`."""
+"""The interface through which the API server opens exec, attach and portforward sessions on a node."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 class SessionStartError(PliantError):
-    """The command could not be started; the message says why."""
+    """The command of a session cannot be started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """What to run, nothing for an attachment, and what to hear of it."""
+    """Options of exec and attach; attach has no command."""
 
     command: tuple[str, ...] = ()
     stdin: bool = False
@@ -34,54 +34,47 @@ class SessionOptions:
 
 
 class ContainerSession(Protocol):
-    """A running command, or a running container one has attached to."""
+    """The streams of an executed command or an attached container."""
 
     async def read(self, stream: int) -> bytes:
-        """The next output on STDOUT or STDERR; nothing at its end."""
+        """Return the next output of STDOUT or STDERR, or b"" at its end."""
 
     async def write(self, data: bytes) -> None:
-        """Give input; a reader that has gone is no error."""
+        """Write to stdin; ignore a closed stdin."""
 
-    def close_input(self) -> None:
-        """There will be no more input."""
+    def close_input(self) -> None: ...
 
     async def resize_terminal(self, columns: int, rows: int) -> None:
-        """Tell the terminal, if there is one, how large it is."""
+        """Set the size of the terminal, if the session has one."""
 
     async def wait_exit(self) -> int:
-        """Wait for the end; the exit code as a shell would tell it."""
+        """Wait for the process to exit, and return its exit code as a shell does."""
 
 
 class SessionSource(Protocol):
-    """Opens sessions in containers that run; `SessionStartError` when that fails."""
-
     def open_session(
         self, pod: dict[str, Any], container: str, options: SessionOptions
     ) -> AbstractAsyncContextManager[ContainerSession]:
-        """A session that is over when its context ends, and what was started for it with it."""
+        """Open a session, whose process ends with the context; raise `SessionStartError` if it cannot start."""
 
     async def connect_to_port(
         self, pod: dict[str, Any], port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to a port of a pod, as if from the pod itself; OSError when nobody listens there."""
+        """Connect to a port on the loopback interface of a pod; raise `OSError` if no process listens on it."""
 
 
 PortConnector = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-"""Reaches a port of one pod; OSError says why it cannot."""
+"""Connects to a port of a pod, or raises `OSError`."""
 PreparedSession = tuple[AbstractAsyncContextManager[ContainerSession], SessionOptions]
 
 
 def prepare_session(
     index: ObjectIndex, info: RequestInfo, command: Sequence[str], session_source: SessionSource | None
 ) -> PreparedSession:
-    """A session that is ready to be opened; refused when nothing runs that it could be about."""
-    record = index.get(info.key)
-    if record is None:
-        raise not_found(info.kind, info.name)
-    if session_source is None:
-        raise ServerError(501, "NotImplemented", "this server has no node to run commands on")
-    pod, is_exec = record.decode(), info.subresource == "exec"
-    wishes = SessionOptions(
+    """Prepare an exec or attach session; raise `ApiError` when the container does not run."""
+    pod, session_source = _find_pod(index, info), _require_session_source(session_source)
+    is_exec = info.subresource == "exec"
+    options = SessionOptions(
         command=tuple(command) if is_exec else (),
         stdin=info.query_bool("stdin"),
         stdout=info.query_bool("stdout"),
@@ -89,33 +82,41 @@ def prepare_session(
         tty=info.query_bool("tty"),
     )
     if is_exec and not any(command):
-        raise bad_request("command: say what to run, for example `kubectl exec POD -- COMMAND`")
-    if not (wishes.stdin or wishes.stdout or wishes.stderr):
+        raise bad_request("you must specify at least one command for the container")
+    if not (options.stdin or options.stdout or options.stderr):
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
     container = resolve_container(pod, info.query_text("container"))
     _require_container_running(pod, container)
-    return session_source.open_session(pod, container, wishes), wishes
+    return session_source.open_session(pod, container, options), options
 
 
 def prepare_port_forward(index: ObjectIndex, info: RequestInfo, session_source: SessionSource | None) -> PortConnector:
-    """How to reach the ports of a pod; refused when it does not run."""
-    record = index.get(info.key)
-    if record is None:
-        raise not_found(info.kind, info.name)
-    if session_source is None:
-        raise ServerError(501, "NotImplemented", "this server has no node to forward ports of")
-    pod = record.decode()
+    """Return a function that connects to the ports of a pod; raise `ApiError` when the pod does not run."""
+    pod, session_source = _find_pod(index, info), _require_session_source(session_source)
     phase = (pod.get("status") or {}).get("phase") or "Pending"
     if phase != "Running":
         raise bad_request(f"unable to forward port because pod is not running. Current status={phase}")
     return partial(session_source.connect_to_port, pod)
 
 
+def _find_pod(index: ObjectIndex, info: RequestInfo) -> dict[str, Any]:
+    record = index.get(info.key)
+    if record is None:
+        raise not_found(info.kind, info.name)
+    return record.decode()
+
+
+def _require_session_source(session_source: SessionSource | None) -> SessionSource:
+    if session_source is None:
+        raise ServerError(501, "NotImplemented", "no node serves exec, attach and portforward")
+    return session_source
+
+
 def _require_container_running(pod: dict[str, Any], container: str) -> None:
-    name, status = pod["metadata"]["name"], pod.get("status") or {}
+    status = pod.get("status") or {}
     if not pod["spec"].get("nodeName"):
-        raise bad_request(f"pod {name} does not have a host assigned")
+        raise bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
     reported = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
     if not any(each["name"] == container and "running" in (each.get("state") or {}) for each in reported):
-        message = f'unable to upgrade connection: container not found ("{container}"): it does not run in pod {name}'
-        raise ServerError(500, "InternalError", f"Internal error occurred: {message}")
+        message = f'Internal error occurred: unable to upgrade connection: container not found ("{container}")'
+        raise ServerError(500, "InternalError", message)

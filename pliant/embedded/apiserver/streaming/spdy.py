@@ -1,6 +1,6 @@
-"""SPDY/3.1 as far as forwarded ports need it: streams that a client opens, data both ways, pings.
+"""The part of SPDY/3.1 that port forwarding needs: streams that the client opens, data, resets and pings.
 
-Flow control is left to the connection below: neither kubectl's SPDY nor this one counts windows.
+There is no flow control by windows: like kubectl, the server relies on the TCP connection.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ _DICTIONARY_TAIL: Final = (
 HEADER_DICTIONARY: Final = (
     b"".join(struct.pack(">I", len(word)) + word.encode() for word in _DICTIONARY_WORDS.split("|")) + _DICTIONARY_TAIL
 )
-"""What both sides of SPDY/3 know of headers beforehand, as its specification has it."""
-
+"""The zlib dictionary for header compression from the specification of SPDY/3."""
 MAX_FRAME_BYTES: Final = 1 << 20
-"""Bytes in a frame; whoever sends more is not understood."""
 _SPDY_VERSION, _CONTROL_BIT, _FLAG_FIN = 3, 0x8000, 0x01
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING = 1, 2, 3, 6
 _STATUS_CANCEL = 5
@@ -43,13 +41,11 @@ _UINT32 = struct.Struct(">I")
 
 
 class SpdyProtocolError(Exception):
-    """What came cannot be SPDY/3.1."""
+    """The client sent data that is not SPDY/3.1."""
 
 
 @dataclass(frozen=True, slots=True)
 class SynStreamFrame:
-    """The client opened a stream."""
-
     stream_id: int
     headers: dict[str, str]
     is_last: bool = False
@@ -57,8 +53,6 @@ class SynStreamFrame:
 
 @dataclass(frozen=True, slots=True)
 class DataFrame:
-    """Bytes on a stream; the last ones close it in this direction."""
-
     stream_id: int
     content: bytes
     is_last: bool = False
@@ -66,15 +60,11 @@ class DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class RstStreamFrame:
-    """The client wants no more of a stream."""
-
     stream_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class PingFrame:
-    """The client asks whether anybody is there."""
-
     ping_id: int
 
 
@@ -82,7 +72,7 @@ SpdyFrame = SynStreamFrame | DataFrame | RstStreamFrame | PingFrame
 
 
 class SpdyCodec:
-    """One connection's worth of frames: both ways of compression go on from frame to frame."""
+    """Decodes and encodes the frames of one connection, whose header compression has a state."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -90,67 +80,61 @@ class SpdyCodec:
         self._deflate = zlib.compressobj(zdict=HEADER_DICTIONARY)
 
     def decode_frames(self, data: bytes) -> Iterator[SpdyFrame]:
-        """The frames that are complete with these bytes; those that concern nobody here are left out."""
+        """Yield the frames that are complete with this data, except for frames of other types."""
         self._buffer += data
         while len(self._buffer) >= _FRAME_HEADER.size:
             first, second, rest = _FRAME_HEADER.unpack_from(self._buffer)
             flags, size = rest >> 24, rest & 0xFFFFFF
             if size > MAX_FRAME_BYTES:
-                raise SpdyProtocolError(f"a frame of {size} bytes")
+                raise SpdyProtocolError(f"frame of {size} bytes is too large")
             if len(self._buffer) < _FRAME_HEADER.size + size:
                 return
-            body, self._buffer = (
-                self._buffer[_FRAME_HEADER.size : _FRAME_HEADER.size + size],
-                self._buffer[_FRAME_HEADER.size + size :],
-            )
+            end = _FRAME_HEADER.size + size
+            body, self._buffer = self._buffer[_FRAME_HEADER.size : end], self._buffer[end:]
             if not first & _CONTROL_BIT:
                 yield DataFrame(first << 16 | second, body, bool(flags & _FLAG_FIN))
             elif first & ~_CONTROL_BIT != _SPDY_VERSION:
-                raise SpdyProtocolError(f"version {first & ~_CONTROL_BIT}")
+                raise SpdyProtocolError(f"unsupported SPDY version {first & ~_CONTROL_BIT}")
             elif (frame := self._decode_control_frame(second, flags, body)) is not None:
                 yield frame
 
     def encode_syn_reply(self, stream_id: int) -> bytes:
-        """The frame that says yes to a stream."""
         block = self._deflate.compress(_UINT32.pack(0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         return _encode_control_frame(_SYN_REPLY, _UINT32.pack(stream_id) + block)
 
     def _decode_control_frame(self, frame_type: int, flags: int, body: bytes) -> SpdyFrame | None:
         try:
             if frame_type == _SYN_STREAM:
-                number = _UINT32.unpack_from(body)[0] & 0x7FFFFFFF
-                return SynStreamFrame(number, self._decode_headers(body[10:]), bool(flags & _FLAG_FIN))
+                stream_id = _UINT32.unpack_from(body)[0] & 0x7FFFFFFF
+                return SynStreamFrame(stream_id, self._decode_headers(body[10:]), bool(flags & _FLAG_FIN))
             if frame_type == _RST_STREAM:
                 return RstStreamFrame(_UINT32.unpack_from(body)[0] & 0x7FFFFFFF)
             if frame_type == _PING:
                 return PingFrame(_UINT32.unpack_from(body)[0])
-        except (struct.error, zlib.error, UnicodeDecodeError) as problem:
-            raise SpdyProtocolError(str(problem)) from problem
+        except (struct.error, zlib.error, UnicodeDecodeError) as error:
+            raise SpdyProtocolError(str(error)) from error
         return None
 
     def _decode_headers(self, block: bytes) -> dict[str, str]:
         plain = self._inflate.decompress(block, MAX_FRAME_BYTES)
         (count,) = _UINT32.unpack_from(plain)
-        texts, place = [], _UINT32.size
+        texts, offset = [], _UINT32.size
         for _ in range(2 * count):
-            (size,) = _UINT32.unpack_from(plain, place)
-            texts.append(plain[place + _UINT32.size : place + _UINT32.size + size].decode())
-            place += _UINT32.size + size
+            (size,) = _UINT32.unpack_from(plain, offset)
+            texts.append(plain[offset + _UINT32.size : offset + _UINT32.size + size].decode())
+            offset += _UINT32.size + size
         return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def encode_data(stream_id: int, content: bytes, *, is_last: bool = False) -> bytes:
-    """A frame of bytes on a stream."""
     return struct.pack(">II", stream_id, (_FLAG_FIN if is_last else 0) << 24 | len(content)) + content
 
 
 def encode_reset(stream_id: int) -> bytes:
-    """The frame that ends a stream at once."""
     return _encode_control_frame(_RST_STREAM, struct.pack(">II", stream_id, _STATUS_CANCEL))
 
 
 def encode_pong(ping: PingFrame) -> bytes:
-    """The answer to a ping."""
     return _encode_control_frame(_PING, _UINT32.pack(ping.ping_id))
 
 
