@@ -57,8 +57,8 @@ CLUSTER_BUGS = (
         area=SERVER,
         what="a strategic merge patch replaces the list of conditions instead of merging it by type",
         file="pliant/embedded/apiserver/patch/strategic_merge.py",
-        before='    "conditions": ("type",),\n',
-        after="",
+        before='dict.fromkeys(("addresses", "conditions"), ("type",))',
+        after='dict.fromkeys(("addresses",), ("type",))',
         likely=("tests/embedded/test_patches.py",),
     ),
     Bug(

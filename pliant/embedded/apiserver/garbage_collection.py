@@ -175,7 +175,7 @@ class GarbageCollector:
         resources, name = self._index.resources(), record.key.name
         content = [each for resource in resources for each in self._index.list_objects(resource, name)]
         if content:
-            self._delete_content_batch(transaction, record, content)
+            self._delete_batch(transaction, record, content)
             return
         namespace["spec"]["finalizers"] = []
         store_or_remove(transaction, NAMESPACES, namespace)
@@ -183,13 +183,11 @@ class GarbageCollector:
     def _delete_custom_resources(self, transaction: Transaction, record: StoredObject, crd: Object) -> None:
         content = self._index.list_objects(f"{crd['spec']['group']}/{crd['spec']['names']['plural']}")
         if content:
-            self._delete_content_batch(transaction, record, content)
+            self._delete_batch(transaction, record, content)
             return
         self._remove_finalizer(transaction, record, CRD_CLEANUP_FINALIZER)
 
-    def _delete_content_batch(
-        self, transaction: Transaction, parent: StoredObject, content: Sequence[StoredObject]
-    ) -> None:
+    def _delete_batch(self, transaction: Transaction, parent: StoredObject, content: Sequence[StoredObject]) -> None:
         remaining = [each.key for each in content if not each.is_terminating]
         for key in remaining[:BATCH_SIZE]:
             current = transaction.get(key)

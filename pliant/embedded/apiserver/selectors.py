@@ -41,9 +41,6 @@ class LabelSelector:
         labels = labels or {}
         return all(is_met(labels) for is_met in self.requirements)
 
-    def __bool__(self) -> bool:
-        return bool(self.requirements)
-
 
 @lru_cache(maxsize=512)
 def _parse_label_selector(text: str) -> LabelSelector:
@@ -136,9 +133,6 @@ class FieldSelector:
         """Return the value that the selector requires of a field, or None."""
         return next((value for name, value, equal in self.terms if equal and name == field), None)
 
-    def __bool__(self) -> bool:
-        return bool(self.terms)
-
 
 ALWAYS_SELECTABLE: Final = ("metadata.name", "metadata.namespace")
 _FIELD_ALIASES: Final = {"source": "source.component"}
@@ -155,11 +149,6 @@ def field_value(obj: Mapping[str, Any], field: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
-
-
-def selectable_fields(kind: Kind, obj: Mapping[str, Any]) -> dict[str, str]:
-    """Return the values of all fields that the field selectors of a kind support."""
-    return {field: field_value(obj, field) for field in (*ALWAYS_SELECTABLE, *kind.selectable_fields)}
 
 
 def _parse_field_term(part: str, text: str) -> tuple[str, str, bool]:

@@ -12,15 +12,14 @@ from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICES, C
 from pliant.embedded.apiserver.auth.self_review import ADMIN_USER, answer_self_review
 from pliant.embedded.apiserver.auth.tokens import TokenIssuer, UserInfo, create_requested_token
 from pliant.embedded.apiserver.garbage_collection import EventExpiry, GarbageCollector
-from pliant.embedded.apiserver.handlers import deletion, eviction, get_list, pod_subresources, resource_metrics, scale
+from pliant.embedded.apiserver.handlers import deletion, get_list, pod_subresources, resource_metrics, scale
 from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES
 from pliant.embedded.apiserver.handlers.watch import open_watch
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
 from pliant.embedded.apiserver.http.errors import bad_request, method_not_allowed
 from pliant.embedded.apiserver.http.request_info import RequestInfo, parse_request_path
 from pliant.embedded.apiserver.http.responses import error_response, json_response
-from pliant.embedded.apiserver.streaming import sessions
-from pliant.embedded.apiserver.streaming.logs import LogSource
+from pliant.embedded.apiserver.streaming import logs, sessions
 from pliant.embedded.registry.discovery import DiscoveryHandler
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.storage.store import Store, Transaction
@@ -30,7 +29,6 @@ from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.runtime.clock import Clock
 
 _SPECIAL_SUBRESOURCES = frozenset({"log", "binding", "scale", "exec", "attach", "eviction", "portforward", "token"})
-INITIAL_NAMESPACES = ("default", "kube-public", "kube-system")
 
 
 class ApiServer:
@@ -42,7 +40,7 @@ class ApiServer:
         registry: KindRegistry,
         clock: Clock,
         *,
-        log_source: LogSource | None = None,
+        log_source: logs.LogSource | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.store = store
@@ -64,7 +62,7 @@ class ApiServer:
         registry: KindRegistry,
         clock: Clock,
         *,
-        log_source: LogSource | None = None,
+        log_source: logs.LogSource | None = None,
         rng: random.Random | None = None,
     ) -> AsyncIterator[ApiServer]:
         """Start an API server together with the garbage collector and the expiry of events."""
@@ -158,7 +156,7 @@ class ApiServer:
     async def _handle_special_subresource(self, info: RequestInfo) -> Reply | StreamReply:
         match info.subresource or "binding", info.request.method:
             case "log", "GET":
-                return pod_subresources.read_pod_log(self.store.committed, info, self.log_source, self._clock)
+                return logs.read_pod_log(self.store.committed, info, self.log_source, self._clock)
             case "binding", "POST":
                 return await pod_subresources.bind_pod(self.store, info, self._clock)
             case "scale", "GET":
@@ -166,7 +164,7 @@ class ApiServer:
             case "scale", "PUT" | "PATCH":
                 return await scale.update_scale(self._writer, info)
             case "eviction", "POST":
-                return await eviction.evict_pod(self.store, info, self._clock)
+                return await pod_subresources.evict_pod(self.store, info, self._clock)
             case "token", "POST":
                 return create_requested_token(self.store.committed, info, self.tokens, self._clock)
             case "exec" | "attach" | "portforward", _:
@@ -184,7 +182,7 @@ class ApiServer:
 
     def _create_initial_namespaces(self, transaction: Transaction) -> None:
         kind = self.registry.find("", "v1", "namespaces")
-        for name in INITIAL_NAMESPACES:
+        for name in deletion.INITIAL_NAMESPACES:
             if kind is not None and transaction.get(ObjectKey(NAMESPACES, "", name)) is None:
                 namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 self._writer.add_object(transaction, kind, "", namespace)

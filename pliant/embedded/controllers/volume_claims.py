@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.apiserver.admission.persistent_volume_claims import PVC_PROTECTION_FINALIZER
+from pliant.embedded.apiserver.admission.admission import PVC_PROTECTION_FINALIZER
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.object_views import PodView

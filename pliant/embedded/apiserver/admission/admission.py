@@ -1,4 +1,4 @@
-"""Defaulting and validation of objects beyond their schema, with the rules for services, secrets and events."""
+"""Defaulting and validation of objects beyond their schema; kinds with many rules have their own modules."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import binascii
 import ipaddress
 from collections.abc import Callable, Sequence
 
+from pliant.embedded.apiserver.admission import priority_classes
 from pliant.embedded.apiserver.admission.cluster_ip_allocator import SERVICE_CIDR, ClusterIpAllocator
 from pliant.embedded.apiserver.admission.disruption_budgets import DISRUPTION_BUDGETS, validate_disruption_budget
-from pliant.embedded.apiserver.admission.persistent_volume_claims import (
-    PERSISTENT_VOLUME_CLAIMS,
-    set_pvc_defaults,
-    validate_pvc,
-)
 from pliant.embedded.apiserver.admission.pods import set_pod_defaults, validate_pod
-from pliant.embedded.apiserver.admission.priority_classes import (
-    PRIORITY_CLASSES,
-    set_priority_class_defaults,
-    validate_priority_class,
-)
 from pliant.embedded.apiserver.handlers.object_lifecycle import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
-from pliant.embedded.apiserver.http.errors import duplicate_value, forbidden_field, invalid_field, required_field
+from pliant.embedded.apiserver.http.errors import (
+    duplicate_value,
+    forbidden_field,
+    invalid_field,
+    required_field,
+    unsupported_value,
+)
 from pliant.embedded.registry.conversions import EVENTS_CONVERSION
 from pliant.embedded.registry.crds import apply_crd_defaults, validate_crd
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
+from pliant.kube.quantity import parse_quantity
 
 CRDS = "apiextensions.k8s.io/customresourcedefinitions"
 _STANDARD_FINALIZERS = frozenset({FOREGROUND_FINALIZER, ORPHAN_FINALIZER, "kubernetes"})
-
-Defaulter = Callable[[Object, Object | None], None]
-Validator = Callable[[Object, Object | None], list[FieldError]]
+PVC_PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_REQUIRED_EVENT_FIELDS = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
+_MAX_EVENT_FIELD_BYTES = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
+_DEPRECATED_EVENT_SUFFIXES = ("Source", "FirstTimestamp", "LastTimestamp", "Count")
 
 
 class Admission:
@@ -40,24 +40,24 @@ class Admission:
 
     def __init__(self, cluster_ips: ClusterIpAllocator) -> None:
         self._cluster_ips = cluster_ips
-        self._defaulters: dict[str, Defaulter] = {
+        self._defaulters: dict[str, Callable[[Object, Object | None], None]] = {
             "/pods": set_pod_defaults,
             "/secrets": _merge_string_data,
-            PERSISTENT_VOLUME_CLAIMS: set_pvc_defaults,
+            "/persistentvolumeclaims": _set_pvc_defaults,
             "/namespaces": _add_namespace_name_label,
             "/services": self._set_service_defaults,
-            PRIORITY_CLASSES: set_priority_class_defaults,
+            priority_classes.PRIORITY_CLASSES: priority_classes.set_priority_class_defaults,
             CRDS: apply_crd_defaults,
         }
-        self._validators: dict[str, Validator] = {
+        self._validators: dict[str, Callable[[Object, Object | None], list[FieldError]]] = {
             "/pods": validate_pod,
             "/secrets": _validate_secret_or_config_map,
             "/configmaps": _validate_secret_or_config_map,
-            "/events": validate_event,
-            PERSISTENT_VOLUME_CLAIMS: validate_pvc,
+            "/events": _validate_event,
+            "/persistentvolumeclaims": _validate_pvc,
             DISRUPTION_BUDGETS: validate_disruption_budget,
             "/services": self._validate_service,
-            PRIORITY_CLASSES: validate_priority_class,
+            priority_classes.PRIORITY_CLASSES: priority_classes.validate_priority_class,
             CRDS: validate_crd,
         }
 
@@ -113,9 +113,8 @@ class Admission:
         except ValueError:
             return [invalid_field("spec.clusterIPs[0]", cluster_ip, "must be a valid IP address")]
         if not is_in_range:
-            cause = (
-                f"the provided IP ({cluster_ip}) is not in the valid range. The range of valid IPs is {SERVICE_CIDR}"
-            )
+            cause = f"the provided IP ({cluster_ip}) is not in the valid range. "
+            cause += f"The range of valid IPs is {SERVICE_CIDR}"
         elif self._cluster_ips.is_allocated(cluster_ip):
             cause = "provided IP is already allocated"
         else:
@@ -124,11 +123,10 @@ class Admission:
 
 
 def _set_ip_family_defaults(spec: Object) -> None:
-    if not spec.get("clusterIP"):
-        return
-    spec["clusterIPs"] = [spec["clusterIP"]]
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    if spec.get("clusterIP"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
 
 
 def _merge_string_data(secret: Object, old: Object | None) -> None:
@@ -192,14 +190,32 @@ def _validate_port_names(ports: Sequence[Object]) -> list[FieldError]:
     return errors
 
 
-_REQUIRED_EVENT_FIELDS = ("eventTime", "reportingController", "reportingInstance", "action", "reason")
-_MAX_EVENT_FIELD_BYTES = {"reportingInstance": 128, "action": 128, "reason": 128, "note": 1024}
-_DEPRECATED_EVENT_FIELDS = tuple(
-    f"deprecated{field}" for field in ("Source", "FirstTimestamp", "LastTimestamp", "Count")
-)
+def _set_pvc_defaults(claim: Object, old: Object | None) -> None:
+    if old is None:
+        finalizers = claim["metadata"].setdefault("finalizers", [])
+        if PVC_PROTECTION_FINALIZER not in finalizers:
+            finalizers.append(PVC_PROTECTION_FINALIZER)
+        claim.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def validate_event(event: Object, old: Object | None) -> list[FieldError]:
+def _validate_pvc(claim: Object, old: Object | None) -> list[FieldError]:
+    if old is not None:
+        return []
+    spec = claim.get("spec") or {}
+    modes = spec.get("accessModes") or []
+    errors = [] if modes else [required_field("spec.accessModes", "at least 1 access mode is required")]
+    errors += [
+        unsupported_value("spec.accessModes", mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES
+    ]
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
+        errors.append(required_field("spec.resources[storage]"))
+    elif parse_quantity(size) <= 0:
+        errors.append(invalid_field("spec.resources[storage]", size, "must be greater than zero"))
+    return errors
+
+
+def _validate_event(event: Object, old: Object | None) -> list[FieldError]:
     """Validate an events.k8s.io/v1 Event, or the namespace of a core/v1 Event."""
     if event.get("apiVersion") != EVENTS_CONVERSION.api_version:
         namespace = (event.get("involvedObject") or {}).get("namespace")
@@ -220,7 +236,7 @@ def _validate_new_event(event: Object) -> list[FieldError]:
     for field, limit in _MAX_EVENT_FIELD_BYTES.items():
         if len(str(event.get(field) or "").encode()) > limit:
             errors.append(invalid_field(field, "", f"can have at most {limit} characters"))
-    deprecated = [field for field in _DEPRECATED_EVENT_FIELDS if event.get(field)]
+    deprecated = [field for suffix in _DEPRECATED_EVENT_SUFFIXES if event.get(field := f"deprecated{suffix}")]
     errors += [invalid_field(field, event[field], "needs to be unset") for field in deprecated]
     if event.get("type") not in ("Normal", "Warning"):
         errors.append(invalid_field("type", event.get("type") or "", "must be Normal or Warning"))

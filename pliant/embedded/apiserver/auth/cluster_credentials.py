@@ -12,15 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-SERVING_CERT_NAMES = (
-    "localhost",
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-    "127.0.0.1",
-    "::1",
-)
+_SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+SERVING_CERT_NAMES = ("localhost", "127.0.0.1", "::1", *_SERVICE_NAMES)
 KUBECONFIG_CONTEXT = "pliant"
 
 
@@ -40,9 +33,8 @@ class ServingCertificate:
 def ensure_serving_certificate(folder: Path, now: datetime, *, extra_names: Sequence[str] = ()) -> ServingCertificate:
     """Return the serving certificate in `folder`; create it if it is absent or lacks a name."""
     names = sorted({*SERVING_CERT_NAMES, *extra_names})
-    ca_path, names_path, cert_path, key_path = (
-        folder / file for file in ("ca.crt", "names", "server.crt", "server.key")
-    )
+    files = ("ca.crt", "names", "server.crt", "server.key")
+    ca_path, names_path, cert_path, key_path = (folder / file for file in files)
     is_complete = all(path.exists() for path in (ca_path, names_path, cert_path, key_path))
     if not is_complete or names_path.read_text().split() != names:
         from pliant.embedded.apiserver.auth.certificate_authority import issue_serving_certificate

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
-from pliant.embedded.apiserver.http.errors import invalid_field, invalid_object, not_found, require_type
+from pliant.embedded.apiserver.http.errors import invalid_field, invalid_object, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
@@ -40,10 +40,6 @@ class ServiceAccountRef:
     pod_name: str = ""
     pod_uid: str = ""
 
-    @property
-    def username(self) -> str:
-        return f"system:serviceaccount:{self.namespace}:{self.name}"
-
 
 class TokenIssuer:
     """Signs and verifies tokens with a key that is valid until the cluster stops."""
@@ -67,7 +63,7 @@ class TokenIssuer:
             "jti": secrets.token_hex(8),
             "kubernetes.io": binding,
             "nbf": int(now.timestamp()),
-            "sub": account.username,
+            "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
         }
         signing_input = ".".join(_base64url(msgspec.json.encode(part)) for part in (_JWT_HEADER, claims))
         return f"{signing_input}.{self._sign(signing_input)}"
@@ -107,8 +103,7 @@ def create_requested_token(index: ObjectIndex, info: RequestInfo, tokens: TokenI
     """Process a TokenRequest for the service account of a request."""
     body = decode_object_body(info.request)
     require_type(body, _TOKEN_REQUEST_API_VERSION, "TokenRequest")
-    if index.get(info.key) is None:
-        raise not_found(info.kind, info.name)
+    info.get_object(index)
     spec = body.get("spec") or {}
     seconds = spec.get("expirationSeconds")
     if seconds is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -23,8 +23,8 @@ from pliant.embedded.storage.stored_objects import StoredObject
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 
-PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
-
+INITIAL_NAMESPACES = ("default", "kube-public", "kube-system")
+"""Namespaces that the server creates, and that cannot be deleted."""
 _RESOURCES_RETURNED_ON_DELETE = frozenset({"/pods", "/services", "/serviceaccounts", "/namespaces"})
 _PROPAGATION_POLICIES = ("Background", "Foreground", "Orphan")
 
@@ -34,9 +34,7 @@ async def delete_object(store: Store, info: RequestInfo, clock: Clock) -> Reply:
     options = parse_delete_options(info, _decode_options_body(info))
 
     def delete(transaction: Transaction) -> DeletionResult:
-        current = transaction.get(info.key)
-        if current is None:
-            raise errors.not_found(info.kind, info.name)
+        current = info.get_object(transaction)
         require_deletable(info, current, options)
         return delete_record(transaction, current, options, clock.now())
 
@@ -75,9 +73,8 @@ def parse_delete_options(info: RequestInfo, options_body: Mapping[str, Any]) -> 
     if not propagation and (options_body.get("orphanDependents") or info.query_bool("orphanDependents")):
         propagation = "Orphan"
     if propagation and propagation not in _PROPAGATION_POLICIES:
-        raise errors.invalid_options(
-            "DELETE", errors.unsupported_value("propagationPolicy", propagation, _PROPAGATION_POLICIES)
-        )
+        error = errors.unsupported_value("propagationPolicy", propagation, _PROPAGATION_POLICIES)
+        raise errors.invalid_options("DELETE", error)
     try:
         return DeleteOptions(
             grace_seconds=None if grace is None else max(int(grace), 0),
@@ -114,5 +111,5 @@ def _is_dry_run(info: RequestInfo, options_body: Mapping[str, Any]) -> bool:
     return bool(dry_run) or info.is_dry_run
 
 
-def _undeletable_names(info: RequestInfo) -> frozenset[str]:
-    return PROTECTED_NAMESPACES if info.kind.resource_key == "/namespaces" else frozenset()
+def _undeletable_names(info: RequestInfo) -> Collection[str]:
+    return INITIAL_NAMESPACES if info.kind.resource_key == "/namespaces" else ()

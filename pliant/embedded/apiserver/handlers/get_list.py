@@ -67,9 +67,7 @@ class ObjectFilter:
 
 def get_object(index: ObjectIndex, info: RequestInfo, now: datetime) -> Reply:
     _require_known_version(index, info)
-    record = index.get(info.key)
-    if record is None:
-        raise errors.not_found(info.kind, info.name)
+    record = info.get_object(index)
     if info.response_format == "Table":
         return json_response(render_table(info, [record], now))
     if info.response_format == _PARTIAL_METADATA_KIND:
@@ -116,7 +114,8 @@ class _ListPage:
     def list_metadata(self) -> dict[str, Any]:
         metadata: dict[str, Any] = {"resourceVersion": str(self.resource_version)}
         if self.remaining_count:
-            metadata["continue"] = _encode_continue_token(self.resource_version, self.records[-1])
+            position = (self.resource_version, *self.records[-1].key[1:])
+            metadata["continue"] = base64.urlsafe_b64encode(msgspec.json.encode(position)).decode()
             if self.reports_remaining:
                 metadata["remainingItemCount"] = self.remaining_count
         return metadata
@@ -125,10 +124,16 @@ class _ListPage:
 def _select_page(index: ObjectIndex, info: RequestInfo, object_filter: ObjectFilter) -> _ListPage:
     limit, token = info.query_int("limit") or 0, info.query_text("continue")
     version, after = _decode_continue_token(token) if token else (_parse_exact_version(info) or index.version, None)
-    if version == index.version:
-        records = index.list_objects(info.kind.resource_key, info.namespace)
-    else:
-        records = _list_at_version(index, info, version)
+    resource = info.kind.resource_key
+    try:
+        if version == index.version:
+            records = index.list_objects(resource, info.namespace)
+        else:
+            records = index.list_objects_at(version, resource, info.namespace)
+    except Gone:
+        message = "The provided continue parameter is too old to display a consistent list result. "
+        message += "You must start a new list without the continue parameter."
+        raise Gone(410, "Expired", message) from None
     if after is not None:
         records = records[bisect_right(records, after, key=lambda record: record.key[1:]) :]
     if not object_filter.is_unfiltered:
@@ -142,15 +147,6 @@ def _select_page(index: ObjectIndex, info: RequestInfo, object_filter: ObjectFil
     )
 
 
-def _list_at_version(index: ObjectIndex, info: RequestInfo, resource_version: int) -> list[StoredObject]:
-    try:
-        return index.list_objects_at(resource_version, info.kind.resource_key, info.namespace)
-    except Gone:
-        message = "The provided continue parameter is too old to display a consistent list result. "
-        message += "You must start a new list without the continue parameter."
-        raise Gone(410, "Expired", message) from None
-
-
 def _parse_exact_version(info: RequestInfo) -> int | None:
     match = info.query_text("resourceVersionMatch")
     if match and not info.query_text("resourceVersion"):
@@ -160,10 +156,6 @@ def _parse_exact_version(info: RequestInfo) -> int | None:
     if match not in supported:
         raise errors.invalid_options("GET", errors.unsupported_value("resourceVersionMatch", match, supported))
     return info.query_int("resourceVersion") if match == "Exact" else None
-
-
-def _encode_continue_token(resource_version: int, last_record: StoredObject) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode((resource_version, *last_record.key[1:]))).decode()
 
 
 def _decode_continue_token(token: str) -> tuple[int, tuple[str, str]]:

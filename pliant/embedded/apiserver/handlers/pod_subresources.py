@@ -1,25 +1,29 @@
-"""The pod subresources binding and log."""
+"""The pod subresources binding and eviction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterator
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found
+from pliant.embedded.apiserver.admission.disruption_budgets import (
+    ALWAYS_ALLOW,
+    DISRUPTION_BUDGETS,
+    DisruptionBudgetStatus,
+    label_selector_matches,
+)
+from pliant.embedded.apiserver.handlers.deletion import parse_delete_options, require_deletable
+from pliant.embedded.apiserver.handlers.object_lifecycle import PODS, delete_record, format_timestamp
+from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import created_status_response
-from pliant.embedded.apiserver.streaming.logs import LogOptions, LogSource
-from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.store import Store, Transaction
-from pliant.embedded.storage.stored_objects import Object, ObjectKey
-from pliant.errors import ServerError
-from pliant.kube.transport.base import Reply, StreamReply
+from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
+from pliant.errors import ServerError, TooManyRequests
+from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 
-_DEFAULT_CONTAINER_ANNOTATION = "kubectl.kubernetes.io/default-container"
+_FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
@@ -31,7 +35,7 @@ async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
         raise bad_request("metadata.name, target.name: Required value")
 
     def bind(transaction: Transaction) -> None:
-        current = transaction.get(ObjectKey("/pods", info.namespace, name))
+        current = transaction.get(ObjectKey(PODS, info.namespace, name))
         if current is None:
             raise not_found(info.kind, name)
         pod = current.decode()
@@ -42,84 +46,83 @@ async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
             detail = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             raise conflict(info.kind, name, detail, subresource_suffix="/binding")
         pod["spec"]["nodeName"] = node
-        _set_scheduled_condition(pod, format_timestamp(clock.now()))
-        transaction.put("/pods", pod)
+        _set_condition(pod, "PodScheduled", format_timestamp(clock.now()))
+        transaction.put(PODS, pod)
 
     await store.write(bind, dry_run=info.is_dry_run)
     return created_status_response()
 
 
-def read_pod_log(index: ObjectIndex, info: RequestInfo, log_source: LogSource | None, clock: Clock) -> StreamReply:
-    """Stream the log of a container; raise `BadRequest`, as the kubelet does, when it has not started."""
-    record = index.get(info.key)
-    if record is None:
-        raise not_found(info.kind, info.name)
-    if log_source is None:
-        raise ServerError(501, "NotImplemented", "no node serves container logs")
-    pod = record.decode()
-    options = LogOptions(
-        follow=info.query_bool("follow"),
-        previous=info.query_bool("previous"),
-        timestamps=info.query_bool("timestamps"),
-        tail_lines=info.query_int("tailLines"),
-        since_ns=_since_nanoseconds(info, clock),
-        limit_bytes=info.query_int("limitBytes"),
-    )
-    container = resolve_container(pod, info.query_text("container"))
-    _require_log_available(pod, container, previous=options.previous)
-    return StreamReply(status=200, chunks=log_source.read(pod, container, options), content_type="text/plain")
+async def evict_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
+    """Set the DisruptionTarget condition of a pod and delete it."""
+    body = decode_object_body(info.request)
+    require_type(body, "policy/v1", "Eviction")
+    if (body.get("metadata") or {}).get("name") not in (None, "", info.name):
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = parse_delete_options(info, body.get("deleteOptions") or {})
+
+    def evict(transaction: Transaction) -> None:
+        current = info.get_object(transaction)
+        require_deletable(info, current, options)
+        pod = current.decode()
+        _require_disruption_allowed(transaction, current, pod)
+        if not current.is_terminating and (pod.get("status") or {}).get("phase") not in _FINISHED_PHASES:
+            cause = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+            _set_condition(pod, "DisruptionTarget", format_timestamp(clock.now()), **cause)
+            current = transaction.put(PODS, pod)
+        delete_record(transaction, current, options, clock.now())
+
+    await store.write(evict, dry_run=options.is_dry_run)
+    return created_status_response()
 
 
-def _since_nanoseconds(info: RequestInfo, clock: Clock) -> int | None:
-    """Return the Unix time in nanoseconds of sinceSeconds or sinceTime, or None."""
-    seconds, time = info.query_int("sinceSeconds"), info.query_text("sinceTime")
-    if seconds is not None and time:
-        raise bad_request("at most one of `sinceTime` or `sinceSeconds` may be specified")
-    if time:
-        try:
-            return int(datetime.fromisoformat(time).timestamp() * 1e9)
-        except ValueError:
-            detail = "must be an RFC 3339 time, for example 2026-01-02T15:04:05Z"
-            raise bad_request(f'sinceTime: Invalid value: "{time}": {detail}') from None
-    return None if seconds is None else int((clock.now().timestamp() - seconds) * 1e9)
-
-
-def _set_scheduled_condition(pod: Object, at: str) -> None:
-    status = pod.setdefault("status", {})
-    others = [condition for condition in status.get("conditions") or () if condition.get("type") != "PodScheduled"]
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": at}
-    status["conditions"] = [*others, scheduled]
-
-
-def resolve_container(pod: Object, requested_name: str) -> str:
-    """Return the requested container, the default container of the pod, or its only container."""
-    name, spec = pod["metadata"]["name"], pod["spec"]
-    ordinary = [container["name"] for container in spec["containers"]]
-    known = [*ordinary, *(container["name"] for container in spec.get("initContainers") or ())]
-    if requested_name:
-        if requested_name not in known:
-            raise bad_request(f"container {requested_name} is not valid for pod {name}")
-        return requested_name
-    preferred = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER_ANNOTATION)
-    if preferred in known:
-        return str(preferred)
-    if len(ordinary) > 1:
-        choices = " ".join(ordinary)
-        raise bad_request(f"a container name must be specified for pod {name}, choose one of: [{choices}]")
-    return str(ordinary[0])
-
-
-def _require_log_available(pod: Object, container: str, *, previous: bool) -> None:
-    name, status = pod["metadata"]["name"], pod.get("status") or {}
-    if not pod["spec"].get("nodeName"):
-        raise bad_request(f"pod {name} does not have a host assigned")
-    reported = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    own_status: Mapping[str, Any] = next((each for each in reported if each.get("name") == container), {})
-    state, last = own_status.get("state") or {}, (own_status.get("lastState") or {}).get("terminated")
-    if previous:
-        if not last:
-            raise bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
+def _require_disruption_allowed(transaction: Transaction, record: StoredObject, pod: Object) -> None:
+    """Raise `TooManyRequests` when a budget allows no disruption; pods that do not run may always be evicted."""
+    if record.is_terminating or (pod.get("status") or {}).get("phase") in (*_FINISHED_PHASES, "Pending"):
         return
-    if not (state.get("running") or state.get("terminated") or last):
-        reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
-        raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+    namespace = record.key.namespace
+    stored = [each.decode() for each in transaction.committed.list_objects(DISRUPTION_BUDGETS, namespace)]
+    budgets = [each for each in stored if label_selector_matches(each.get("spec", {}).get("selector"), record.labels)]
+    if len(budgets) > 1:
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ServerError(500, "InternalError", message)
+    for budget in budgets:
+        spec = budget["spec"]
+        health = [_is_healthy(each) for each in _iter_budgeted_pods(transaction, namespace, spec["selector"])]
+        status = DisruptionBudgetStatus.compute(spec, expected_pods=len(health), current_healthy=sum(health))
+        allows_unhealthy = (
+            spec.get("unhealthyPodEvictionPolicy") == ALWAYS_ALLOW
+            or status.current_healthy >= status.desired_healthy > 0
+        )
+        if status.disruptions_allowed == 0 and not (allows_unhealthy and not _is_healthy(pod)):
+            raise _budget_violation_error(budget["metadata"]["name"], status)
+
+
+def _iter_budgeted_pods(transaction: Transaction, namespace: str, selector: dict[str, Any]) -> Iterator[Object]:
+    """Yield the unfinished pods of a budget, with the changes of this transaction."""
+    for record in transaction.committed.list_objects(PODS, namespace):
+        current = transaction.get(record.key)
+        if current is not None and label_selector_matches(selector, current.labels):
+            pod = current.decode()
+            if (pod.get("status") or {}).get("phase") not in _FINISHED_PHASES:
+                yield pod
+
+
+def _is_healthy(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    is_ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return is_ready and not pod["metadata"].get("deletionTimestamp")
+
+
+def _budget_violation_error(budget_name: str, budget_status: DisruptionBudgetStatus) -> TooManyRequests:
+    counts = f"needs {budget_status.desired_healthy} healthy pods and has {budget_status.current_healthy} currently"
+    cause = {"reason": "DisruptionBudget", "message": f"The disruption budget {budget_name} {counts}"}
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return TooManyRequests(429, "TooManyRequests", message, details={"causes": [cause]})
+
+
+def _set_condition(pod: Object, condition_type: str, time: str, **fields: str) -> None:
+    status = pod.setdefault("status", {})
+    others = [each for each in status.get("conditions") or () if each.get("type") != condition_type]
+    condition = {"type": condition_type, "status": "True", "lastProbeTime": None, "lastTransitionTime": time, **fields}
+    status["conditions"] = [*others, condition]

@@ -56,13 +56,9 @@ async def get_metrics(index: ObjectIndex, info: RequestInfo, usage_source: Usage
 
 
 def _select_records(index: ObjectIndex, info: RequestInfo, resource: str) -> list[StoredObject]:
-    labels = LabelSelector.parse(info.query_text("labelSelector")) if info.query_text("labelSelector") else None
-    records = index.list_objects(resource, info.namespace)
-    return [
-        each
-        for each in records
-        if (not info.name or each.key.name == info.name) and (labels is None or labels.matches(each.labels))
-    ]
+    selector = LabelSelector.parse(info.query_text("labelSelector"))
+    records = [each for each in index.list_objects(resource, info.namespace) if selector.matches(each.labels)]
+    return [each for each in records if each.key.name == info.name] if info.name else records
 
 
 def _pod_metrics(pod: Object, usage_by_container: Mapping[tuple[str, str], ResourceUsage]) -> Object | None:

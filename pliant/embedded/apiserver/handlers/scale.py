@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pliant.embedded.apiserver.handlers.writes import ObjectWriter
-from pliant.embedded.apiserver.http.errors import bad_request, conflict, invalid_field, not_found, path_not_found
+from pliant.embedded.apiserver.http.errors import bad_request, conflict, invalid_field, path_not_found
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
@@ -19,10 +19,7 @@ from pliant.kube.transport.base import Reply
 
 
 def get_scale(index: ObjectIndex, info: RequestInfo) -> Reply:
-    record = index.get(info.key)
-    if record is None:
-        raise not_found(info.kind, info.name)
-    obj, paths = record.decode(), _scale_paths(info.kind)
+    obj, paths = info.get_object(index).decode(), _scale_paths(info.kind)
     if _get_field(obj, paths.spec_replicas) is None:
         detail = f'the spec replicas field "{paths.spec_replicas}" does not exist'
         message, details = f"Internal error occurred: {detail}", {"causes": [{"message": detail}]}

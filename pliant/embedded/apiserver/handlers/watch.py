@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -22,7 +23,6 @@ BOOKMARK_INTERVAL_SECONDS = 60.0
 MAX_WATCH_SECONDS = 3600.0
 
 _encode = msgspec.json.Encoder().encode
-EventEncoder = Callable[[str, StoredObject], bytes]
 
 
 def open_watch(index: ObjectIndex, info: RequestInfo, clock: Clock) -> StreamReply:
@@ -34,7 +34,7 @@ def open_watch(index: ObjectIndex, info: RequestInfo, clock: Clock) -> StreamRep
     if since > index.version:
         raise Gone(410, "Expired", f"too new resource version: {since} ({index.version})")
     index.history(info.kind.resource_key).changes_since(since)
-    watch = _WatchStream(index, info, selection, _create_event_encoder(info, clock))
+    watch = _WatchStream(index, info, selection, clock)
     records = index.list_objects(info.kind.resource_key, info.namespace) if wants_initial_state else []
     return StreamReply(status=200, chunks=watch.chunks(since, [each for each in records if selection.matches(each)]))
 
@@ -57,13 +57,12 @@ def to_watch_event(object_filter: ObjectFilter, change: ObjectChange) -> tuple[s
 class _WatchStream:
     """One watch. It reads from the history, so a slow client gets an error instead of a growing buffer."""
 
-    def __init__(
-        self, index: ObjectIndex, info: RequestInfo, object_filter: ObjectFilter, event_encoder: EventEncoder
-    ) -> None:
+    def __init__(self, index: ObjectIndex, info: RequestInfo, object_filter: ObjectFilter, clock: Clock) -> None:
         self._index = index
         self._info = info
         self._object_filter = object_filter
-        self._encode_event = event_encoder
+        self._clock = clock
+        self._is_table = info.response_format == "Table"
         self._history = index.history(info.kind.resource_key)
         self._sends_bookmarks = info.query_bool("allowWatchBookmarks")
         self._timeout_seconds = float(info.query_int("timeoutSeconds") or MAX_WATCH_SECONDS)
@@ -97,12 +96,11 @@ class _WatchStream:
             is_bookmark_due = not await self._wait_for_change(min(ends_at - loop.time(), interval))
 
     async def _wait_for_change(self, timeout_seconds: float) -> bool:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(max(timeout_seconds, 0)):
                 await self._history.wait_changed()
-        except TimeoutError:
-            return False
-        return True
+            return True
+        return False
 
     def _encode_changes(self, changes: Iterable[ObjectChange]) -> Iterator[bytes]:
         for change in changes:
@@ -110,12 +108,19 @@ class _WatchStream:
             if event is not None:
                 yield self._encode_event(*event)
 
+    def _encode_event(self, event_type: str, record: StoredObject) -> bytes:
+        if self._is_table:
+            body = _encode(render_table(self._info, [record], self._clock.now()))
+        else:
+            body = encode_in_version(self._info.kind, record)
+        return _encode_watch_line(event_type, body)
+
     def _encode_bookmark(self, resource_version: int, annotations: dict[str, str] | None = None) -> bytes:
         metadata: dict[str, Any] = {"resourceVersion": str(resource_version), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
         bookmark = {"kind": self._info.kind.kind, "apiVersion": self._info.kind.api_version, "metadata": metadata}
-        if self._info.response_format == "Table":
+        if self._is_table:
             bookmark |= {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "columnDefinitions": [], "rows": []}
         return _encode_watch_line("BOOKMARK", encode_object(bookmark))
 
@@ -127,14 +132,6 @@ def _wants_initial_state(info: RequestInfo, requested_version: int) -> bool:
         detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise invalid_options("GET", forbidden_field("resourceVersionMatch", detail))
     return info.query_bool("sendInitialEvents")
-
-
-def _create_event_encoder(info: RequestInfo, clock: Clock) -> EventEncoder:
-    if info.response_format == "Table":
-        return lambda event_type, record: _encode_watch_line(
-            event_type, _encode(render_table(info, [record], clock.now()))
-        )
-    return lambda event_type, record: _encode_watch_line(event_type, encode_in_version(info.kind, record))
 
 
 def _encode_watch_line(event_type: str, body: bytes) -> bytes:

@@ -76,9 +76,7 @@ class ObjectWriter:
         """Replace the object of a request; without `allow_unconditional`, the update needs a resourceVersion."""
 
         def update(transaction: Transaction) -> StoredObject:
-            current = transaction.get(info.key)
-            if current is None:
-                raise errors.not_found(info.kind, info.name)
+            current = info.get_object(transaction)
             old = info.kind.to_served(current.decode())
             new = update_function(old)
             _require_preconditions(info, old, new, allow_unconditional=allow_unconditional)
@@ -162,9 +160,8 @@ class ObjectWriter:
                 name = prefix[:58] + "".join(self._rng.choices(_NAME_SUFFIX_ALPHABET, k=5))
             metadata["name"] = name
         if not metadata.get("name"):
-            raise errors.invalid_object(
-                kind, "", [errors.required_field("metadata.name", "name or generateName is required")]
-            )
+            error = errors.required_field("metadata.name", "name or generateName is required")
+            raise errors.invalid_object(kind, "", [error])
 
     def _add_default_service_account(self, transaction: Transaction, namespace: str) -> None:
         metadata = {"name": "default", "namespace": namespace, **self._identity_metadata()}
@@ -192,9 +189,8 @@ def _check_and_prune(info: RequestInfo, obj: Object) -> list[str]:
         raise errors.bad_request("metadata must be an object")
     metadata.pop("managedFields", None)
     if info.namespace and metadata.get("namespace") not in (None, "", info.namespace):
-        raise errors.bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        message = "the namespace of the provided object does not match the namespace sent on the request"
+        raise errors.bad_request(message)
     if info.name and metadata.setdefault("name", info.name) != info.name:
         message = f"the name of the object ({metadata['name']}) does not match the name on the URL ({info.name})"
         raise errors.bad_request(message)

@@ -11,13 +11,7 @@ from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.schema import FieldError, FieldErrorType, invalid_error
 from pliant.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 
-_OPTIONS_KIND_BY_METHOD = {
-    "GET": "ListOptions",
-    "POST": "CreateOptions",
-    "PUT": "UpdateOptions",
-    "PATCH": "PatchOptions",
-    "DELETE": "DeleteOptions",
-}
+_VERBS = {"GET": "List", "POST": "Create", "PUT": "Update", "PATCH": "Patch", "DELETE": "Delete"}
 
 
 def not_found(kind: Kind, name: str) -> NotFound:
@@ -52,7 +46,7 @@ def invalid_object(kind: Kind, name: str, errors: Sequence[FieldError]) -> Inval
 
 def invalid_options(method: str, *errors: FieldError) -> Invalid:
     """Return the error for invalid query options of a request with this HTTP method."""
-    return invalid_error(_OPTIONS_KIND_BY_METHOD[method], "meta.k8s.io", "", errors)
+    return invalid_error(f"{_VERBS[method]}Options", "meta.k8s.io", "", errors)
 
 
 def bad_request(message: str) -> BadRequest:

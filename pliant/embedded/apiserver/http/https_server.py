@@ -182,11 +182,8 @@ class HttpsServer:
 
 
 async def _write_chunks(write: Callable[[bytes], Awaitable[None]], chunks: AsyncIterator[bytes]) -> None:
-    try:
-        async for chunk in chunks:
-            await write(chunk)
-    finally:
-        await close_stream(chunks)
+    async for chunk in chunks:
+        await write(chunk)
 
 
 async def _read_request(incoming: web.Request) -> Request:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from pliant.embedded.apiserver.http.errors import bad_request, invalid_options, path_not_found, unsupported_value
+from pliant.embedded.apiserver.http import errors
 from pliant.embedded.registry.kind_registry import KindRegistry
 from pliant.embedded.registry.kinds import Kind
-from pliant.embedded.storage.stored_objects import ObjectKey
+from pliant.embedded.storage.object_index import ObjectIndex
+from pliant.embedded.storage.store import Transaction
+from pliant.embedded.storage.stored_objects import ObjectKey, StoredObject
 from pliant.kube.transport.base import Request
 
 _TRUE_VALUES = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -27,6 +29,13 @@ class RequestInfo:
     def key(self) -> ObjectKey:
         return ObjectKey(self.kind.resource_key, self.namespace, self.name)
 
+    def get_object(self, reader: ObjectIndex | Transaction) -> StoredObject:
+        """Return the stored object of the request; raise `NotFound` if it does not exist."""
+        record = reader.get(self.key)
+        if record is None:
+            raise errors.not_found(self.kind, self.name)
+        return record
+
     def query_text(self, option: str) -> str:
         """Return an option of the query, or "" when it is absent."""
         return self.request.query.get(option, "")
@@ -38,7 +47,7 @@ class RequestInfo:
             return True
         if text in _FALSE_VALUES:
             return False
-        raise bad_request(f'{option}: strconv.ParseBool: parsing "{text}": invalid syntax')
+        raise errors.bad_request(f'{option}: strconv.ParseBool: parsing "{text}": invalid syntax')
 
     def query_int(self, option: str) -> int | None:
         """Return a non-negative integer option of the query, or None when it is absent."""
@@ -46,14 +55,14 @@ class RequestInfo:
         if not text:
             return None
         if not (text.isascii() and text.isdecimal()):
-            raise bad_request(f'{option}: strconv.ParseUint: parsing "{text}": invalid syntax')
+            raise errors.bad_request(f'{option}: strconv.ParseUint: parsing "{text}": invalid syntax')
         return int(text)
 
     @property
     def is_dry_run(self) -> bool:
         dry_run = self.query_text("dryRun")
         if dry_run not in ("", "All"):
-            raise invalid_options(self.request.method, unsupported_value("dryRun", [dry_run], ["All"]))
+            raise errors.invalid_options(self.request.method, errors.unsupported_value("dryRun", [dry_run], ["All"]))
         return dry_run == "All"
 
     @property
@@ -78,17 +87,17 @@ def parse_request_path(registry: KindRegistry, request: Request) -> RequestInfo:
     elif parts[0] == "apis" and len(parts) > 1:
         group, rest = parts[1], parts[2:]
     else:
-        raise path_not_found()
+        raise errors.path_not_found()
     version, rest = (rest[0], rest[1:]) if rest else ("", [])
     namespace = ""
     if len(rest) >= 3 and rest[0] == "namespaces" and registry.find(group, version, rest[2]) is not None:
         _, namespace, *rest = rest
     if not 1 <= len(rest) <= 3:
-        raise path_not_found()
+        raise errors.path_not_found()
     plural, name, subresource = (*rest, "", "")[:3]
     kind = registry.find(group, version, plural)
     if kind is None or (subresource and subresource not in kind.subresources):
-        raise path_not_found()
+        raise errors.path_not_found()
     if bool(namespace) != kind.namespaced and (namespace or name):
-        raise path_not_found()
+        raise errors.path_not_found()
     return RequestInfo(kind=kind, namespace=namespace, name=name, subresource=subresource, request=request)

@@ -138,9 +138,7 @@ def format_path(path: FieldPath) -> str:
 
 def _collapse_leaf_markers(tree: dict[str, Any]) -> dict[str, Any]:
     """Replace `{".": {}}` by `{}` in fields without subfields."""
-    return {
-        element: {} if set(inner) == {_SELF_KEY} else _collapse_leaf_markers(inner) for element, inner in tree.items()
-    }
+    return {each: {} if set(inner) == {_SELF_KEY} else _collapse_leaf_markers(inner) for each, inner in tree.items()}
 
 
 def _merge_lists(live: list[Any], desired: list[Any], schema: MergeSchema) -> list[Any]:

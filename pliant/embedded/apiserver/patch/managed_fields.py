@@ -26,22 +26,22 @@ _SERVER_MANAGED_METADATA = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldManager:
-    name: str
+class ManagedFieldsEntry:
+    manager: str
     operation: str
     subresource: str = ""
-    api_version: str = ""
+    api_version: str
+    time: str
+    paths: frozenset[FieldPath]
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        return self.name, self.operation, self.subresource
+        return self.manager, self.operation, self.subresource
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagedFieldsEntry:
-    manager: FieldManager
-    time: str
-    paths: frozenset[FieldPath]
+    def __str__(self) -> str:
+        """Return the manager as it appears in the message of a conflict."""
+        name = f'"{self.manager}"' + (f' with subresource "{self.subresource}"' if self.subresource else "")
+        return name if self.operation == APPLY_OPERATION else f"{name} using {self.api_version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +84,14 @@ def apply_to_live(
     Raise `Conflict` if that changes fields of other managers, unless `force` is set.
     """
     entries = _decode_entries(live, scope)
-    before = next((each for each in entries if each.manager.identity == entry.manager.identity), None)
+    before = next((each for each in entries if each.identity == entry.identity), None)
     others = [each for each in entries if each is not before]
     result = field_sets.merge_configuration(live, desired, scope.schema)
     live_fields = scope.manageable_fields(live)
     changed = _changed_paths(live_fields, scope.manageable_fields(result))
     conflicts = [(each, sorted(each.paths & changed, key=_path_sort_key)) for each in others if each.paths & changed]
     if conflicts and not force:
-        raise _conflict_error(sorted(conflicts, key=lambda each: _describe_manager(each[0])))
+        raise _conflict_error(sorted(conflicts, key=lambda each: str(each[0])))
     others = [replace(each, paths=each.paths - changed) for each in others]
     stored = result
     if before is not None:
@@ -110,7 +110,7 @@ def track_update(old: Object, new: Object, scope: WriteScope, entry: ManagedFiel
     changed = _changed_paths(old_fields, new_fields)
     if not changed and not (old_fields.keys() - new_fields.keys()):
         return entries
-    others = [each for each in entries if each.manager.identity != entry.manager.identity]
+    others = [each for each in entries if each.identity != entry.identity]
     own = frozenset(changed).union(*(each.paths for each in entries if each not in others))
     others = [replace(each, paths=each.paths - changed) for each in others]
     return _without_removed_fields([*others, replace(entry, paths=own)], old_fields, new_fields)
@@ -119,13 +119,13 @@ def track_update(old: Object, new: Object, scope: WriteScope, entry: ManagedFiel
 def encode_managed_fields(entries: list[ManagedFieldsEntry]) -> list[dict[str, Any]]:
     return [
         {
-            "manager": each.manager.name,
-            "operation": each.manager.operation,
-            "apiVersion": each.manager.api_version,
+            "manager": each.manager,
+            "operation": each.operation,
+            "apiVersion": each.api_version,
             "time": each.time,
             "fieldsType": "FieldsV1",
             "fieldsV1": field_sets.encode_fields_v1(each.paths),
-            **({"subresource": each.manager.subresource} if each.manager.subresource else {}),
+            **({"subresource": each.subresource} if each.subresource else {}),
         }
         for each in entries
     ]
@@ -134,21 +134,26 @@ def encode_managed_fields(entries: list[ManagedFieldsEntry]) -> list[dict[str, A
 def _decode_entries(obj: Object, scope: WriteScope) -> list[ManagedFieldsEntry]:
     managed_fields = obj["metadata"].get("managedFields")
     if not managed_fields:
-        first = FieldManager(name="before-first-apply", operation=UPDATE_OPERATION, api_version=obj["apiVersion"])
-        time = obj["metadata"].get("creationTimestamp", "")
-        return [ManagedFieldsEntry(manager=first, time=time, paths=frozenset(scope.manageable_fields(obj)))]
+        first = ManagedFieldsEntry(
+            manager="before-first-apply",
+            operation=UPDATE_OPERATION,
+            api_version=obj["apiVersion"],
+            time=obj["metadata"].get("creationTimestamp", ""),
+            paths=frozenset(scope.manageable_fields(obj)),
+        )
+        return [first]
     return [_decode_entry(each) for each in managed_fields]
 
 
 def _decode_entry(raw: Mapping[str, Any]) -> ManagedFieldsEntry:
-    manager = FieldManager(
-        name=raw["manager"],
+    return ManagedFieldsEntry(
+        manager=raw["manager"],
         operation=raw["operation"],
         subresource=raw.get("subresource", ""),
         api_version=raw["apiVersion"],
+        time=raw.get("time", ""),
+        paths=frozenset(field_sets.decode_fields_v1(raw.get("fieldsV1") or {})),
     )
-    paths = frozenset(field_sets.decode_fields_v1(raw.get("fieldsV1") or {}))
-    return ManagedFieldsEntry(manager=manager, time=raw.get("time", ""), paths=paths)
 
 
 def _changed_paths(before: Mapping[FieldPath, Any], after: Mapping[FieldPath, Any]) -> set[FieldPath]:
@@ -185,21 +190,15 @@ def _path_sort_key(path: FieldPath) -> list[tuple[bool, str]]:
 def _conflict_error(conflicts: list[tuple[ManagedFieldsEntry, list[FieldPath]]]) -> Conflict:
     causes, summaries = [], []
     for entry, paths in conflicts:
-        manager, fields = _describe_manager(entry), [field_sets.format_path(path) for path in paths]
-        cause = {"reason": "FieldManagerConflict", "message": f"conflict with {manager}"}
+        fields = [field_sets.format_path(path) for path in paths]
+        cause = {"reason": "FieldManagerConflict", "message": f"conflict with {entry}"}
         causes += [{**cause, "field": field} for field in fields]
-        summaries.append("\n".join([f"conflicts with {manager}:", *(f"- {field}" for field in fields)]))
+        summaries.append("\n".join([f"conflicts with {entry}:", *(f"- {field}" for field in fields)]))
     if len(causes) == 1:
         message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(summaries)
     return Conflict(409, "Conflict", message, details={"causes": causes})
-
-
-def _describe_manager(entry: ManagedFieldsEntry) -> str:
-    manager = entry.manager
-    name = f'"{manager.name}"' + (f' with subresource "{manager.subresource}"' if manager.subresource else "")
-    return name if manager.operation == APPLY_OPERATION else f"{name} using {manager.api_version}"
 
 
 def _merge_schema(kind: Kind) -> MergeSchema:

@@ -9,10 +9,10 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.apiserver.http.errors import bad_request, invalid_field, invalid_options, required_field
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.apiserver.patch.field_sets import FieldPath
 from pliant.embedded.apiserver.patch.managed_fields import (
     APPLY_OPERATION,
     UPDATE_OPERATION,
-    FieldManager,
     ManagedFieldsEntry,
     WriteScope,
     apply_to_live,
@@ -33,7 +33,7 @@ def is_apply_patch(info: RequestInfo) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyRequest:
     desired: Object
-    manager: FieldManager
+    info: RequestInfo
     scope: WriteScope
     now: datetime
     force: bool
@@ -49,9 +49,8 @@ class ApplyRequest:
         desired = decode_object_body(info.request)
         if isinstance(desired.get("metadata"), dict) and desired["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
-        manager = _create_field_manager(info, name, APPLY_OPERATION)
         scope = WriteScope.for_endpoint(info.kind, info.subresource)
-        return cls(desired=desired, manager=manager, scope=scope, now=now, force=info.query_bool("force"))
+        return cls(desired=desired, info=info, scope=scope, now=now, force=info.query_bool("force"))
 
     def new_object(self) -> Object:
         """Return the object to create if it does not exist."""
@@ -68,7 +67,7 @@ class ApplyRequest:
 
     def _managed_fields_entry(self) -> ManagedFieldsEntry:
         paths = frozenset(self.scope.manageable_fields(self.desired))
-        return ManagedFieldsEntry(manager=self.manager, time=format_timestamp(self.now), paths=paths)
+        return _create_entry(self.info, APPLY_OPERATION, self.now, paths)
 
 
 def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now: datetime) -> Object:
@@ -76,11 +75,18 @@ def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now
     if "managedFields" not in old["metadata"]:
         return new
     scope = WriteScope.for_endpoint(info.kind, info.subresource)
-    writer = _create_field_manager(info, info.query_text("fieldManager") or "unknown", UPDATE_OPERATION)
-    entry = ManagedFieldsEntry(manager=writer, time=format_timestamp(now), paths=frozenset())
-    entries = encode_managed_fields(track_update(old, new, scope, entry))
+    entries = encode_managed_fields(track_update(old, new, scope, _create_entry(info, UPDATE_OPERATION, now)))
     return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
 
 
-def _create_field_manager(info: RequestInfo, name: str, operation: str) -> FieldManager:
-    return FieldManager(name=name, operation=operation, subresource=info.subresource, api_version=info.kind.api_version)
+def _create_entry(
+    info: RequestInfo, operation: str, now: datetime, paths: frozenset[FieldPath] = frozenset()
+) -> ManagedFieldsEntry:
+    return ManagedFieldsEntry(
+        manager=info.query_text("fieldManager") or "unknown",
+        operation=operation,
+        subresource=info.subresource,
+        api_version=info.kind.api_version,
+        time=format_timestamp(now),
+        paths=paths,
+    )

@@ -8,24 +8,15 @@ from pliant.embedded.schema import deep_copy
 from pliant.errors import BadRequest
 
 _MERGE_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "addresses": ("type",),
-    "conditions": ("type",),
-    "containers": ("name",),
-    "env": ("name",),
-    "ephemeralContainers": ("name",),
-    "hostAliases": ("ip",),
-    "imagePullSecrets": ("name",),
-    "initContainers": ("name",),
+    **dict.fromkeys(("containers", "initContainers", "ephemeralContainers", "env", "volumes"), ("name",)),
+    **dict.fromkeys(("imagePullSecrets", "resourceClaims", "schedulingGates", "secrets"), ("name",)),
+    **dict.fromkeys(("addresses", "conditions"), ("type",)),
+    **dict.fromkeys(("hostAliases", "podIPs"), ("ip",)),
     "ownerReferences": ("uid",),
-    "podIPs": ("ip",),
     "ports": ("containerPort", "port"),
-    "resourceClaims": ("name",),
-    "schedulingGates": ("name",),
-    "secrets": ("name",),
     "topologySpreadConstraints": ("topologyKey",),
     "volumeDevices": ("devicePath",),
     "volumeMounts": ("mountPath",),
-    "volumes": ("name",),
 }
 """The merge keys of a list field; the first one that the items have is used."""
 _SET_LIST_FIELDS: Final = frozenset({"finalizers"})

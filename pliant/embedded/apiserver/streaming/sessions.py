@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from pliant.embedded.apiserver.handlers.pod_subresources import resolve_container
-from pliant.embedded.apiserver.http.errors import bad_request, not_found
+from pliant.embedded.apiserver.http.errors import bad_request
 from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.apiserver.streaming.logs import resolve_container
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.errors import PliantError, ServerError
 
@@ -57,13 +57,12 @@ class SessionSource(Protocol):
     ) -> AbstractAsyncContextManager[ContainerSession]:
         """Open a session, whose process ends with the context; raise `SessionStartError` if it cannot start."""
 
-    async def connect_to_port(
-        self, pod: dict[str, Any], port: int
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect_to_port(self, pod: dict[str, Any], port: int) -> PortConnection:
         """Connect to a port on the loopback interface of a pod; raise `OSError` if no process listens on it."""
 
 
-PortConnector = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+PortConnection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+PortConnector = Callable[[int], Awaitable[PortConnection]]
 """Connects to a port of a pod, or raises `OSError`."""
 PreparedSession = tuple[AbstractAsyncContextManager[ContainerSession], SessionOptions]
 
@@ -72,7 +71,7 @@ def prepare_session(
     index: ObjectIndex, info: RequestInfo, command: Sequence[str], session_source: SessionSource | None
 ) -> PreparedSession:
     """Prepare an exec or attach session; raise `ApiError` when the container does not run."""
-    pod, session_source = _find_pod(index, info), _require_session_source(session_source)
+    pod, session_source = info.get_object(index).decode(), _require_session_source(session_source)
     is_exec = info.subresource == "exec"
     options = SessionOptions(
         command=tuple(command) if is_exec else (),
@@ -92,18 +91,11 @@ def prepare_session(
 
 def prepare_port_forward(index: ObjectIndex, info: RequestInfo, session_source: SessionSource | None) -> PortConnector:
     """Return a function that connects to the ports of a pod; raise `ApiError` when the pod does not run."""
-    pod, session_source = _find_pod(index, info), _require_session_source(session_source)
+    pod, session_source = info.get_object(index).decode(), _require_session_source(session_source)
     phase = (pod.get("status") or {}).get("phase") or "Pending"
     if phase != "Running":
         raise bad_request(f"unable to forward port because pod is not running. Current status={phase}")
     return partial(session_source.connect_to_port, pod)
-
-
-def _find_pod(index: ObjectIndex, info: RequestInfo) -> dict[str, Any]:
-    record = index.get(info.key)
-    if record is None:
-        raise not_found(info.kind, info.name)
-    return record.decode()
 
 
 def _require_session_source(session_source: SessionSource | None) -> SessionSource:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _DICTIONARY_WORDS: Final = (
     "options|head|post|put|delete|trace|accept|accept-charset|accept-encoding|accept-language|"
@@ -44,27 +43,23 @@ class SpdyProtocolError(Exception):
     """The client sent data that is not SPDY/3.1."""
 
 
-@dataclass(frozen=True, slots=True)
-class SynStreamFrame:
+class SynStreamFrame(NamedTuple):
     stream_id: int
     headers: dict[str, str]
     is_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DataFrame:
+class DataFrame(NamedTuple):
     stream_id: int
     content: bytes
     is_last: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RstStreamFrame:
+class RstStreamFrame(NamedTuple):
     stream_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class PingFrame:
+class PingFrame(NamedTuple):
     ping_id: int
 
 
