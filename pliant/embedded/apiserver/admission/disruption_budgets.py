@@ -12,7 +12,6 @@ from pliant.embedded.schema import FieldError
 from pliant.embedded.storage.stored_objects import Object
 
 DISRUPTION_BUDGETS = "policy/poddisruptionbudgets"
-ALWAYS_ALLOW = "AlwaysAllow"
 _INVALID_PERCENT_MESSAGE = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"

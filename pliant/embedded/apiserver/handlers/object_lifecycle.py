@@ -16,7 +16,7 @@ FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 DEFAULT_GRACE_SECONDS = 30
 
-_FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def _mark_terminating(metadata: dict[str, Any], grace_seconds: int, now: datetim
 def compute_grace_seconds(resource: str, obj: Object, options: DeleteOptions) -> int:
     """Return the grace period of a deletion, which is 0 for all objects but pods on a node."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    if resource != PODS or not spec.get("nodeName") or status.get("phase") in _FINISHED_PHASES:
+    if resource != PODS or not spec.get("nodeName") or status.get("phase") in FINISHED_PHASES:
         return 0
     if options.grace_seconds is not None:
         return options.grace_seconds

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pliant.embedded.apiserver.admission.disruption_budgets import (
-    ALWAYS_ALLOW,
-    DISRUPTION_BUDGETS,
-    DisruptionBudgetStatus,
-    label_selector_matches,
-)
+from pliant.embedded.apiserver.admission import disruption_budgets
+from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
 from pliant.embedded.apiserver.handlers.deletion import parse_delete_options, require_deletable
-from pliant.embedded.apiserver.handlers.object_lifecycle import PODS, delete_record, format_timestamp
+from pliant.embedded.apiserver.handlers.object_lifecycle import FINISHED_PHASES, PODS, delete_record, format_timestamp
 from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -22,8 +18,6 @@ from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObje
 from pliant.errors import ServerError, TooManyRequests
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
-
-_FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 async def bind_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
@@ -66,7 +60,7 @@ async def evict_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
         require_deletable(info, current, options)
         pod = current.decode()
         _require_disruption_allowed(transaction, current, pod)
-        if not current.is_terminating and (pod.get("status") or {}).get("phase") not in _FINISHED_PHASES:
+        if not current.is_terminating and (pod.get("status") or {}).get("phase") not in FINISHED_PHASES:
             cause = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
             _set_condition(pod, "DisruptionTarget", format_timestamp(clock.now()), **cause)
             current = transaction.put(PODS, pod)
@@ -78,11 +72,13 @@ async def evict_pod(store: Store, info: RequestInfo, clock: Clock) -> Reply:
 
 def _require_disruption_allowed(transaction: Transaction, record: StoredObject, pod: Object) -> None:
     """Raise `TooManyRequests` when a budget allows no disruption; pods that do not run may always be evicted."""
-    if record.is_terminating or (pod.get("status") or {}).get("phase") in (*_FINISHED_PHASES, "Pending"):
+    if record.is_terminating or (pod.get("status") or {}).get("phase") in (*FINISHED_PHASES, "Pending"):
         return
-    namespace = record.key.namespace
-    stored = [each.decode() for each in transaction.committed.list_objects(DISRUPTION_BUDGETS, namespace)]
-    budgets = [each for each in stored if label_selector_matches(each.get("spec", {}).get("selector"), record.labels)]
+    index, namespace = transaction.committed, record.key.namespace
+    stored = [each.decode() for each in index.list_objects(disruption_budgets.DISRUPTION_BUDGETS, namespace)]
+    budgets = [
+        each for each in stored if label_selector_matches((each.get("spec") or {}).get("selector"), record.labels)
+    ]
     if len(budgets) > 1:
         message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise ServerError(500, "InternalError", message)
@@ -90,10 +86,8 @@ def _require_disruption_allowed(transaction: Transaction, record: StoredObject, 
         spec = budget["spec"]
         health = [_is_healthy(each) for each in _iter_budgeted_pods(transaction, namespace, spec["selector"])]
         status = DisruptionBudgetStatus.compute(spec, expected_pods=len(health), current_healthy=sum(health))
-        allows_unhealthy = (
-            spec.get("unhealthyPodEvictionPolicy") == ALWAYS_ALLOW
-            or status.current_healthy >= status.desired_healthy > 0
-        )
+        always_allows = spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        allows_unhealthy = always_allows or status.current_healthy >= status.desired_healthy > 0
         if status.disruptions_allowed == 0 and not (allows_unhealthy and not _is_healthy(pod)):
             raise _budget_violation_error(budget["metadata"]["name"], status)
 
@@ -104,7 +98,7 @@ def _iter_budgeted_pods(transaction: Transaction, namespace: str, selector: dict
         current = transaction.get(record.key)
         if current is not None and label_selector_matches(selector, current.labels):
             pod = current.decode()
-            if (pod.get("status") or {}).get("phase") not in _FINISHED_PHASES:
+            if (pod.get("status") or {}).get("phase") not in FINISHED_PHASES:
                 yield pod
 
 

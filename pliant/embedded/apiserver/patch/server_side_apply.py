@@ -9,21 +9,12 @@ from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.apiserver.http.errors import bad_request, invalid_field, invalid_options, required_field
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
+from pliant.embedded.apiserver.patch import managed_fields
 from pliant.embedded.apiserver.patch.field_sets import FieldPath
-from pliant.embedded.apiserver.patch.managed_fields import (
-    APPLY_OPERATION,
-    UPDATE_OPERATION,
-    ManagedFieldsEntry,
-    WriteScope,
-    apply_to_live,
-    encode_managed_fields,
-    track_update,
-)
-from pliant.embedded.schema import deep_copy
+from pliant.embedded.apiserver.patch.managed_fields import ManagedFieldsEntry, WriteScope
+from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy
 from pliant.embedded.storage.stored_objects import Object
 from pliant.kube.transport.base import APPLY_PATCH
-
-_MAX_FIELD_MANAGER_LENGTH = 128
 
 
 def is_apply_patch(info: RequestInfo) -> bool:
@@ -43,9 +34,16 @@ class ApplyRequest:
         name = info.query_text("fieldManager")
         if not name:
             raise invalid_options("PATCH", required_field("fieldManager", "is required for apply patch"))
-        if len(name) > _MAX_FIELD_MANAGER_LENGTH or not name.isprintable():
-            detail = f"must be at most {_MAX_FIELD_MANAGER_LENGTH} printable characters"
-            raise invalid_options("PATCH", invalid_field("fieldManager", name, detail))
+        errors = [
+            invalid_field("fieldManager", name, f"invalid character U+{ord(char):04X} (at position {index})")
+            for index, char in enumerate(name)
+            if not char.isprintable()
+        ]
+        if len(name.encode()) > 128:
+            detail = "may not be more than 128 bytes"
+            errors.append(FieldError.of("fieldManager", FieldErrorType.TOO_LONG, None, detail))
+        if errors:
+            raise invalid_options("PATCH", *errors)
         desired = decode_object_body(info.request)
         if isinstance(desired.get("metadata"), dict) and desired["metadata"].get("managedFields"):
             raise bad_request("metadata.managedFields must be nil")
@@ -57,17 +55,19 @@ class ApplyRequest:
         obj: Object = deep_copy(self.desired)
         entry = self._managed_fields_entry()
         if entry.paths:
-            obj["metadata"]["managedFields"] = encode_managed_fields([entry])
+            obj["metadata"]["managedFields"] = managed_fields.encode_managed_fields([entry])
         return obj
 
     def merge_into(self, live: Object) -> tuple[Object, list[Object]]:
         """Return the merged object and its `managedFields`; raise `Conflict` if it changes fields of other managers."""
-        result, entries = apply_to_live(live, self.desired, self.scope, self._managed_fields_entry(), force=self.force)
-        return result, encode_managed_fields(entries)
+        result, entries = managed_fields.apply_to_live(
+            live, self.desired, self.scope, self._managed_fields_entry(), force=self.force
+        )
+        return result, managed_fields.encode_managed_fields(entries)
 
     def _managed_fields_entry(self) -> ManagedFieldsEntry:
         paths = frozenset(self.scope.manageable_fields(self.desired))
-        return _create_entry(self.info, APPLY_OPERATION, self.now, paths)
+        return _create_entry(self.info, managed_fields.APPLY_OPERATION, self.now, paths)
 
 
 def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now: datetime) -> Object:
@@ -75,7 +75,9 @@ def with_updated_managed_fields(info: RequestInfo, old: Object, new: Object, now
     if "managedFields" not in old["metadata"]:
         return new
     scope = WriteScope.for_endpoint(info.kind, info.subresource)
-    entries = encode_managed_fields(track_update(old, new, scope, _create_entry(info, UPDATE_OPERATION, now)))
+    entries = managed_fields.encode_managed_fields(
+        managed_fields.track_update(old, new, scope, _create_entry(info, managed_fields.UPDATE_OPERATION, now))
+    )
     return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
 
 
