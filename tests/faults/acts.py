@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import NODES, PODS
+from pliant.kube.timestamps import format_timestamp
 from tests.faults.rig import JOBS
 from tests.faults.stand_in_node import NAMES
 from tests.virtual_time import VirtualClock

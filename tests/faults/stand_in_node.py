@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Pod
 from pliant.kube.resources import NODES, PODS
+from pliant.kube.timestamps import format_timestamp
 from pliant.model.labels import REPLICA_INDEX_LABEL, REPLICA_NAME_LABEL, RESTART_COUNT_LABEL
 from tests.virtual_time import VirtualClock
 

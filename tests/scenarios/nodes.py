@@ -12,11 +12,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.errors import Conflict, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import NODES
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.jobs import Manifest

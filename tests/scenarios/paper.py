@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, assert_never
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import SystemClock
 from tests.scenarios.laws import Object

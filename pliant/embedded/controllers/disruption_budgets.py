@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.object_views import PodView
 from pliant.embedded.retries import REJECTION_ERRORS, patch_status
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import ObjectMeta
 from pliant.kube.resources import POD_DISRUPTION_BUDGETS
+from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 _BATCH_DELAY_SECONDS = 0.1

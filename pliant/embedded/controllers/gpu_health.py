@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION
 from pliant.embedded.retries import REJECTION_ERRORS, with_retries
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE, Gpu, GpuAllocator
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 from pliant.runtime.clock import Clock
 

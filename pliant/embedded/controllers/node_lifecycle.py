@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from pliant import __version__
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.fault_annotations import GPU_FAULT_ANNOTATION, NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
 from pliant.embedded.kubelet.kubelet import Kubelet
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
@@ -24,6 +23,7 @@ from pliant.errors import AlreadyExists
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import NODES, PODS
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import STRATEGIC_MERGE_PATCH
 
 _RUNTIME_PREFIX = "pliant://"

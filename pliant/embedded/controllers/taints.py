@@ -9,13 +9,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.object_views import PodObjectMeta, PodView
 from pliant.embedded.retries import REJECTION_ERRORS, patch_status, with_retries
 from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node, Taint
 from pliant.kube.resources import NODES, PODS
 from pliant.kube.scheduling.taints import UNLIMITED_SECONDS, condition_taints, is_condition_taint, tolerated_seconds
+from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

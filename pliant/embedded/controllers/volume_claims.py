@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from pliant.embedded.apiserver.admission.admission import PVC_PROTECTION_FINALIZER
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.object_views import PodView
 from pliant.embedded.retries import REJECTION_ERRORS, with_retries
@@ -20,6 +19,7 @@ from pliant.kube.objects import ObjectMeta
 from pliant.kube.quantity import Quantity
 from pliant.kube.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pliant.kube.scheduling.fit import TERMINAL_PHASES
+from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 _EVENT_COMPONENT = "persistentvolume-controller"

@@ -14,6 +14,7 @@ from pliant.embedded.registry.tables import CREATED_COLUMN, NAME_COLUMN, TableCo
 from pliant.embedded.schema import FieldError, FieldErrorType, Schema, deep_copy
 from pliant.embedded.storage.stored_objects import Object
 from pliant.errors import InvalidSpec
+from pliant.kube.timestamps import format_timestamp
 
 _FREE_FORM_SCHEMA: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _PROTECTED_GROUPS: Final = ("apiextensions.k8s.io", "coordination.k8s.io")
@@ -48,7 +49,7 @@ def set_crd_name_defaults(crd: dict[str, Any]) -> None:
 def established_status(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the status of a CRD whose kinds are served; conditions that are already true keep their time."""
     spec, old_status = crd["spec"], crd.get("status") or {}
-    timestamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    timestamp = format_timestamp(now)
     old_conditions = {condition["type"]: condition for condition in old_status.get("conditions") or ()}
     conditions = [
         old_conditions[condition_type]

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.controllers.taints import delete_disrupted_pod
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.object_views import PodObjectMeta, PodView
@@ -21,6 +20,7 @@ from pliant.kube.client import KubeClient
 from pliant.kube.objects import Node
 from pliant.kube.resources import PODS
 from pliant.kube.scheduling.fit import effective_pod_requests
+from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 SCHEDULER_NAME = "default-scheduler"

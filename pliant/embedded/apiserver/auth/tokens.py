@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.apiserver.http.errors import invalid_field, invalid_object, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
 from pliant.embedded.storage.object_index import ObjectIndex
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.store import Transaction
 from pliant.embedded.storage.stored_objects import Object, StoredObject
+from pliant.kube.timestamps import format_timestamp
 
 PODS = "/pods"
 NAMESPACES = "/namespaces"
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
 DEFAULT_GRACE_SECONDS = 30
-
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 
@@ -26,11 +26,6 @@ class DeleteOptions:
     uid: str = ""
     resource_version: str = ""
     is_dry_run: bool = False
-
-
-def format_timestamp(now: datetime) -> str:
-    """Return a time in the format of Kubernetes objects, such as 2026-01-02T15:04:05Z."""
-    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def list_finalizers(resource: str, obj: Object) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from pliant.embedded.apiserver.admission import disruption_budgets
 from pliant.embedded.apiserver.admission.disruption_budgets import DisruptionBudgetStatus, label_selector_matches
 from pliant.embedded.apiserver.handlers.deletion import parse_delete_options, require_deletable
-from pliant.embedded.apiserver.handlers.object_lifecycle import FINISHED_PHASES, PODS, delete_record, format_timestamp
+from pliant.embedded.apiserver.handlers.object_lifecycle import FINISHED_PHASES, PODS, delete_record
 from pliant.embedded.apiserver.http.errors import bad_request, conflict, not_found, require_type
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -16,6 +16,7 @@ from pliant.embedded.apiserver.http.responses import created_status_response
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
 from pliant.errors import ServerError, TooManyRequests
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.apiserver.http.errors import method_not_allowed, not_found
 from pliant.embedded.apiserver.http.request_info import RequestInfo
 from pliant.embedded.apiserver.http.responses import json_response
@@ -15,6 +14,7 @@ from pliant.embedded.apiserver.selectors import LabelSelector
 from pliant.embedded.storage.object_index import ObjectIndex
 from pliant.embedded.storage.stored_objects import Object, StoredObject
 from pliant.errors import ServerError
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 
 METRICS_API_GROUP = "metrics.k8s.io"

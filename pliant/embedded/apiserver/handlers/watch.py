@@ -21,7 +21,6 @@ from pliant.runtime.clock import Clock
 
 BOOKMARK_INTERVAL_SECONDS = 60.0
 MAX_WATCH_SECONDS = 3600.0
-
 _encode = msgspec.json.Encoder().encode
 
 

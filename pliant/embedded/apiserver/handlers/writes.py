@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pliant.embedded.apiserver.admission.admission import CRDS, Admission
 from pliant.embedded.apiserver.admission.priority_classes import set_pod_priority
-from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES, PODS, format_timestamp, update_stored
+from pliant.embedded.apiserver.handlers.object_lifecycle import NAMESPACES, PODS, update_stored
 from pliant.embedded.apiserver.http import errors
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -20,13 +20,13 @@ from pliant.embedded.registry.kinds import Kind
 from pliant.embedded.storage.store import Store, Transaction
 from pliant.embedded.storage.stored_objects import Object, ObjectKey, StoredObject
 from pliant.errors import NotFound
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import Reply
 from pliant.runtime.clock import Clock
 
 _NAME_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_OWNED_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _OMIT_EMPTY_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-
 UpdateFunction = Callable[[Object], Object]
 """Returns the new state of an object; it must not modify its argument."""
 

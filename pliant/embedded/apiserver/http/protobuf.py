@@ -10,7 +10,6 @@ from typing import Any
 from pliant.embedded.apiserver.http.errors import bad_request
 
 PROTOBUF_MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
-
 _KUBERNETES_MAGIC = b"k8s\x00"
 _WIRE_LENGTH_DELIMITED = 2
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.apiserver.http.errors import bad_request, invalid_field, invalid_options, required_field
 from pliant.embedded.apiserver.http.request_body import decode_object_body
 from pliant.embedded.apiserver.http.request_info import RequestInfo
@@ -14,6 +13,7 @@ from pliant.embedded.apiserver.patch.field_sets import FieldPath
 from pliant.embedded.apiserver.patch.managed_fields import ManagedFieldsEntry, WriteScope
 from pliant.embedded.schema import FieldError, FieldErrorType, deep_copy
 from pliant.embedded.storage.stored_objects import Object
+from pliant.kube.timestamps import format_timestamp
 from pliant.kube.transport.base import APPLY_PATCH
 
 

@@ -8,7 +8,6 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.kubelet.environment.config_objects import ConfigReader, ConfigWatch
 from pliant.embedded.kubelet.environment.variables import ResolvedPod
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
@@ -22,6 +21,7 @@ from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolume
 from pliant.embedded.object_views import PodObjectMeta, PodView, pod_hostname
 from pliant.embedded.scheduler.gpu_allocation import GpuAllocator
 from pliant.kube.client import KubeClient
+from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.object_views import PodObjectMeta
 from pliant.errors import AlreadyExists, ApiError
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import EVENTS
+from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pliant.embedded.apiserver.handlers.object_lifecycle import format_timestamp
 from pliant.embedded.kubelet.pods.status import ContainerRecord, StatusObject, pod_conditions, pod_phase
 from pliant.embedded.kubelet.runtime.node_agent import ContainerExit
 from pliant.embedded.object_views import PodObjectMeta
@@ -16,6 +15,7 @@ from pliant.embedded.retries import with_retries
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
+from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
 _STATUS_UNKNOWN_REASON = "ContainerStatusUnknown"
