@@ -19,7 +19,7 @@ from pliant.errors import PliantError
 from tests.controlplane.build import KUBERNETES, build, cache_folder, components, folder_of
 from tests.controlplane.cluster import API_SERVER, CONTROLLERS, ETCD, KWOK, SCHEDULER, started
 from tests.controlplane.programs import ASSETS, find_programs
-from tests.controlplane.progress import BuildError, say
+from tests.controlplane.progress import BuildError, print_progress
 
 GIVEN = "PLIANT_TEST_KUBECONFIG"
 """Names a cluster that is there already; then none is started."""
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
     try:
         return int(args.execute(args))
     except (BuildError, PliantError) as problem:
-        say(f"scripts/kube: {problem}")
+        print_progress(f"scripts/kube: {problem}")
         return 1
 
 
@@ -86,27 +86,27 @@ def _cache(args: Namespace) -> int:
 
 def _up(args: Namespace) -> int:
     if given := os.environ.get(GIVEN):
-        say(f"{GIVEN} names a cluster: nothing is started")
+        print_progress(f"{GIVEN} names a cluster: nothing is started")
         return _export(KUBECONFIG=given)
     home = _home(args.name)
     running = home.running_cluster()
     if running is not None and running.kubeconfig:
-        say(f"control plane `{args.name}` is up already at {running.url}")
+        print_progress(f"control plane `{args.name}` is up already at {running.url}")
         return _export(KUBECONFIG=running.kubeconfig)
     # Here, where its progress is seen.
     optional = {SCHEDULER: args.scheduler, KWOK: args.kwok}
     find_programs([ETCD, API_SERVER, CONTROLLERS, *(name for name, is_wanted in optional.items() if is_wanted)])
     if args.foreground:
-        return _serve(args, home, lambda told: _say_up(args.name, told))
+        return _serve(args, home, lambda told: _print_started(args.name, told))
     with home.lock():
         pass
-    _say_up(args.name, start_detached(lambda tell: _serve(args, home, tell), home.log_file))
+    _print_started(args.name, start_detached(lambda tell: _serve(args, home, tell), home.log_file))
     return 0
 
 
 def _serve(args: Namespace, home: ClusterStateDir, tell: NotifyReady) -> int:
     """Run a control plane until a signal comes or its owner goes."""
-    with home.lock() as claim, _until_stopped(), started(scheduler=args.scheduler) as plane:
+    with home.lock() as claim, _raise_on_signal(), started(scheduler=args.scheduler) as plane:
         if args.kwok:
             plane.start_kwok()
         told = {"url": plane.url, "kubeconfig": str(plane.kubeconfig)}
@@ -120,7 +120,7 @@ def _serve(args: Namespace, home: ClusterStateDir, tell: NotifyReady) -> int:
 
 
 @contextmanager
-def _until_stopped() -> Iterator[None]:
+def _raise_on_signal() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(each, signal.SIG_IGN)
@@ -138,13 +138,13 @@ def _down(args: Namespace) -> int:
     home = _home(args.name)
     running = home.running_cluster()
     if running is None:
-        say(f"control plane `{args.name}` is not running")
+        print_progress(f"control plane `{args.name}` is not running")
         return 0
     process = os.pidfd_open(running.pid)
     signal.pidfd_send_signal(process, signal.SIGTERM)
     if not select.select([process], [], [], PATIENCE_MS / 1000)[0]:
         signal.pidfd_send_signal(process, signal.SIGKILL)
-    say(f"control plane `{args.name}` is down")
+    print_progress(f"control plane `{args.name}` is down")
     return 0
 
 
@@ -156,8 +156,8 @@ def _env(args: Namespace) -> int:
     return _export(**found)
 
 
-def _say_up(name: str, told: dict[str, str]) -> None:
-    say(f"control plane `{name}` is up at {told['url']}")
+def _print_started(name: str, told: dict[str, str]) -> None:
+    print_progress(f"control plane `{name}` is up at {told['url']}")
     _export(KUBECONFIG=told["kubeconfig"])
 
 

@@ -11,7 +11,7 @@ BUDGETS = f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets"
 SLICES = f"/apis/discovery.k8s.io/v1/namespaces/{SPACE}/endpointslices"
 
 
-def about_budgets() -> Iterator[Exchange]:
+def budget_exchanges() -> Iterator[Exchange]:
     """All of them, in order."""
     yield Exchange("create a budget", "POST", BUDGETS, _budget(minAvailable=1))
     yield Exchange("create a budget in percent", "POST", BUDGETS, _budget("share", maxUnavailable="50%"))

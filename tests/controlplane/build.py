@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.controlplane.progress import BuildError, run_telling, say
+from tests.controlplane.progress import BuildError, print_progress, run_with_progress
 from tests.controlplane.toolchain import environment, find_go, version_in
 
 KUBERNETES = "1.36.3"
@@ -109,19 +109,19 @@ def _build_all(wanted: list[Component], folder: Path, cache: Path) -> None:
     for abandoned in folder.glob(f"{_SCRATCH}*"):
         shutil.rmtree(abandoned, ignore_errors=True)
     for number, component in enumerate(wanted, 1):
-        say(f"building {component.name} {component.version} ({number} of {len(wanted)}, once)…")
+        print_progress(f"building {component.name} {component.version} ({number} of {len(wanted)}, once)…")
         manifest = _published_manifest(component)
         go = find_go(version_in(_directive(manifest, "go")), cache)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
             work = Path(scratch)
             (work / "go.mod").write_text(own_manifest(component, manifest))
             niced: list[str | Path] = ["nice", "-n", "19", go]
-            seconds = run_telling(f"{component.name}: modules", [*niced, "mod", "tidy"], work, environment(go))
+            seconds = run_with_progress(f"{component.name}: modules", [*niced, "mod", "tidy"], work, environment(go))
             settings = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in component.stamps.items())])
             command = [*niced, "build", "-trimpath", "-ldflags", settings, "-o", "built", component.package]
-            seconds += run_telling(component.name, command, work, environment(go))
+            seconds += run_with_progress(component.name, command, work, environment(go))
             _install(work / "built", folder, component)
-        say(f"  {component.name} {component.version}: done in {seconds:.0f} s")
+        print_progress(f"  {component.name} {component.version}: done in {seconds:.0f} s")
 
 
 def _install(built: Path, folder: Path, component: Component) -> None:
@@ -174,6 +174,6 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another build in {folder}…")
+            print_progress(f"waiting for another build in {folder}…")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

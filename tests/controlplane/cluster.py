@@ -30,7 +30,7 @@ STAGES = Path(__file__).with_name("kwok.yaml")
 ADMINISTRATORS = "system:masters"
 PATIENCE = 60.0
 """Seconds after which a program that should have come up is taken to hang."""
-_PULSE = 0.02
+_POLL_SECONDS = 0.02
 
 
 class ControlPlane:
@@ -91,7 +91,7 @@ class ControlPlane:
     def start_apiserver(self, *flags: str) -> None:
         """Start the API server, on the same port as before, and wait until it is ready."""
         self._start(API_SERVER, self._server_arguments(), *self._flags, *flags)
-        self._wait(API_SERVER, lambda: self._answers("/readyz"))
+        self._wait(API_SERVER, lambda: self._is_ok("/readyz"))
 
     def stop_apiserver(self, number: int = SIGKILL) -> None:
         """End the API server; the rest goes on."""
@@ -111,7 +111,7 @@ class ControlPlane:
         }
         self._start_client(CONTROLLERS, "system:kube-controller-manager", arguments, *flags)
         # Without it no pod is admitted, so nothing is ready before it is there.
-        self._wait(CONTROLLERS, lambda: self._answers("/api/v1/namespaces/default/serviceaccounts/default"))
+        self._wait(CONTROLLERS, lambda: self._is_ok("/api/v1/namespaces/default/serviceaccounts/default"))
 
     def start_scheduler(self, *flags: str) -> None:
         """Start the scheduler."""
@@ -186,7 +186,7 @@ class ControlPlane:
             "profiling": "false",
         }
 
-    def _answers(self, path: str) -> bool:
+    def _is_ok(self, path: str) -> bool:
         """Whether an administrator is given what is there."""
         if self._tls is None:
             self._tls = self.tls_for("probe", ADMINISTRATORS)
@@ -205,7 +205,7 @@ class ControlPlane:
         while not condition():
             if self.processes.ended(name) or time.monotonic() > limit:
                 raise RuntimeError(f"{name} did not come up:\n{self.processes.tail(name)}")
-            time.sleep(_PULSE)
+            time.sleep(_POLL_SECONDS)
 
 
 @contextmanager

@@ -13,9 +13,9 @@ CHOSEN = frozenset({"uid", "resourceVersion", "creationTimestamp", "deletionTime
 """Fields whose values a server chooses; only that they are there is compared."""
 _IGNORED = frozenset({"managedFields", "clusterIP", "clusterIPs", "storageVersionHash", "serverAddressByClientCIDRs"})
 """What one of the servers has no use for, or chooses as it likes."""
-_SPEAKING = frozenset({"NotFound", "AlreadyExists", "Conflict"})
+_COMPARED_REASONS = frozenset({"NotFound", "AlreadyExists", "Conflict"})
 """Reasons whose messages people read; others tell how a program read its input."""
-_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+")
+_RANDOM_VALUES = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<=record \()\d+")
 _AGE = re.compile(r"\d{1,2}s")
 _UNCHECKED = "<nil>"
 """Named by a server that evaluates rules, when it could not."""
@@ -35,20 +35,22 @@ class Conversation:
         body = _decoded(reply)
         if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
             self._version = body["metadata"].get("resourceVersion") or self._version
-        return [reply.status, essence(body, request)]
+        return [reply.status, normalize_body(body, request)]
 
 
-def essence(body: Any, request: Request) -> Any:
+def normalize_body(body: Any, request: Request) -> Any:
     """An answer without what may differ."""
     match body:
         case list():
-            return [essence(each, request) for each in body if each.get("type") != "BOOKMARK" or _ends_list(each)]
+            return [
+                normalize_body(each, request) for each in body if each.get("type") != "BOOKMARK" or _ends_list(each)
+            ]
         case {"kind": "Status", "status": "Failure"}:
             return _failure(body)
         case {"kind": "Table"}:
             return _table(body)
         case dict():
-            return _plain(body)
+            return _normalize(body)
     return body
 
 
@@ -57,26 +59,30 @@ def _failure(status: dict[str, Any]) -> dict[str, Any]:
     causes = [
         (each.get("field"), each.get("reason")) for each in details.pop("causes", ()) if each.get("field") != _UNCHECKED
     ]
-    told = {"reason": status.get("reason"), **_plain(details), "causes": sorted(set(causes), key=str)}
-    return {**told, "message": _CHANCE.sub("…", status["message"])} if status.get("reason") in _SPEAKING else told
+    told = {"reason": status.get("reason"), **_normalize(details), "causes": sorted(set(causes), key=str)}
+    return (
+        {**told, "message": _RANDOM_VALUES.sub("…", status["message"])}
+        if status.get("reason") in _COMPARED_REASONS
+        else told
+    )
 
 
 def _table(table: dict[str, Any]) -> dict[str, Any]:
     columns = [(each["name"], each["priority"]) for each in table["columnDefinitions"]]
     rows = table.get("rows") or ()
-    return {"columns": columns, "rows": [([*map(_ageless, row["cells"])], sorted(row["object"])) for row in rows]}
+    return {"columns": columns, "rows": [([*map(_without_age, row["cells"])], sorted(row["object"])) for row in rows]}
 
 
-def _ageless(cell: Any) -> Any:
+def _without_age(cell: Any) -> Any:
     """A cell of a table: one server is asked a second later than the other."""
     return "…s" if isinstance(cell, str) and _AGE.fullmatch(cell) else cell
 
 
-def _plain(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     """Empty is as good as absent; items of a list need not say what they are."""
     match value:
         case dict():
-            kept = {name: _plain(each) for name, each in value.items() if name not in CHOSEN | _IGNORED}
+            kept = {name: _normalize(each) for name, each in value.items() if name not in CHOSEN | _IGNORED}
             if "items" in kept and isinstance(kept["items"], list):
                 kept["items"] = [
                     {**each, "apiVersion": "", "kind": ""} for each in kept["items"] if isinstance(each, dict)
@@ -88,7 +94,7 @@ def _plain(value: Any) -> Any:
             present = {name: "…" for name in CHOSEN if value.get(name)}
             return {name: each for name, each in {**kept, **present}.items() if each not in (None, {}, [], "")}
         case list():
-            return [_plain(each) for each in value]
+            return [_normalize(each) for each in value]
     return value
 
 

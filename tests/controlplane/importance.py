@@ -11,7 +11,7 @@ from tests.controlplane.exchange import IN, TABLE, Exchange, pod
 _CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
-def about_importance() -> Iterator[Exchange]:
+def priority_exchanges() -> Iterator[Exchange]:
     """All of them, in order; the namespace is there already."""
     pods = f"{IN}/pods"
     yield Exchange("create a class", "POST", _CLASSES, _class("high", 1000, description="in a hurry"))

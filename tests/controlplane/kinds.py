@@ -9,7 +9,7 @@ from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH, STRATEGIC_MERGE
 from tests.controlplane.exchange import IN, JOBS, SPACE, TABLE, Exchange, config_map, job, pod, service
 
 
-def about_kinds() -> Iterator[Exchange]:
+def kind_exchanges() -> Iterator[Exchange]:
     """All of them, in order; the namespace is there already."""
     yield from _pods()
     yield from _services()

@@ -138,7 +138,7 @@ async def serve(folder: Path) -> None:
             print(READY, flush=True)
 
 
-async def _until_told() -> None:
+async def _run_until_signal() -> None:
     work = asyncio.create_task(serve(Path(sys.argv[1])))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
     await asyncio.wait([work])
@@ -148,4 +148,4 @@ async def _until_told() -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    asyncio.run(_until_told())
+    asyncio.run(_run_until_signal())

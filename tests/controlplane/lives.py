@@ -8,7 +8,7 @@ from typing import Any
 from tests.controlplane.exchange import IN, TABLE, Exchange, pod
 
 
-def about_lives() -> Iterator[Exchange]:
+def lifecycle_exchanges() -> Iterator[Exchange]:
     """All of them, in order; the namespace is there already."""
     yield from _probes()
     yield from _sidecars()

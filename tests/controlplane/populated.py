@@ -18,13 +18,13 @@ def populated() -> Iterator[ControlPlane]:
     """Only an operator is missing."""
     with started(controllers=False) as plane:
         # Before the garbage collector looks for kinds, which it does every 30 seconds.
-        asyncio.run(_teach(plane))
+        asyncio.run(_install_crds(plane))
         plane.start_controllers()
         plane.start_scheduler()
         plane.start_node()
         yield plane
 
 
-async def _teach(plane: ControlPlane) -> None:
+async def _install_crds(plane: ControlPlane) -> None:
     async with aclosing(create_transport(plane.kubeconfig, None, SystemClock().now)) as transport:
         await install_crds(KubeClient(transport))

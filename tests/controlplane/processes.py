@@ -35,15 +35,15 @@ class Processes:
 
     def start(self, name: str, argv: Sequence[str | Path]) -> int:
         """Start a program; its process id. What it writes is in `log`."""
-        return int(self._ask(start=name, argv=[str(word) for word in argv], log=str(self.log(name)))["pid"])
+        return int(self._request(start=name, argv=[str(word) for word in argv], log=str(self.log(name)))["pid"])
 
     def stop(self, name: str, number: int = signal.SIGKILL) -> int:
         """End a program and wait for that; how it ended."""
-        return int(self._ask(stop=name, signal=int(number))["code"])
+        return int(self._request(stop=name, signal=int(number))["code"])
 
     def ended(self, name: str) -> bool:
         """Whether a program ended by itself."""
-        return self._ask(code=name)["code"] is not None
+        return self._request(code=name)["code"] is not None
 
     def log(self, name: str) -> Path:
         """Where a program writes."""
@@ -53,7 +53,7 @@ class Processes:
         """The last words of a program."""
         return "\n".join(self.log(name).read_text(errors="replace").splitlines()[-20:])
 
-    def _ask(self, **request: Any) -> dict[str, Any]:
+    def _request(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with self._speaking:
@@ -69,7 +69,7 @@ class Processes:
 @contextmanager
 def supervised() -> Iterator[Processes]:
     """A folder and processes that are both gone afterwards, or when this process is."""
-    _sweep()
+    _remove_stale_folders()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     command = [sys.executable, "-I", supervisor.__file__, str(folder)]
     pipe = subprocess.PIPE
@@ -85,7 +85,7 @@ def supervised() -> Iterator[Processes]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sweep() -> None:
+def _remove_stale_folders() -> None:
     """Remove folders whose owner and supervisor were both killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError), (folder / supervisor.LOCK).open("r+") as lock:

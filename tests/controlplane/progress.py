@@ -20,13 +20,17 @@ class BuildError(Exception):
     """A build that cannot go on; the message says what to do."""
 
 
-def say(line: str) -> None:
+def print_progress(line: str) -> None:
     """Tell people something; the standard output is for programs."""
     print(line, file=sys.stderr, flush=True)
 
 
-def run_telling(
-    what: str, command: list[str | Path], folder: Path, env: dict[str, str], tell: Callable[[str], None] = say
+def run_with_progress(
+    what: str,
+    command: list[str | Path],
+    folder: Path,
+    env: dict[str, str],
+    tell: Callable[[str], None] = print_progress,
 ) -> float:
     """Run a command to its end, with a sign of life now and then; how many seconds it took."""
     log = folder / "log"

@@ -37,7 +37,7 @@ async def test_owners_are_the_same_on_both_servers(plane: ControlPlane) -> None:
         async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
             for server in (real, InProcessTransport(api)):
                 await install_crds(KubeClient(server))
-            await _served(real)
+            await _wait_served(real)
             chance = random.Random(SEED)
             for number in range(STEPS):
                 step = _step(chance)
@@ -47,7 +47,7 @@ async def test_owners_are_the_same_on_both_servers(plane: ControlPlane) -> None:
         await real.aclose()
 
 
-async def _served(server: Transport) -> None:
+async def _wait_served(server: Transport) -> None:
     """Wait for a new kind, which a real server serves a moment later."""
     for _ in range(200):
         if (await server.send(Request(method="GET", path=JOBS))).status == 200:
@@ -59,14 +59,14 @@ async def _served(server: Transport) -> None:
 def _step(chance: random.Random) -> Request:
     """Something that somebody wants of one of three objects."""
     if chance.random() < 0.3:
-        return _about_job(chance)
+        return _random_job(chance)
     is_service = chance.random() < 0.4
     name = "s" if is_service else "m"
     metadata: dict[str, Any] = {"name": name}
     if chance.random() < 0.5:
-        metadata["labels"] = {key: chance.choice("12") for key in _some(chance, "pq")}
+        metadata["labels"] = {key: chance.choice("12") for key in _random_subset(chance, "pq")}
     if chance.random() < 0.3:
-        metadata["finalizers"] = [f"example.org/{key}" for key in _some(chance, "fg")]
+        metadata["finalizers"] = [f"example.org/{key}" for key in _random_subset(chance, "fg")]
     body: dict[str, Any] = {"apiVersion": "v1", "kind": "Service" if is_service else "ConfigMap"}
     body["metadata"] = metadata
     if is_service:
@@ -74,9 +74,9 @@ def _step(chance: random.Random) -> Request:
             {"name": f"n{port}", "port": port, "targetPort": port + chance.choice((0, 1))}
             for port in chance.sample((80, 81, 82), chance.choice((1, 2)))
         ]
-        body["spec"] = {"ports": ports, "selector": {key: chance.choice("12") for key in _some(chance, "tu")}}
+        body["spec"] = {"ports": ports, "selector": {key: chance.choice("12") for key in _random_subset(chance, "tu")}}
     elif chance.random() < 0.8:
-        body["data"] = {key: chance.choice("12") for key in _some(chance, "xyz")}
+        body["data"] = {key: chance.choice("12") for key in _random_subset(chance, "xyz")}
     path = f"{IN}/{'services' if is_service else 'configmaps'}/{name}"
     query = {"fieldManager": chance.choice(("ada", "bob"))}
     if chance.random() < 0.25:
@@ -87,10 +87,10 @@ def _step(chance: random.Random) -> Request:
     return _request(path, body, query, APPLY_PATCH)
 
 
-def _about_job(chance: random.Random) -> Request:
+def _random_job(chance: random.Random) -> Request:
     """Something that somebody wants of a custom object; its status is another endpoint's."""
     body: dict[str, Any] = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob"}
-    body["metadata"] = {"name": "j", "labels": {key: chance.choice("12") for key in _some(chance, "pq")}}
+    body["metadata"] = {"name": "j", "labels": {key: chance.choice("12") for key in _random_subset(chance, "pq")}}
     container = {"name": "aitj-main", "image": chance.choice("xy"), "command": ["true"]}
     group: dict[str, Any] = {"replicas": chance.choice((1, 2)), "template": {"spec": {"containers": [container]}}}
     if chance.random() < 0.5:
@@ -104,7 +104,7 @@ def _about_job(chance: random.Random) -> Request:
     return _request(f"{JOBS}/j", body, {**query, "force": chance.choice(("true", "false"))}, APPLY_PATCH)
 
 
-def _some(chance: random.Random, keys: str) -> list[str]:
+def _random_subset(chance: random.Random, keys: str) -> list[str]:
     return [key for key in keys if chance.random() < 0.6] or [keys[0]]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.controlplane.build import KUBERNETES, build, cache_folder, components, own_manifest
 from tests.controlplane.programs import ASSETS, find_programs, missing_programs
-from tests.controlplane.progress import BuildError, run_telling
+from tests.controlplane.progress import BuildError, run_with_progress
 from tests.controlplane.toolchain import find_go, version_in
 
 PUBLISHED = """\
@@ -101,11 +101,11 @@ def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest
 
 def test_a_build_that_fails_shows_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"kubectl: `sh -c .*` failed:\nno such module"):
-        run_telling("kubectl", ["sh", "-c", "echo no such module; exit 1"], tmp_path, dict(os.environ))
+        run_with_progress("kubectl", ["sh", "-c", "echo no such module; exit 1"], tmp_path, dict(os.environ))
 
 
 def test_a_long_build_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.controlplane.progress.PULSE_SECONDS", 0.05)
     told: list[str] = []
-    assert run_telling("etcd", ["sleep", "0.3"], tmp_path, dict(os.environ), told.append) >= 0.3
+    assert run_with_progress("etcd", ["sleep", "0.3"], tmp_path, dict(os.environ), told.append) >= 0.3
     assert told[0].startswith("  etcd: 0 s so far")

@@ -30,7 +30,7 @@ async def client_of(kubeconfig: Path) -> AsyncIterator[KubeClient]:
         yield KubeClient(transport)
 
 
-def note(name: str) -> dict[str, object]:
+def config_map(name: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"kept": "yes"}}
 
 
@@ -58,7 +58,7 @@ async def test_service_accounts_have_real_tokens(plane: ControlPlane) -> None:
 
 async def test_a_restarted_server_is_at_the_same_address_with_the_same_objects(plane: ControlPlane) -> None:
     async with client_of(plane.kubeconfig) as admin:
-        await admin.create(CONFIG_MAPS, "default", note("before"))
+        await admin.create(CONFIG_MAPS, "default", config_map("before"))
         plane.stop_apiserver()
         with pytest.raises(Unreachable):
             await admin.get(CONFIG_MAPS, "default", "before")
@@ -70,7 +70,7 @@ async def test_a_restarted_server_is_at_the_same_address_with_the_same_objects(p
 async def test_versions_that_were_compacted_are_gone_after_a_restart(plane: ControlPlane) -> None:
     async with client_of(plane.kubeconfig) as admin:
         old = (await admin.list(CONFIG_MAPS, "default")).resource_version
-        await admin.create(CONFIG_MAPS, "default", note("after"))
+        await admin.create(CONFIG_MAPS, "default", config_map("after"))
         plane.etcd.compact()
         plane.stop_apiserver()
         plane.start_apiserver()
@@ -95,7 +95,7 @@ async def test_two_control_planes_run_side_by_side(plane: ControlPlane) -> None:
     with started(controllers=False) as other:
         assert other.url != plane.url
         async with client_of(other.kubeconfig) as there, client_of(plane.kubeconfig) as here:
-            await there.create(CONFIG_MAPS, "default", note("there"))
+            await there.create(CONFIG_MAPS, "default", config_map("there"))
             names = [each["metadata"]["name"] for each in (await here.list(CONFIG_MAPS, "default")).items]
             assert "there" not in names
         server = other.processes.stop(API_SERVER, signal.SIGKILL)

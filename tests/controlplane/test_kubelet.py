@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")
-def inhabited() -> Iterator[ControlPlane]:
+def plane_with_node() -> Iterator[ControlPlane]:
     """A control plane with a node that really runs pods."""
     require(ETCD, API_SERVER, CONTROLLERS, SCHEDULER)
     with populated() as plane:
@@ -37,8 +37,8 @@ def pod(name: str, **metadata: Any) -> dict[str, Any]:
     }
 
 
-async def test_a_pod_runs_and_its_log_comes_through_the_api_server(inhabited: ControlPlane) -> None:
-    async with client_of(inhabited.kubeconfig) as client:
+async def test_a_pod_runs_and_its_log_comes_through_the_api_server(plane_with_node: ControlPlane) -> None:
+    async with client_of(plane_with_node.kubeconfig) as client:
         await client.create(PODS, "default", pod("short"))
         ended = await until_phase(client, "short", "Failed")
         assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
@@ -49,11 +49,11 @@ async def test_a_pod_runs_and_its_log_comes_through_the_api_server(inhabited: Co
             await client.get(PODS, "default", "short")
 
 
-async def test_simulated_nodes_run_pods_and_end_them_as_annotated(inhabited: ControlPlane) -> None:
+async def test_simulated_nodes_run_pods_and_end_them_as_annotated(plane_with_node: ControlPlane) -> None:
     require(KWOK)
-    inhabited.start_kwok()
+    plane_with_node.start_kwok()
     node = {"metadata": {"name": "far", "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"place": "far"}}}
-    async with client_of(inhabited.kubeconfig) as client:
+    async with client_of(plane_with_node.kubeconfig) as client:
         await client.create(NODES, None, node)
         for name, annotations in (("stays", {}), ("ends", {"pliant.test/exit-code": "3"})):
             body = pod(name, annotations=annotations)
@@ -63,17 +63,19 @@ async def test_simulated_nodes_run_pods_and_end_them_as_annotated(inhabited: Con
         ended = await until_phase(client, "ends", "Failed")
         assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
         await client.delete(PODS, "default", "stays")
-        await until(client, stays, lambda change: change.type is WatchEventType.DELETED)
+        await wait_for_change(client, stays, lambda change: change.type is WatchEventType.DELETED)
 
 
 async def until_phase(client: KubeClient, name: str, phase: str) -> dict[str, Any]:
     found = await client.get(PODS, "default", name)
     if found["status"]["phase"] == phase:
         return found
-    return await until(client, found, lambda change: ((change.object or {}).get("status") or {}).get("phase") == phase)
+    return await wait_for_change(
+        client, found, lambda change: ((change.object or {}).get("status") or {}).get("phase") == phase
+    )
 
 
-async def until(
+async def wait_for_change(
     client: KubeClient, seen: dict[str, Any], condition: Callable[[WatchEvent[dict[str, Any]]], bool]
 ) -> dict[str, Any]:
     """Wait for something to happen to a pod that was seen; what it is then."""

@@ -37,7 +37,7 @@ def owner() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def told(owner: subprocess.Popen[str]) -> tuple[Path, int, int]:
+def read_owner_output(owner: subprocess.Popen[str]) -> tuple[Path, int, int]:
     assert owner.stdout is not None
     folder, supervisor, sleeper = owner.stdout.readline().split()
     return Path(folder), int(supervisor), int(sleeper)
@@ -67,14 +67,14 @@ def test_a_program_that_is_not_there_is_told() -> None:
 
 
 def test_nothing_is_left_when_the_owner_is_killed(owner: subprocess.Popen[str]) -> None:
-    folder, supervisor, sleeper = told(owner)
+    folder, supervisor, sleeper = read_owner_output(owner)
     owner.kill()
     expect_gone([supervisor, sleeper])
     assert not folder.exists()
 
 
 def test_nothing_runs_on_when_owner_and_supervisor_are_killed(owner: subprocess.Popen[str]) -> None:
-    folder, supervisor, sleeper = told(owner)
+    folder, supervisor, sleeper = read_owner_output(owner)
     os.kill(owner.pid, signal.SIGSTOP)
     os.kill(supervisor, signal.SIGKILL)
     owner.kill()

@@ -14,14 +14,14 @@ from pliant.kube.client_config import create_transport
 from pliant.kube.resources import SERVICE_ACCOUNTS
 from pliant.kube.transport.base import Transport
 from pliant.runtime.clock import SystemClock
-from tests.controlplane.budgets import about_budgets
+from tests.controlplane.budgets import budget_exchanges
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.comparison import Conversation
 from tests.controlplane.exchange import SPACE
-from tests.controlplane.importance import about_importance
-from tests.controlplane.kinds import about_kinds
-from tests.controlplane.lives import about_lives
-from tests.controlplane.verbs import about_verbs
+from tests.controlplane.importance import priority_exchanges
+from tests.controlplane.kinds import kind_exchanges
+from tests.controlplane.lives import lifecycle_exchanges
+from tests.controlplane.verbs import verb_exchanges
 
 pytestmark = pytest.mark.real
 
@@ -65,16 +65,22 @@ async def differences(real: Transport, embedded: Transport) -> dict[str, tuple[o
         await install_crds(KubeClient(transport))
     there, here = Conversation(real), Conversation(embedded)
     found = {}
-    for exchange in (*about_verbs(), *about_kinds(), *about_importance(), *about_budgets(), *about_lives()):
+    for exchange in (
+        *verb_exchanges(),
+        *kind_exchanges(),
+        *priority_exchanges(),
+        *budget_exchanges(),
+        *lifecycle_exchanges(),
+    ):
         answers = await there.answer(exchange), await here.answer(exchange)
         if answers[0] != answers[1]:
             found[exchange.title] = answers
         if exchange.path == "/api/v1/namespaces":
-            await account_made(KubeClient(real))
+            await wait_service_account(KubeClient(real))
     return found
 
 
-async def account_made(client: KubeClient) -> None:
+async def wait_service_account(client: KubeClient) -> None:
     """Before the controllers have been to a namespace, no pod is admitted to it."""
     async for change in client.watch(SERVICE_ACCOUNTS, SPACE, resource_version="0", fields="metadata.name=default"):
         if change.object is not None:

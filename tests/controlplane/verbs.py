@@ -8,7 +8,7 @@ from pliant.kube.transport.base import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_
 from tests.controlplane.exchange import IN, PARTIAL, SPACE, TABLE, Exchange, config_map
 
 
-def about_verbs() -> Iterator[Exchange]:
+def verb_exchanges() -> Iterator[Exchange]:
     """All of them, in order."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}
     yield Exchange("make a namespace", "POST", "/api/v1/namespaces", namespace)

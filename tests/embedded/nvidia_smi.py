@@ -34,12 +34,12 @@ class FakeSmi:
             f"{number}, GPU-{number}-uuid, 00000000:{number + 1:02X}:00.0, {7 if number in errors else '[N/A]'}"
             for number in gpus
         ]
-        self._say("\n".join(lines), 0)
+        self._write_output("\n".join(lines), 0)
 
     def fails(self) -> None:
         """Say what it says without a driver."""
-        self._say("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", 9)
+        self._write_output("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", 9)
 
-    def _say(self, text: str, code: int) -> None:
+    def _write_output(self, text: str, code: int) -> None:
         self._listing.write_text(text + "\n")
         self._code.write_text(f"{code}\n")

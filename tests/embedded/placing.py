@@ -49,21 +49,21 @@ class Places:
         await self.client.create(NODES, None, body)
         has = {"cpu": "4", "memory": "8Gi", "pods": "10", GPU: str(gpus)}
         await self.client.patch(NODES, None, name, {"status": {"allocatable": has}}, subresource="status")
-        await self.tell(name, "Ready", "True")
+        await self.set_condition(name, "Ready", "True")
 
-    async def tell(self, name: str, condition: str, status: str) -> None:
+    async def set_condition(self, name: str, condition: str, status: str) -> None:
         """Let a node fare like this."""
         patch = {"status": {"conditions": [{"type": condition, "status": status}]}}
         await self.client.patch(NODES, None, name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
         await quiet()
 
-    async def mark(self, name: str, *taints: str) -> None:
+    async def set_taints(self, name: str, *taints: str) -> None:
         """Put exactly these taints on a node."""
         spec = {"taints": [taint(each) for each in taints]}
         await self.client.patch(NODES, None, name, {"spec": spec})
         await quiet()
 
-    async def marks(self, name: str) -> set[str]:
+    async def taints(self, name: str) -> set[str]:
         """The taints of a node."""
         spec = (await self.client.get(NODES, None, name))["spec"]
         return {f"{each['key']}:{each['effect']}" for each in spec.get("taints") or ()}
@@ -82,7 +82,7 @@ class Places:
         await quiet()
         return str((await self.client.get(PODS, "default", name))["spec"].get("nodeName") or "")
 
-    async def refusal(self, name: str) -> str:
+    async def unschedulable_message(self, name: str) -> str:
         """Why a pod has no node."""
         (condition,) = (await self.client.get(PODS, "default", name))["status"]["conditions"]
         return str(condition["message"])
@@ -105,13 +105,13 @@ def requirement(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
-def insisting(*terms: dict[str, Any]) -> dict[str, Any]:
+def required_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
     """The affinity of a pod to nodes for which one of these terms is true."""
     required = {"nodeSelectorTerms": list(terms)}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def preferring(**weights: tuple[int, dict[str, Any]]) -> dict[str, Any]:
+def preferred_affinity(**weights: tuple[int, dict[str, Any]]) -> dict[str, Any]:
     """The affinity of a pod that likes some nodes better."""
     preferred = [{"weight": weight, "preference": term} for weight, term in weights.values()]
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}

@@ -28,7 +28,7 @@ from pliant.runtime.clock import SystemClock
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
 
 
-class HandClock:
+class ManualClock:
     """Moves only when told."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class HandClock:
 class Served:
     """A running server and a client of it."""
 
-    def __init__(self, api: ApiServer, clock: HandClock) -> None:
+    def __init__(self, api: ApiServer, clock: ManualClock) -> None:
         self.api = api
         self.clock = clock
         self.transport = InProcessTransport(api)
@@ -64,7 +64,7 @@ class Served:
 @asynccontextmanager
 async def serving(store: Store | None = None, logs: LogSource | None = None) -> AsyncIterator[Served]:
     """A prepared server with its garbage collector."""
-    clock = HandClock()
+    clock = ManualClock()
     store = store or Store.in_memory()
     async with ApiServer.start(
         store, KindRegistry.with_builtin_kinds(), clock, log_source=logs, rng=random.Random(1)
@@ -83,11 +83,11 @@ def config(name: str = "a", *, owner: Mapping[str, Any] | None = None, **more: A
     """A ConfigMap, perhaps owned."""
     metadata: dict[str, Any] = {"name": name}
     if owner is not None:
-        metadata["ownerReferences"] = [owned_by(owner)]
+        metadata["ownerReferences"] = [owner_reference(owner)]
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **more}
 
 
-def owned_by(owner: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def owner_reference(owner: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A reference to an owner."""
     about = owner["metadata"]
     return {
@@ -110,7 +110,7 @@ def widget(name: str = "a", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
 
 
-def widget_definition() -> dict[str, Any]:
+def widget_crd() -> dict[str, Any]:
     """The CRD of widgets: a size with a default, a colour, status and scale."""
     schema = {
         "type": "object",
@@ -158,12 +158,12 @@ def widget_definition() -> dict[str, Any]:
     }
 
 
-async def with_widgets(served: Served) -> None:
+async def create_widget_crd(server: Served) -> None:
     """Serve widgets from now on."""
-    await served.client.create(CRDS, None, widget_definition())
+    await server.client.create(CRDS, None, widget_crd())
 
 
-async def turns(until: Callable[[], bool], what: str, most: int = 1000) -> None:
+async def run_until(until: Callable[[], bool], what: str, most: int = 1000) -> None:
     """Let other tasks run until something holds."""
     for _ in range(most):
         if until():

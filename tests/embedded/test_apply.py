@@ -12,113 +12,113 @@ from pliant.embedded.apiserver.patch import field_sets
 from pliant.errors import Conflict, Invalid, NotFound
 from pliant.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from pliant.kube.transport.base import APPLY_PATCH, MERGE_PATCH
-from tests.embedded.serving import WIDGETS, Served, serving, with_widgets
-from tests.embedded.test_kubectl import Kubectl, kubectl, with_widget
+from tests.embedded.serving import WIDGETS, Served, create_widget_crd, serving
+from tests.embedded.test_kubectl import Kubectl, apply_widget, kubectl
 
 __all__ = ["kubectl"]
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
+async def server() -> AsyncIterator[Served]:
     async with serving() as server:
         yield server
 
 
-async def apply(served: Served, who: str, data: dict[str, str], **more: Any) -> dict[str, Any]:
+async def apply(server: Served, who: str, data: dict[str, str], **more: Any) -> dict[str, Any]:
     body = {"metadata": {"name": "a", **more.pop("metadata", {})}, "data": data}
-    return await served.client.apply(CONFIG_MAPS, "default", body, field_manager=who, **more)
+    return await server.client.apply(CONFIG_MAPS, "default", body, field_manager=who, **more)
 
 
-async def kept(served: Served) -> dict[str, Any]:
-    _, obj = await served.call("GET", CONFIG_MAPS.path("default", "a"))
+async def get_stored(server: Served) -> dict[str, Any]:
+    _, obj = await server.call("GET", CONFIG_MAPS.path("default", "a"))
     return dict(obj)
 
 
-async def owners(served: Served) -> dict[str, Any]:
-    fields = (await kept(served))["metadata"]["managedFields"]
+async def fields_by_manager(server: Served) -> dict[str, Any]:
+    fields = (await get_stored(server))["metadata"]["managedFields"]
     return {each["manager"]: each["fieldsV1"] for each in fields}
 
 
-async def test_applying_creates_and_records_who_owns_what(served: Served) -> None:
+async def test_applying_creates_and_records_who_owns_what(server: Served) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"x": "y"}}}
     body["data"] = {"k": "1"}
     path = CONFIG_MAPS.path("default", "a")
-    reply, made = await served.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
+    reply, made = await server.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
     assert reply.status == 201
     (entry,) = made["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"], entry["apiVersion"]) == ("ada", "Apply", "v1")
     assert entry["fieldsV1"] == {"f:data": {"f:k": {}}, "f:metadata": {"f:labels": {"f:x": {}}}}
-    again, same = await served.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
+    again, same = await server.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
     assert again.status == 200
     assert same == made, "nothing is new"
 
 
-async def test_yaml_is_read(served: Served) -> None:
+async def test_yaml_is_read(server: Served) -> None:
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
     path = CONFIG_MAPS.path("default", "a")
-    reply, made = await served.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
+    reply, made = await server.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
     assert (reply.status, made["data"]) == (201, {"k": "v"})
 
 
-async def test_what_a_manager_leaves_out_goes_unless_somebody_else_has_it(served: Served) -> None:
-    await apply(served, "ada", {"a": "1", "b": "2", "c": "3"})
-    await apply(served, "bob", {"b": "2"})
-    await apply(served, "ada", {"c": "3"})
-    assert (await kept(served))["data"] == {"b": "2", "c": "3"}
-    assert await owners(served) == {"ada": {"f:data": {"f:c": {}}}, "bob": {"f:data": {"f:b": {}}}}
-    await apply(served, "bob", {})
-    assert (await kept(served))["data"] == {"c": "3"}
+async def test_what_a_manager_leaves_out_goes_unless_somebody_else_has_it(server: Served) -> None:
+    await apply(server, "ada", {"a": "1", "b": "2", "c": "3"})
+    await apply(server, "bob", {"b": "2"})
+    await apply(server, "ada", {"c": "3"})
+    assert (await get_stored(server))["data"] == {"b": "2", "c": "3"}
+    assert await fields_by_manager(server) == {"ada": {"f:data": {"f:c": {}}}, "bob": {"f:data": {"f:b": {}}}}
+    await apply(server, "bob", {})
+    assert (await get_stored(server))["data"] == {"c": "3"}
 
 
-async def test_a_field_of_another_manager_is_a_conflict_until_forced(served: Served) -> None:
-    await apply(served, "ada", {"a": "1", "b": "1"})
+async def test_a_field_of_another_manager_is_a_conflict_until_forced(server: Served) -> None:
+    await apply(server, "ada", {"a": "1", "b": "1"})
     with pytest.raises(Conflict) as refusal:
-        await apply(served, "bob", {"a": "2"})
+        await apply(server, "bob", {"a": "2"})
     assert refusal.value.message == 'Apply failed with 1 conflict: conflict with "ada": .data.a'
     cause = {"reason": "FieldManagerConflict", "message": 'conflict with "ada"', "field": ".data.a"}
     assert refusal.value.details["causes"] == [cause]
     with pytest.raises(Conflict, match=r'2 conflicts: conflicts with "ada":\n- \.data\.a\n- \.data\.b'):
-        await apply(served, "bob", {"a": "2", "b": "2"})
-    await apply(served, "bob", {"a": "2"}, force=True)
-    assert await owners(served) == {"ada": {"f:data": {"f:b": {}}}, "bob": {"f:data": {"f:a": {}}}}
-    assert (await kept(served))["data"] == {"a": "2", "b": "1"}
+        await apply(server, "bob", {"a": "2", "b": "2"})
+    await apply(server, "bob", {"a": "2"}, force=True)
+    assert await fields_by_manager(server) == {"ada": {"f:data": {"f:b": {}}}, "bob": {"f:data": {"f:a": {}}}}
+    assert (await get_stored(server))["data"] == {"a": "2", "b": "1"}
 
 
-async def test_saying_the_same_is_no_conflict(served: Served) -> None:
-    await apply(served, "ada", {"a": "1"})
-    await apply(served, "bob", {"a": "1"})
-    assert set(await owners(served)) == {"ada", "bob"}
+async def test_saying_the_same_is_no_conflict(server: Served) -> None:
+    await apply(server, "ada", {"a": "1"})
+    await apply(server, "bob", {"a": "1"})
+    assert set(await fields_by_manager(server)) == {"ada", "bob"}
 
 
-async def test_other_writes_take_what_they_change(served: Served) -> None:
-    await apply(served, "ada", {"a": "1", "b": "1"})
+async def test_other_writes_take_what_they_change(server: Served) -> None:
+    await apply(server, "ada", {"a": "1", "b": "1"})
     path = CONFIG_MAPS.path("default", "a")
     change = {"data": {"a": "2"}, "metadata": {"managedFields": [{"manager": "me"}]}}
-    await served.call("PATCH", path, change, media=MERGE_PATCH, fieldManager="edit")
-    assert await owners(served) == {"ada": {"f:data": {"f:b": {}}}, "edit": {"f:data": {"f:a": {}}}}
+    await server.call("PATCH", path, change, media=MERGE_PATCH, fieldManager="edit")
+    assert await fields_by_manager(server) == {"ada": {"f:data": {"f:b": {}}}, "edit": {"f:data": {"f:a": {}}}}
     with pytest.raises(Conflict, match='conflict with "edit" using v1'):
-        await apply(served, "ada", {"a": "1", "b": "1"})
-    await apply(served, "ada", {"b": "1"})
-    assert (await kept(served))["data"] == {"a": "2", "b": "1"}, "it belongs to another now"
+        await apply(server, "ada", {"a": "1", "b": "1"})
+    await apply(server, "ada", {"b": "1"})
+    assert (await get_stored(server))["data"] == {"a": "2", "b": "1"}, "it belongs to another now"
 
 
-async def test_what_was_there_before_belongs_to_nobody_in_particular(served: Served) -> None:
+async def test_what_was_there_before_belongs_to_nobody_in_particular(server: Served) -> None:
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"a": "1", "b": "1"}}
-    await served.client.create(CONFIG_MAPS, "default", plain)
-    assert "managedFields" not in (await kept(served))["metadata"]
+    await server.client.create(CONFIG_MAPS, "default", plain)
+    assert "managedFields" not in (await get_stored(server))["metadata"]
     with pytest.raises(Conflict, match=r'conflict with "before-first-apply" using v1: \.data\.a'):
-        await apply(served, "ada", {"a": "2"})
-    await apply(served, "ada", {"a": "1", "c": "1"})
-    assert (await kept(served))["data"] == {"a": "1", "b": "1", "c": "1"}
+        await apply(server, "ada", {"a": "2"})
+    await apply(server, "ada", {"a": "1", "c": "1"})
+    assert (await get_stored(server))["data"] == {"a": "1", "b": "1", "c": "1"}
 
 
-async def test_lists_are_merged_by_their_keys(served: Served) -> None:
+async def test_lists_are_merged_by_their_keys(server: Served) -> None:
     def pod(*containers: dict[str, Any]) -> dict[str, Any]:
         return {"metadata": {"name": "a"}, "spec": {"containers": list(containers)}}
 
     main = {"name": "main", "image": "x", "command": ["true"], "ports": [{"containerPort": 80}]}
-    await served.client.apply(PODS, "default", pod(main), field_manager="ada")
-    _, made = await served.call("GET", PODS.path("default", "a"))
+    await server.client.apply(PODS, "default", pod(main), field_manager="ada")
+    _, made = await server.call("GET", PODS.path("default", "a"))
     (entry,) = made["metadata"]["managedFields"]
     port = 'k:{"containerPort":80,"protocol":"TCP"}'
     assert entry["fieldsV1"]["f:spec"]["f:containers"]['k:{"name":"main"}'] == {
@@ -128,55 +128,55 @@ async def test_lists_are_merged_by_their_keys(served: Served) -> None:
         "f:name": {},
         "f:ports": {port: {".": {}, "f:containerPort": {}}},
     }
-    await served.client.apply(PODS, "default", pod({"name": "main", "image": "y"}), field_manager="bob", force=True)
-    _, changed = await served.call("GET", PODS.path("default", "a"))
+    await server.client.apply(PODS, "default", pod({"name": "main", "image": "y"}), field_manager="bob", force=True)
+    _, changed = await server.call("GET", PODS.path("default", "a"))
     (container,) = changed["spec"]["containers"]
     assert (container["image"], container["command"]) == ("y", ["true"])
 
 
-async def test_sets_and_services(served: Served) -> None:
-    await apply(served, "ada", {}, metadata={"finalizers": ["a.io/x"]})
-    await apply(served, "bob", {}, metadata={"finalizers": ["b.io/y"]})
-    assert (await kept(served))["metadata"]["finalizers"] == ["a.io/x", "b.io/y"]
-    await apply(served, "ada", {})
-    assert (await kept(served))["metadata"]["finalizers"] == ["b.io/y"]
+async def test_sets_and_services(server: Served) -> None:
+    await apply(server, "ada", {}, metadata={"finalizers": ["a.io/x"]})
+    await apply(server, "bob", {}, metadata={"finalizers": ["b.io/y"]})
+    assert (await get_stored(server))["metadata"]["finalizers"] == ["a.io/x", "b.io/y"]
+    await apply(server, "ada", {})
+    assert (await get_stored(server))["metadata"]["finalizers"] == ["b.io/y"]
     ports = [{"name": "http", "port": 80}, {"name": "https", "port": 443}]
     body = {"metadata": {"name": "s"}, "spec": {"selector": {"x": "y"}, "ports": ports}}
-    await served.client.apply(SERVICES, "default", body, field_manager="ada")
+    await server.client.apply(SERVICES, "default", body, field_manager="ada")
     body["spec"] = {"selector": {"x": "y"}, "ports": ports[:1]}
-    left = await served.client.apply(SERVICES, "default", body, field_manager="ada")
+    left = await server.client.apply(SERVICES, "default", body, field_manager="ada")
     assert [port["port"] for port in left["spec"]["ports"]] == [80]
 
 
-async def test_custom_kinds_and_their_status(served: Served) -> None:
-    await with_widgets(served)
+async def test_custom_kinds_and_their_status(server: Served) -> None:
+    await create_widget_crd(server)
     body = {"metadata": {"name": "w"}, "spec": {"colour": "red"}, "status": {"phase": "On"}}
-    made = await served.client.apply(WIDGETS, "default", body, field_manager="ada")
+    made = await server.client.apply(WIDGETS, "default", body, field_manager="ada")
     assert made["spec"] == {"colour": "red", "size": 1}
     assert "status" not in made
     status = {"metadata": {"name": "w"}, "status": {"phase": "On"}}
-    made = await served.client.apply(WIDGETS, "default", status, field_manager="ada", subresource="status")
+    made = await server.client.apply(WIDGETS, "default", status, field_manager="ada", subresource="status")
     assert made["status"] == {"phase": "On"}
-    _, seen = await served.call("GET", WIDGETS.path("default", "w"))
+    _, seen = await server.call("GET", WIDGETS.path("default", "w"))
     fields = [(each.get("subresource"), each["fieldsV1"]) for each in seen["metadata"]["managedFields"]]
     assert fields == [(None, {"f:spec": {"f:colour": {}}}), ("status", {"f:status": {"f:phase": {}}})]
-    again = await served.client.apply(WIDGETS, "default", {"metadata": {"name": "w"}, "spec": {}}, field_manager="ada")
+    again = await server.client.apply(WIDGETS, "default", {"metadata": {"name": "w"}, "spec": {}}, field_manager="ada")
     assert again["spec"] == {"size": 1}
     assert again["status"] == {"phase": "On"}
 
 
-async def test_senseless_applications_are_refused(served: Served) -> None:
+async def test_senseless_applications_are_refused(server: Served) -> None:
     path = CONFIG_MAPS.path("default", "a")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-    _, status = await served.call("PATCH", path, body, media=APPLY_PATCH)
+    _, status = await server.call("PATCH", path, body, media=APPLY_PATCH)
     assert (status["code"], status["details"]["causes"][0]["field"]) == (422, "fieldManager")
     body["metadata"] = {"name": "a", "managedFields": [{"manager": "x"}]}
-    _, status = await served.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
+    _, status = await server.call("PATCH", path, body, media=APPLY_PATCH, fieldManager="ada")
     assert status["message"] == "metadata.managedFields must be nil"
     with pytest.raises(Invalid):
-        await served.client.apply(PODS, "default", {"metadata": {"name": "a"}, "spec": {}}, field_manager="ada")
+        await server.client.apply(PODS, "default", {"metadata": {"name": "a"}, "spec": {}}, field_manager="ada")
     with pytest.raises(NotFound):
-        await served.client.apply(PODS, "default", {"metadata": {"name": "a"}}, field_manager="x", subresource="status")
+        await server.client.apply(PODS, "default", {"metadata": {"name": "a"}}, field_manager="x", subresource="status")
 
 
 def test_paths_are_kept_and_printed() -> None:
@@ -203,21 +203,21 @@ def test_paths_are_kept_and_printed() -> None:
 
 
 async def test_kubectl_applies_on_the_server(kubectl: Kubectl) -> None:
-    await with_widget(kubectl, size=2)
+    await apply_widget(kubectl, size=2)
     body = {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "x"}, "spec": {"size": 3}}
 
-    def sent(**spec: Any) -> str:
+    def encode_body(**spec: Any) -> str:
         return msgspec.json.encode({**body, "spec": spec}).decode()
 
-    said = await kubectl("apply", "--server-side", "-f", "-", stdin=sent(size=3))
+    said = await kubectl("apply", "--server-side", "-f", "-", stdin=encode_body(size=3))
     assert said == "widget.example.org/x serverside-applied\n"
     await kubectl("patch", "wd", "x", "--type=merge", "-p", '{"spec":{"size":4}}')
-    said = await kubectl("apply", "--server-side", "-f", "-", stdin=sent(size=5), fails=True)
+    said = await kubectl("apply", "--server-side", "-f", "-", stdin=encode_body(size=5), fails=True)
     assert 'Apply failed with 1 conflict: conflict with "kubectl-patch" using example.org/v1' in said
-    await kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=sent(size=5))
+    await kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=encode_body(size=5))
     assert await kubectl("get", "wd", "x", "-o", "jsonpath={.spec.size}") == "5"
-    assert "diff" in await kubectl("diff", "--server-side", "-f", "-", stdin=sent(size=6), fails=True)
-    assert "configured" in await kubectl("apply", "-f", "-", stdin=sent(size=7))
-    await kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=sent(size=8))
+    assert "diff" in await kubectl("diff", "--server-side", "-f", "-", stdin=encode_body(size=6), fails=True)
+    assert "configured" in await kubectl("apply", "-f", "-", stdin=encode_body(size=7))
+    await kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=encode_body(size=8))
     shown = await kubectl("get", "wd", "x", "-o", "yaml", "--show-managed-fields")
     assert "manager: kubectl" in shown

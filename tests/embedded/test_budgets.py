@@ -19,7 +19,7 @@ __all__ = ["kubectl"]
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
+async def server() -> AsyncIterator[Served]:
     """Three pods on a node, all ready."""
     async with serving() as server:
         for name in ("a", "b", "c"):
@@ -33,32 +33,32 @@ async def make_pod(server: Served, name: str) -> None:
     await server.client.create(PODS, "default", body)
     bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"name": "n"}}
     await server.client.create(PODS, "default", bind, subresource="binding", name=name)
-    await tell(server, name, "True")
+    await set_ready(server, name, "True")
 
 
-async def tell(server: Served, name: str, ready: str) -> None:
+async def set_ready(server: Served, name: str, ready: str) -> None:
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
     patch = {"status": status}
     await server.client.patch(PODS, "default", name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
-async def protect(server: Served, name: str = "web", **spec: Any) -> None:
+async def create_budget(server: Served, name: str = "web", **spec: Any) -> None:
     spec = {"selector": {"matchLabels": {"app": "web"}}, **spec}
     body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
     await server.client.create(POD_DISRUPTION_BUDGETS, "default", body)
 
 
-async def evicted(server: Served, name: str) -> tuple[int, dict[str, Any]]:
+async def evict(server: Served, name: str) -> tuple[int, dict[str, Any]]:
     path = f"/api/v1/namespaces/default/pods/{name}/eviction"
     reply, status = await server.call("POST", path, eviction(name))
     return reply.status, status
 
 
 @pytest.mark.parametrize("spec", [{"minAvailable": 2}, {"maxUnavailable": 1}, {"minAvailable": "50%"}])
-async def test_only_so_many_pods_are_evicted_as_a_budget_allows(served: Served, spec: dict[str, Any]) -> None:
-    await protect(served, **spec)
-    assert (await evicted(served, "a"))[0] == 201
-    code, told = await evicted(served, "b")
+async def test_only_so_many_pods_are_evicted_as_a_budget_allows(server: Served, spec: dict[str, Any]) -> None:
+    await create_budget(server, **spec)
+    assert (await evict(server, "a"))[0] == 201
+    code, told = await evict(server, "b")
     assert (code, told["reason"]) == (429, "TooManyRequests")
     assert told["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
     cause = {
@@ -67,39 +67,39 @@ async def test_only_so_many_pods_are_evicted_as_a_budget_allows(served: Served, 
     }
     assert told["details"] == {"causes": [cause]}
     # One that leaves already may be asked again, and a plain deletion asks nobody.
-    assert (await evicted(served, "a"))[0] == 201
-    await served.client.delete(PODS, "default", "b")
+    assert (await evict(server, "a"))[0] == 201
+    await server.client.delete(PODS, "default", "b")
 
 
-async def test_pods_that_serve_nobody_cost_no_budget(served: Served) -> None:
-    await protect(served, minAvailable=2)
-    await tell(served, "c", "False")
-    assert (await evicted(served, "c"))[0] == 201
-    assert (await evicted(served, "a"))[0] == 429
-    await tell(served, "b", "False")
-    assert (await evicted(served, "b"))[0] == 429  # there are too few as it is
-    await served.client.patch(
+async def test_pods_that_serve_nobody_cost_no_budget(server: Served) -> None:
+    await create_budget(server, minAvailable=2)
+    await set_ready(server, "c", "False")
+    assert (await evict(server, "c"))[0] == 201
+    assert (await evict(server, "a"))[0] == 429
+    await set_ready(server, "b", "False")
+    assert (await evict(server, "b"))[0] == 429  # there are too few as it is
+    await server.client.patch(
         POD_DISRUPTION_BUDGETS, "default", "web", {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
     )
-    assert (await evicted(served, "b"))[0] == 201
+    assert (await evict(server, "b"))[0] == 201
 
 
-async def test_a_pod_with_two_budgets_is_not_evicted(served: Served) -> None:
-    await protect(served, minAvailable=0)
-    await protect(served, "other", minAvailable=0)
-    code, told = await evicted(served, "a")
+async def test_a_pod_with_two_budgets_is_not_evicted(server: Served) -> None:
+    await create_budget(server, minAvailable=0)
+    await create_budget(server, "other", minAvailable=0)
+    code, told = await evict(server, "a")
     assert code == 500
     assert "more than one PodDisruptionBudget" in told["message"]
 
 
-async def test_budgets_that_make_no_sense_are_refused(served: Served) -> None:
+async def test_budgets_that_make_no_sense_are_refused(server: Served) -> None:
     for spec, words in (
         ({"minAvailable": 1, "maxUnavailable": 1}, "cannot be both set"),
         ({"minAvailable": -1}, "greater than or equal to 0"),
         ({"maxUnavailable": "half"}, "a valid percent string must be a numeric string"),
     ):
         with pytest.raises(Invalid, match=words):
-            await protect(served, **spec)
+            await create_budget(server, **spec)
 
 
 async def test_kubectl_makes_and_shows_budgets(kubectl: Kubectl) -> None:

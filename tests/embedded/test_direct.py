@@ -13,25 +13,25 @@ from tests.virtual_time import on_virtual_time
 
 @on_virtual_time
 async def test_a_direct_call_gives_up_in_time_like_one_over_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving() as served:
+    async with serving() as server:
 
         async def stall(request: Request) -> Reply:
             await asyncio.Event().wait()
             raise AssertionError
 
-        monkeypatch.setattr(served.api, "handle", stall)
+        monkeypatch.setattr(server.api, "handle", stall)
         request = Request(method="GET", path="/api", timeout=3)
         with pytest.raises(Unreachable, match="GET /api: request timed out"):
-            await served.transport.send(request)
+            await server.transport.send(request)
         with pytest.raises(Unreachable, match="request timed out"):
-            async with served.transport.stream(request):
+            async with server.transport.stream(request):
                 pass
     assert asyncio.get_running_loop().time() == 6
 
 
 async def test_a_closed_transport_reaches_nobody() -> None:
-    async with serving() as served:
-        transport = InProcessTransport(served.api)
+    async with serving() as server:
+        transport = InProcessTransport(server.api)
         await transport.aclose()
         with pytest.raises(Unreachable, match="closed"):
             await transport.send(Request(method="GET", path="/api"))

@@ -20,7 +20,7 @@ NODE: dict[str, Any] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name":
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
+async def server() -> AsyncIterator[Served]:
     async with serving() as server:
         await server.client.create(PODS, "default", pod())
         bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n"}}
@@ -33,28 +33,28 @@ def eviction(name: str = "a", **options: Any) -> dict[str, Any]:
     return {**body, "deleteOptions": options}
 
 
-async def test_an_evicted_pod_has_its_grace_and_says_why_it_goes(served: Served) -> None:
-    reply, status = await served.call("POST", PATH, eviction(gracePeriodSeconds=7))
+async def test_an_evicted_pod_has_its_grace_and_says_why_it_goes(server: Served) -> None:
+    reply, status = await server.call("POST", PATH, eviction(gracePeriodSeconds=7))
     assert (reply.status, status["status"]) == (201, "Success")
-    left = await served.client.get(PODS, "default", "a")
+    left = await server.client.get(PODS, "default", "a")
     assert left["metadata"]["deletionGracePeriodSeconds"] == 7
     (why,) = (each for each in left["status"]["conditions"] if each["type"] == "DisruptionTarget")
     assert (why["status"], why["reason"]) == ("True", "EvictionByEvictionAPI")
 
 
-async def test_a_finished_pod_goes_at_once(served: Served) -> None:
-    await served.client.patch(PODS, "default", "a", {"status": {"phase": "Failed"}}, subresource="status")
-    await served.call("POST", PATH, eviction())
+async def test_a_finished_pod_goes_at_once(server: Served) -> None:
+    await server.client.patch(PODS, "default", "a", {"status": {"phase": "Failed"}}, subresource="status")
+    await server.call("POST", PATH, eviction())
     with pytest.raises(NotFound):
-        await served.client.get(PODS, "default", "a")
+        await server.client.get(PODS, "default", "a")
 
 
-async def test_a_pretended_eviction_or_deletion_keeps_the_pod(served: Served) -> None:
-    await served.call("POST", PATH, eviction(dryRun=["All"]))
+async def test_a_pretended_eviction_or_deletion_keeps_the_pod(server: Served) -> None:
+    await server.call("POST", PATH, eviction(dryRun=["All"]))
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "dryRun": ["All"]}
-    reply, _ = await served.call("DELETE", PODS.path("default", "a"), options)
+    reply, _ = await server.call("DELETE", PODS.path("default", "a"), options)
     assert reply.status == 200
-    assert "deletionTimestamp" not in (await served.client.get(PODS, "default", "a"))["metadata"]
+    assert "deletionTimestamp" not in (await server.client.get(PODS, "default", "a"))["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,9 @@ async def test_a_pretended_eviction_or_deletion_keeps_the_pod(served: Served) ->
     ],
 )
 async def test_evictions_that_make_no_sense_are_refused(
-    served: Served, body: dict[str, Any], code: int, words: str
+    server: Served, body: dict[str, Any], code: int, words: str
 ) -> None:
-    reply, status = await served.call("POST", PATH, body)
+    reply, status = await server.call("POST", PATH, body)
     assert reply.status == code
     assert words in status["message"]
 

@@ -12,7 +12,7 @@ from tests.virtual_time import on_virtual_time, passing, quiet
 AWAY = "node.kubernetes.io/"
 
 
-async def is_leaving(places: Places, name: str) -> bool:
+async def is_terminating(places: Places, name: str) -> bool:
     """Whether a pod was told to leave; nobody here is there to let it go."""
     await quiet()
     return "deletionTimestamp" in (await places.client.get(PODS, "default", name))["metadata"]
@@ -22,18 +22,18 @@ async def is_leaving(places: Places, name: str) -> bool:
 async def test_conditions_become_marks_and_go_again() -> None:
     async with placing() as places:
         await places.node("n", taints=("own:NoSchedule",))
-        await places.tell("n", "Ready", "False")
+        await places.set_condition("n", "Ready", "False")
         not_ready = {f"{AWAY}not-ready:NoSchedule", f"{AWAY}not-ready:NoExecute"}
-        assert await places.marks("n") == {"own:NoSchedule", *not_ready}
-        await places.tell("n", "Ready", "Unknown")
+        assert await places.taints("n") == {"own:NoSchedule", *not_ready}
+        await places.set_condition("n", "Ready", "Unknown")
         unreachable = {f"{AWAY}unreachable:NoSchedule", f"{AWAY}unreachable:NoExecute"}
-        assert await places.marks("n") == {"own:NoSchedule", *unreachable}
-        await places.tell("n", "MemoryPressure", "True")
-        await places.tell("n", "Ready", "True")
-        assert await places.marks("n") == {"own:NoSchedule", f"{AWAY}memory-pressure:NoSchedule"}
-        await places.tell("n", "MemoryPressure", "False")
-        await places.tell("n", "GPUUnhealthy", "True")
-        assert await places.marks("n") == {"own:NoSchedule"}
+        assert await places.taints("n") == {"own:NoSchedule", *unreachable}
+        await places.set_condition("n", "MemoryPressure", "True")
+        await places.set_condition("n", "Ready", "True")
+        assert await places.taints("n") == {"own:NoSchedule", f"{AWAY}memory-pressure:NoSchedule"}
+        await places.set_condition("n", "MemoryPressure", "False")
+        await places.set_condition("n", "GPUUnhealthy", "True")
+        assert await places.taints("n") == {"own:NoSchedule"}
 
 
 @on_virtual_time
@@ -42,11 +42,11 @@ async def test_a_cordoned_node_is_marked() -> None:
         await places.node("n")
         await places.client.patch(NODES, None, "n", {"spec": {"unschedulable": True}})
         await quiet()
-        assert await places.marks("n") == {f"{AWAY}unschedulable:NoSchedule"}
+        assert await places.taints("n") == {f"{AWAY}unschedulable:NoSchedule"}
         assert await places.pod("p", tolerations=[toleration(f"{AWAY}unschedulable")]) == "n"
         await places.client.patch(NODES, None, "n", {"spec": {"unschedulable": None}})
         await quiet()
-        assert await places.marks("n") == set()
+        assert await places.taints("n") == set()
 
 
 @on_virtual_time
@@ -55,13 +55,13 @@ async def test_pods_that_do_not_put_up_with_a_mark_leave_at_once() -> None:
         await places.node("n")
         await places.pod("leaves")
         await places.pod("stays", tolerations=[toleration("broken")])
-        await places.mark("n", "broken:NoExecute")
-        assert await is_leaving(places, "leaves")
+        await places.set_taints("n", "broken:NoExecute")
+        assert await is_terminating(places, "leaves")
         told = (await places.client.get(PODS, "default", "leaves"))["status"]["conditions"]
         assert [(each["type"], each["status"], each["reason"]) for each in told if each["type"] != "PodScheduled"] == [
             ("DisruptionTarget", "True", "DeletionByTaintManager")
         ]
-        assert not await is_leaving(places, "stays")
+        assert not await is_terminating(places, "stays")
 
 
 @on_virtual_time
@@ -70,13 +70,13 @@ async def test_a_pod_stays_for_as_long_as_it_said() -> None:
         await places.node("n")
         said = [toleration("broken", tolerationSeconds=seconds) for seconds in (90, 60)]
         await places.pod("p", tolerations=[*said, toleration("broken")])
-        await places.mark("n", "broken:NoExecute")
+        await places.set_taints("n", "broken:NoExecute")
         await passing(timedelta(seconds=30))
-        await places.tell("n", "GPUUnhealthy", "True")  # other news does not begin the time anew
+        await places.set_condition("n", "GPUUnhealthy", "True")  # other news does not begin the time anew
         await passing(timedelta(seconds=29))
-        assert not await is_leaving(places, "p")
+        assert not await is_terminating(places, "p")
         await passing(timedelta(seconds=1))
-        assert await is_leaving(places, "p")
+        assert await is_terminating(places, "p")
 
 
 @on_virtual_time
@@ -85,11 +85,11 @@ async def test_a_mark_that_goes_in_time_does_no_harm() -> None:
         await places.node("n")
         await places.pod("p", tolerations=[toleration("broken", tolerationSeconds=60)])
         for _ in range(2):
-            await places.mark("n", "broken:NoExecute")
+            await places.set_taints("n", "broken:NoExecute")
             await passing(timedelta(seconds=40))
-            await places.mark("n")
+            await places.set_taints("n")
         await passing(timedelta(hours=1))
-        assert not await is_leaving(places, "p")
+        assert not await is_terminating(places, "p")
 
 
 @on_virtual_time
@@ -97,11 +97,11 @@ async def test_five_minutes_without_its_node_are_enough_for_any_pod() -> None:
     async with placing() as places:
         await places.node("n")
         await places.pod("p")
-        await places.tell("n", "Ready", "Unknown")
+        await places.set_condition("n", "Ready", "Unknown")
         await passing(timedelta(seconds=299))
-        assert not await is_leaving(places, "p")
+        assert not await is_terminating(places, "p")
         await passing(timedelta(seconds=1))
-        assert await is_leaving(places, "p")
+        assert await is_terminating(places, "p")
 
 
 @on_virtual_time
@@ -109,10 +109,10 @@ async def test_marks_go_with_their_node() -> None:
     async with placing() as places:
         await places.node("n")
         await places.pod("p", tolerations=[toleration("broken", tolerationSeconds=10)])
-        await places.mark("n", "broken:NoExecute")
+        await places.set_taints("n", "broken:NoExecute")
         await places.client.delete(NODES, None, "n")
         await passing(timedelta(seconds=39))  # then its pods are given up
-        assert not await is_leaving(places, "p")
+        assert not await is_terminating(places, "p")
 
 
 @on_virtual_time
@@ -121,15 +121,15 @@ async def test_a_successor_has_time_of_its_own() -> None:
         await places.node("n")
         patient = [toleration("broken", tolerationSeconds=60)]
         await places.pod("p", tolerations=patient)
-        await places.mark("n", "broken:NoExecute")
+        await places.set_taints("n", "broken:NoExecute")
         await passing(timedelta(seconds=50))
         await places.client.delete(PODS, "default", "p", grace_period_seconds=0)
         anyway = toleration("broken", effect="NoSchedule")
         await places.pod("p", nodeName="n", tolerations=[*patient, anyway])
         await passing(timedelta(seconds=50))
-        assert not await is_leaving(places, "p")
+        assert not await is_terminating(places, "p")
         await passing(timedelta(seconds=10))
-        assert await is_leaving(places, "p")
+        assert await is_terminating(places, "p")
 
 
 @on_virtual_time
@@ -137,7 +137,7 @@ async def test_a_pod_that_is_gone_is_not_missed() -> None:
     async with placing() as places:
         await places.node("n")
         await places.pod("p", tolerations=[toleration("broken", tolerationSeconds=60)])
-        await places.mark("n", "broken:NoExecute")
+        await places.set_taints("n", "broken:NoExecute")
         await places.client.delete(PODS, "default", "p", grace_period_seconds=0)
         await passing(timedelta(hours=1))
         try:

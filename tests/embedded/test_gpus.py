@@ -39,13 +39,17 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSmi:
 def spec(*containers: int, init: tuple[int, ...] = (), node: str = "n") -> dict[str, Any]:
     """A pod on a node whose containers, c0 and so on, want so many GPUs."""
 
-    def described(prefix: str, wants: tuple[int, ...]) -> list[dict[str, Any]]:
+    def containers_with_gpus(prefix: str, wants: tuple[int, ...]) -> list[dict[str, Any]]:
         return [
             {"name": f"{prefix}{number}", "resources": {"limits": {GPU_RESOURCE: str(count)}}}
             for number, count in enumerate(wants)
         ]
 
-    return {"nodeName": node, "containers": described("c", containers), "initContainers": described("i", init)}
+    return {
+        "nodeName": node,
+        "containers": containers_with_gpus("c", containers),
+        "initContainers": containers_with_gpus("i", init),
+    }
 
 
 async def test_the_gpus_of_the_machine_are_found(smi: FakeSmi) -> None:
@@ -136,18 +140,18 @@ async def test_a_node_tells_of_a_bad_gpu_and_offers_one_less() -> None:
         nodes = Informer(places.client, NODES, Node, on_change=health.on_node_change)
         tasks = [asyncio.create_task(each.run()) for each in (health, nodes)]
 
-        async def told(words: str | None) -> tuple[str, str, str]:
+        async def status_with_fault(words: str | None) -> tuple[str, str, str]:
             await places.client.patch(NODES, None, "n", {"metadata": {"annotations": {GPU_FAULT_ANNOTATION: words}}})
             await quiet()
             status = (await places.client.get(NODES, None, "n"))["status"]
             (condition,) = (each for each in status["conditions"] if each["type"] == "GPUUnhealthy")
             return condition["status"], condition["message"], status["allocatable"][GPU_RESOURCE]
 
-        assert await told("Xid 79") == ("True", "GPU 0: Xid 79", "1")
+        assert await status_with_fault("Xid 79") == ("True", "GPU 0: Xid 79", "1")
         assert await places.pod("one", gpus=1) == "n"
         assert not await places.pod("two", gpus=1)
-        assert await places.refusal("two") == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-        assert await told(None) == ("False", "", "2")
+        assert await places.unschedulable_message("two") == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+        assert await status_with_fault(None) == ("False", "", "2")
         assert await places.of("two") == "n"
         for task in tasks:
             task.cancel()

@@ -27,8 +27,8 @@ from tests.embedded.serving import TOKEN, Reachable, Served, config, pod, reacha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    served: Served
+class HttpsFixture:
+    server: Served
     at: Reachable
     session: aiohttp.ClientSession
     transport: Transport
@@ -40,96 +40,96 @@ class Door:
 
 
 @pytest.fixture
-async def door(tmp_path: Path) -> AsyncIterator[Door]:
-    async with serving() as served, reachable(served.api, tmp_path) as at:
+async def https(tmp_path: Path) -> AsyncIterator[HttpsFixture]:
+    async with serving() as server, reachable(server.api, tmp_path) as at:
         trust = ssl.create_default_context(cadata=at.authority.decode())
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust)) as session:
             transport = create_transport(at.kubeconfig, None, SystemClock().now)
-            yield Door(served=served, at=at, session=session, transport=transport)
+            yield HttpsFixture(server=server, at=at, session=session, transport=transport)
             await transport.aclose()
 
 
-async def test_the_kubeconfig_lets_a_client_in(door: Door) -> None:
-    assert door.at.kubeconfig.stat().st_mode & 0o777 == 0o600
-    client = KubeClient(door.transport)
+async def test_the_kubeconfig_lets_a_client_in(https: HttpsFixture) -> None:
+    assert https.at.kubeconfig.stat().st_mode & 0o777 == 0o600
+    client = KubeClient(https.transport)
     made = await client.create(PODS, "default", pod("a"))
     assert await client.get(PODS, "default", "a") == made
     with pytest.raises(NotFound, match='pods "b" not found'):
         await client.get(PODS, "default", "b")
 
 
-async def test_nobody_else_gets_in(door: Door) -> None:
+async def test_nobody_else_gets_in(https: HttpsFixture) -> None:
     for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
-        assert await door.status("/api/v1/pods", **given) == 401
-        assert await door.status("/api/v1/namespaces", method="POST", **given) == 401
+        assert await https.status("/api/v1/pods", **given) == 401
+        assert await https.status("/api/v1/namespaces", method="POST", **given) == 401
     for scheme in ("Bearer", "bearer"):
-        assert await door.status("/api/v1/pods", Authorization=f"{scheme} {TOKEN}") == 200
+        assert await https.status("/api/v1/pods", Authorization=f"{scheme} {TOKEN}") == 200
 
 
-async def test_health_and_version_are_public_and_nothing_else_is(door: Door) -> None:
+async def test_health_and_version_are_public_and_nothing_else_is(https: HttpsFixture) -> None:
     for path in ("/healthz", "/livez", "/readyz", "/version", "/version/"):
-        assert await door.status(path) == 200
-    assert await door.status("/healthz", method="POST") == 401
+        assert await https.status(path) == 200
+    assert await https.status("/healthz", method="POST") == 401
     for path in ("/", "/api", "/apis", "/openapi/v3", "/healthz/../api", "/nowhere"):
-        assert await door.status(path) in (401, 403)
+        assert await https.status(path) in (401, 403)
 
 
-async def test_other_names_are_not_answered_to(door: Door) -> None:
+async def test_other_names_are_not_answered_to(https: HttpsFixture) -> None:
     let_in = {"Authorization": f"Bearer {TOKEN}"}
-    assert await door.status("/api", Host="evil.example.org", **let_in) == 403
-    assert await door.status("/api", Origin="https://evil.example.org", **let_in) == 403
+    assert await https.status("/api", Host="evil.example.org", **let_in) == 403
+    assert await https.status("/api", Origin="https://evil.example.org", **let_in) == 403
     for name in ("localhost", "kubernetes.default.svc", "kubernetes.default.svc:443", "[::1]:6443"):
-        assert await door.status("/api", Host=name, **let_in) == 200
+        assert await https.status("/api", Host=name, **let_in) == 200
 
 
-async def test_bodies_are_bounded(door: Door) -> None:
-    url, let_in = door.at.url + CONFIG_MAPS.path("default"), {"Authorization": f"Bearer {TOKEN}"}
+async def test_bodies_are_bounded(https: HttpsFixture) -> None:
+    url, let_in = https.at.url + CONFIG_MAPS.path("default"), {"Authorization": f"Bearer {TOKEN}"}
     for name, size, status in (("big", 2_000_000, 201), ("huge", 4_000_000, 413)):
         body = io.BytesIO(msgspec.json.encode(config(name, data={"x": "y" * size})))
         headers = {**let_in, "Content-Type": "application/json"}
-        async with door.session.post(url, data=body, headers=headers) as answer:
+        async with https.session.post(url, data=body, headers=headers) as answer:
             assert answer.status == status
             assert (await answer.json())["kind"] == {201: "ConfigMap", 413: "Status"}[status]
-    assert len((await KubeClient(door.transport).get(CONFIG_MAPS, "default", "big"))["data"]["x"]) == 2_000_000
+    assert len((await KubeClient(https.transport).get(CONFIG_MAPS, "default", "big"))["data"]["x"]) == 2_000_000
 
 
-async def test_long_addresses_are_read(door: Door) -> None:
+async def test_long_addresses_are_read(https: HttpsFixture) -> None:
     many = ",".join(f"name-{number:05}" for number in range(2000))
-    found = await KubeClient(door.transport).list(PODS, "default", labels=f"x in ({many})")
+    found = await KubeClient(https.transport).list(PODS, "default", labels=f"x in ({many})")
     assert found.items == []
 
 
-async def test_large_lists_arrive_whole(door: Door) -> None:
-    client = KubeClient(door.transport)
+async def test_large_lists_arrive_whole(https: HttpsFixture) -> None:
+    client = KubeClient(https.transport)
     for number in range(30):
         await client.create(CONFIG_MAPS, "default", config(f"c{number:02}", data={"x": "y" * 50_000}))
     found = await client.list(CONFIG_MAPS, "default")
     assert [len(item["data"]["x"]) for item in found.items] == [50_000] * 30
 
 
-async def test_discovery_is_not_sent_twice(door: Door) -> None:
+async def test_discovery_is_not_sent_twice(https: HttpsFixture) -> None:
     let_in = {"Authorization": f"Bearer {TOKEN}"}
-    async with door.session.get(f"{door.at.url}/apis", headers=let_in) as answer:
+    async with https.session.get(f"{https.at.url}/apis", headers=let_in) as answer:
         tag = answer.headers["ETag"]
-    assert await door.status("/apis", **let_in, **{"If-None-Match": tag}) == 304
+    assert await https.status("/apis", **let_in, **{"If-None-Match": tag}) == 304
 
 
 async def test_a_watch_streams_and_ends_with_the_server(tmp_path: Path) -> None:
-    async with serving() as served:
-        async with reachable(served.api, tmp_path) as at:
+    async with serving() as server:
+        async with reachable(server.api, tmp_path) as at:
             transport = create_transport(at.kubeconfig, None, SystemClock().now)
             client = KubeClient(transport)
-            heard: asyncio.Queue[str] = asyncio.Queue()
+            received: asyncio.Queue[str] = asyncio.Queue()
 
             async def listen() -> None:
                 async for event in client.watch(
-                    CONFIG_MAPS, "default", resource_version=str(served.api.store.committed.version)
+                    CONFIG_MAPS, "default", resource_version=str(server.api.store.committed.version)
                 ):
-                    heard.put_nowait(event.type)
+                    received.put_nowait(event.type)
 
             listening = asyncio.create_task(listen())
             await client.create(CONFIG_MAPS, "default", config("a"))
-            assert await asyncio.wait_for(heard.get(), 5) == "ADDED"
+            assert await asyncio.wait_for(received.get(), 5) == "ADDED"
             before = asyncio.get_running_loop().time()
         assert asyncio.get_running_loop().time() - before < 1.5
         await asyncio.wait_for(listening, 5)
@@ -138,42 +138,44 @@ async def test_a_watch_streams_and_ends_with_the_server(tmp_path: Path) -> None:
         await transport.aclose()
 
 
-async def test_a_watcher_that_leaves_is_forgotten(door: Door) -> None:
+async def test_a_watcher_that_leaves_is_forgotten(https: HttpsFixture) -> None:
     let_in = {"Authorization": f"Bearer {TOKEN}"}
-    url = f"{door.at.url}/api/v1/configmaps?watch=true&resourceVersion={door.served.api.store.committed.version}"
-    history = door.served.api.store.committed.history("/configmaps")
-    async with door.session.get(url, headers=let_in) as answer:
+    url = f"{https.at.url}/api/v1/configmaps?watch=true&resourceVersion={https.server.api.store.committed.version}"
+    history = https.server.api.store.committed.history("/configmaps")
+    async with https.session.get(url, headers=let_in) as answer:
         assert answer.status == 200
-        await eventually(lambda: len(history._waiting) == 1)
+        await wait_until(lambda: len(history._waiting) == 1)
         answer.close()
-    await eventually(lambda: len(history._waiting) == 0)
-    assert door.at.front._stream_tasks == set()
+    await wait_until(lambda: len(history._waiting) == 0)
+    assert https.at.front._stream_tasks == set()
 
 
-async def test_a_reader_that_leaves_in_the_middle_is_no_error(door: Door, caplog: pytest.LogCaptureFixture) -> None:
-    client = KubeClient(door.transport)
+async def test_a_reader_that_leaves_in_the_middle_is_no_error(
+    https: HttpsFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = KubeClient(https.transport)
     for number in range(60):
         await client.create(CONFIG_MAPS, "default", config(f"c{number:02}", data={"x": "y" * 900_000}))
     let_in = {"Authorization": f"Bearer {TOKEN}"}
     # More than the buffers on the way hold, so that the server has to wait for its reader.
-    async with door.session.get(f"{door.at.url}/api/v1/configmaps", headers=let_in) as answer:
-        await eventually(lambda: len(door.at.front._stream_tasks) == 1)
+    async with https.session.get(f"{https.at.url}/api/v1/configmaps", headers=let_in) as answer:
+        await wait_until(lambda: len(https.at.front._stream_tasks) == 1)
         answer.close()
-    await eventually(lambda: not door.at.front._stream_tasks)
+    await wait_until(lambda: not https.at.front._stream_tasks)
     assert [record.getMessage() for record in caplog.records if record.name == "aiohttp.server"] == []
 
 
-async def eventually(holds: Callable[[], bool]) -> None:
+async def wait_until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
         while not holds():  # noqa: ASYNC110 - the other side of a socket sets no event here
             await asyncio.sleep(0.01)
 
 
-async def test_more_sockets_may_join(door: Door) -> None:
+async def test_more_sockets_may_join(https: HttpsFixture) -> None:
     handed_over = bind_loopback_socket()
     port = handed_over.getsockname()[1]
-    await door.at.front.listen(handed_over)
-    async with door.session.get(f"https://127.0.0.1:{port}/healthz") as answer:
+    await https.at.front.listen(handed_over)
+    async with https.session.get(f"https://127.0.0.1:{port}/healthz") as answer:
         assert await answer.text() == "ok"
 
 

@@ -20,7 +20,7 @@ from pliant.embedded.storage.store import Store
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
 from pliant.runtime.clock import SystemClock
-from tests.embedded.serving import reachable, widget, widget_definition
+from tests.embedded.serving import reachable, widget, widget_crd
 from tests.kubectl import find_kubectl
 
 POD = """
@@ -37,7 +37,7 @@ spec: {selector: {tier: x}, ports: [{port: 80}]}
 """
 
 
-class TwoLines:
+class FakeLogSource:
     """A node whose containers all said the same."""
 
     async def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
@@ -95,7 +95,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     program = find_kubectl()
     clock = SystemClock()
     async with ApiServer.start(
-        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, log_source=TwoLines()
+        Store.in_memory(), KindRegistry.with_builtin_kinds(), clock, log_source=FakeLogSource()
     ) as api:
         client = KubeClient(InProcessTransport(api))
         async with reachable(api, tmp_path) as at:
@@ -106,8 +106,8 @@ def manifest(*objects: dict[str, Any]) -> str:
     return "\n---\n".join(msgspec.json.encode(obj).decode() for obj in objects)
 
 
-async def with_widget(kubectl: Kubectl, **spec: Any) -> None:
-    await kubectl("apply", "-f", "-", stdin=manifest(widget_definition()))
+async def apply_widget(kubectl: Kubectl, **spec: Any) -> None:
+    await kubectl("apply", "-f", "-", stdin=manifest(widget_crd()))
     await kubectl("wait", "--for=condition=Established", "crd/widgets.example.org", "--timeout=10s")
     await kubectl("apply", "-f", "-", stdin=manifest(widget("w", **spec)))
 
@@ -123,7 +123,7 @@ async def running_pod(kubectl: Kubectl) -> None:
 
 
 async def test_apply_creates_then_changes_then_leaves_alone(kubectl: Kubectl) -> None:
-    await with_widget(kubectl, size=2)
+    await apply_widget(kubectl, size=2)
     assert "widget.example.org/w unchanged" in await kubectl("apply", "-f", "-", stdin=manifest(widget("w", size=2)))
     assert "widget.example.org/w configured" in await kubectl("apply", "-f", "-", stdin=manifest(widget("w", size=3)))
     assert await kubectl("get", "wd", "w", "-o", "jsonpath={.spec.size}") == "3"
@@ -132,7 +132,7 @@ async def test_apply_creates_then_changes_then_leaves_alone(kubectl: Kubectl) ->
 
 
 async def test_apply_names_the_field_that_is_wrong(kubectl: Kubectl) -> None:
-    await with_widget(kubectl)
+    await apply_widget(kubectl)
     said = await kubectl("apply", "-f", "-", stdin=manifest(widget("w2", sizee=2)), fails=True)
     assert 'strict decoding error: unknown field "spec.sizee"' in said
     said = await kubectl("apply", "-f", "-", stdin=manifest(widget("w2", colour="blue")), fails=True)
@@ -140,7 +140,7 @@ async def test_apply_names_the_field_that_is_wrong(kubectl: Kubectl) -> None:
 
 
 async def test_get_prints_tables_yaml_and_wide(kubectl: Kubectl) -> None:
-    await with_widget(kubectl, size=2)
+    await apply_widget(kubectl, size=2)
     await running_pod(kubectl)
     assert (await kubectl("get", "widgets")).split() == ["NAME", "SIZE", "w", "2"]
     assert "size: 2" in await kubectl("get", "wd", "w", "-o", "yaml")
@@ -162,7 +162,7 @@ async def test_get_follows_changes(kubectl: Kubectl) -> None:
 
 
 async def test_describe_tells_the_story(kubectl: Kubectl) -> None:
-    await with_widget(kubectl, size=2)
+    await apply_widget(kubectl, size=2)
     await running_pod(kubectl)
     assert "Size:  2" in await kubectl("describe", "wd", "w")
     said = await kubectl("describe", "pod", "p")
@@ -180,7 +180,7 @@ async def test_logs_stream(kubectl: Kubectl) -> None:
 
 
 async def test_scale_label_patch_and_wait(kubectl: Kubectl) -> None:
-    await with_widget(kubectl, size=2)
+    await apply_widget(kubectl, size=2)
     waiting = asyncio.create_task(kubectl("wait", "--for=jsonpath={.status.phase}=On", "wd/w", "--timeout=10s"))
     assert "scaled" in await kubectl("scale", "wd/w", "--replicas=5")
     await kubectl("label", "wd", "w", "tier=x")
@@ -195,7 +195,7 @@ async def test_scale_label_patch_and_wait(kubectl: Kubectl) -> None:
 
 
 async def test_delete_waits_until_the_object_is_gone(kubectl: Kubectl) -> None:
-    await with_widget(kubectl)
+    await apply_widget(kubectl)
     await kubectl("patch", "wd", "w", "--type=merge", "-p", '{"metadata":{"finalizers":["test/hold"]}}')
     deleting = asyncio.create_task(kubectl("delete", "wd", "w"))
     await kubectl("wait", "--for=jsonpath={.metadata.deletionTimestamp}", "wd/w", "--timeout=10s")
@@ -224,7 +224,7 @@ async def test_create_sends_protobuf_and_is_understood(kubectl: Kubectl) -> None
 
 
 async def test_explain_and_questions_about_oneself(kubectl: Kubectl) -> None:
-    await with_widget(kubectl)
+    await apply_widget(kubectl)
     assert "size\t<integer>" in await kubectl("explain", "wd.spec")
     assert "widgets" in await kubectl("api-resources")
     assert (await kubectl("auth", "can-i", "create", "pods")).strip() == "yes"

@@ -11,24 +11,24 @@ from tests.embedded.crd_examples import make_crd
 
 
 @pytest.fixture
-def catalog() -> KindRegistry:
-    catalog = KindRegistry.with_builtin_kinds()
-    catalog.register_crd(make_crd())
-    return catalog
+def registry() -> KindRegistry:
+    registry = KindRegistry.with_builtin_kinds()
+    registry.register_crd(make_crd())
+    return registry
 
 
-def document(catalog: KindRegistry, group: str, version: str) -> dict[str, Any]:
-    found = openapi.openapi_document(catalog, group, version)
+def document(registry: KindRegistry, group: str, version: str) -> dict[str, Any]:
+    found = openapi.openapi_document(registry, group, version)
     assert found is not None
     return found
 
 
-def places(catalog: KindRegistry) -> dict[str, str]:
-    return {place: entry["serverRelativeURL"] for place, entry in openapi.openapi_index(catalog)["paths"].items()}
+def document_urls(registry: KindRegistry) -> dict[str, str]:
+    return {place: entry["serverRelativeURL"] for place, entry in openapi.openapi_index(registry)["paths"].items()}
 
 
-def test_the_index_names_each_document_by_its_content(catalog: KindRegistry) -> None:
-    before = places(catalog)
+def test_the_index_names_each_document_by_its_content(registry: KindRegistry) -> None:
+    before = document_urls(registry)
     assert set(before) == {
         "api/v1",
         "apis/apiextensions.k8s.io/v1",
@@ -47,21 +47,21 @@ def test_the_index_names_each_document_by_its_content(catalog: KindRegistry) -> 
     assert before["api/v1"].startswith("/openapi/v3/api/v1?hash=")
     changed = make_crd()
     changed["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["extra"] = {"type": "string"}
-    catalog.register_crd(changed)
-    after = places(catalog)
+    registry.register_crd(changed)
+    after = document_urls(registry)
     assert after["apis/example.org/v1"] != before["apis/example.org/v1"]
     assert after["api/v1"] == before["api/v1"]
 
 
-def test_equal_catalogs_have_equal_hashes(catalog: KindRegistry) -> None:
+def test_equal_catalogs_have_equal_hashes(registry: KindRegistry) -> None:
     other = KindRegistry.with_builtin_kinds()
     other.register_crd(make_crd())
     other.register_crd(make_crd())
-    assert places(other) == places(catalog)
+    assert document_urls(other) == document_urls(registry)
 
 
-def test_writes_tell_that_fields_are_validated(catalog: KindRegistry) -> None:
-    paths = document(catalog, "example.org", "v1")["paths"]
+def test_writes_tell_that_fields_are_validated(registry: KindRegistry) -> None:
+    paths = document(registry, "example.org", "v1")["paths"]
     one = paths["/apis/example.org/v1/namespaces/{namespace}/jobs/{name}"]
     many = paths["/apis/example.org/v1/namespaces/{namespace}/jobs"]
     gvk = {"group": "example.org", "version": "v1", "kind": "Job"}
@@ -73,8 +73,8 @@ def test_writes_tell_that_fields_are_validated(catalog: KindRegistry) -> None:
     assert paths["/apis/example.org/v1/jobs"]["get"]["x-kubernetes-action"] == "list"
 
 
-def test_schemas_say_which_kind_they_are(catalog: KindRegistry) -> None:
-    schemas = document(catalog, "example.org", "v1")["components"]["schemas"]
+def test_schemas_say_which_kind_they_are(registry: KindRegistry) -> None:
+    schemas = document(registry, "example.org", "v1")["components"]["schemas"]
     job = schemas["org.example.v1.Job"]
     assert job["x-kubernetes-group-version-kind"] == [{"group": "example.org", "version": "v1", "kind": "Job"}]
     assert job["properties"]["spec"]["properties"]["replicas"]["type"] == "integer"
@@ -86,12 +86,12 @@ def test_schemas_say_which_kind_they_are(catalog: KindRegistry) -> None:
 @pytest.mark.parametrize(
     "place", [("", "v1"), ("coordination.k8s.io", "v1"), ("apiextensions.k8s.io", "v1"), ("example.org", "v1")]
 )
-def test_documents_hold_every_reference_they_make(catalog: KindRegistry, place: tuple[str, str]) -> None:
-    found = document(catalog, *place)
+def test_documents_hold_every_reference_they_make(registry: KindRegistry, place: tuple[str, str]) -> None:
+    found = document(registry, *place)
     text = msgspec.json.encode(found).decode()
     wanted = {part.partition('"')[0] for part in text.split('"#/components/schemas/')[1:]}
     assert wanted <= set(found["components"]["schemas"])
 
 
-def test_an_unserved_version_has_no_document(catalog: KindRegistry) -> None:
-    assert openapi.openapi_document(catalog, "example.org", "v1alpha1") is None
+def test_an_unserved_version_has_no_document(registry: KindRegistry) -> None:
+    assert openapi.openapi_document(registry, "example.org", "v1alpha1") is None

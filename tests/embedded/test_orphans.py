@@ -12,7 +12,7 @@ from tests.embedded.placing import Places, placing
 from tests.virtual_time import on_virtual_time, passing
 
 
-async def is_there(places: Places, name: str) -> bool:
+async def pod_exists(places: Places, name: str) -> bool:
     return any(each["metadata"]["name"] == name for each in (await places.client.list(PODS, "default")).items)
 
 
@@ -25,10 +25,10 @@ async def test_pods_of_a_deleted_node_are_deleted_after_a_while() -> None:
             await places.pod(name, nodeName=node)
         await places.client.delete(NODES, None, "n")
         await passing(timedelta(seconds=39))
-        assert await is_there(places, "one")
+        assert await pod_exists(places, "one")
         since = (await places.client.list(PODS, "default")).resource_version
         await passing(timedelta(seconds=1))
-        assert [await is_there(places, name) for name in ("one", "two", "three")] == [False, False, True]
+        assert [await pod_exists(places, name) for name in ("one", "two", "three")] == [False, False, True]
         watch = places.client.watch(PODS, "default", resource_version=since, fields="metadata.name=one")
         failed, deleted = [await anext(watch), await anext(watch)]
         await watch.aclose()
@@ -48,13 +48,13 @@ async def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
         await passing(timedelta(seconds=39))
         await places.node("n")
         await passing(timedelta(minutes=5))
-        assert await is_there(places, "p")
+        assert await pod_exists(places, "p")
         # It may go again, and has as much time again.
         await places.client.delete(NODES, None, "n")
         await passing(timedelta(seconds=39))
-        assert await is_there(places, "p")
+        assert await pod_exists(places, "p")
         await passing(timedelta(seconds=1))
-        assert not await is_there(places, "p")
+        assert not await pod_exists(places, "p")
 
 
 @on_virtual_time
@@ -63,7 +63,7 @@ async def test_a_pod_for_a_node_that_never_was_is_deleted_too() -> None:
         for _ in range(2):
             await places.pod("p", nodeName="nowhere")
             await passing(timedelta(seconds=39))
-            assert await is_there(places, "p")
+            assert await pod_exists(places, "p")
             await passing(timedelta(seconds=1))
             with pytest.raises(NotFound):
                 await places.client.get(PODS, "default", "p")

@@ -8,7 +8,7 @@ import pytest
 
 from pliant.errors import Invalid
 from pliant.kube.resources import NODES, PODS
-from tests.embedded.placing import insisting, placing, preferring, requirement, toleration
+from tests.embedded.placing import placing, preferred_affinity, required_affinity, requirement, toleration
 from tests.virtual_time import on_virtual_time
 
 LABELS = {"zone": "a", "speed": "7"}
@@ -41,9 +41,9 @@ async def test_labels_are_judged(key: str, operator: str, values: list[str], hol
     async with placing() as places:
         await places.node("n", labels=LABELS)
         wanted = {"matchExpressions": [requirement(key, operator, *values)]}
-        assert bool(await places.pod("p", affinity=insisting(wanted))) is holds
+        assert bool(await places.pod("p", affinity=required_affinity(wanted))) is holds
         if not holds:
-            assert await places.refusal("p") == MISMATCH
+            assert await places.unschedulable_message("p") == MISMATCH
 
 
 @on_virtual_time
@@ -51,12 +51,14 @@ async def test_one_term_is_enough_but_all_of_it() -> None:
     async with placing() as places:
         await places.node("n", labels=LABELS)
         true, false = requirement("zone", "In", "a"), requirement("zone", "In", "b")
-        assert await places.pod("one", affinity=insisting({"matchExpressions": [false]}, {"matchExpressions": [true]}))
-        assert not await places.pod("half", affinity=insisting({"matchExpressions": [true, false]}))
-        assert not await places.pod(
-            "selector", nodeSelector={"zone": "b"}, affinity=insisting({"matchExpressions": [true]})
+        assert await places.pod(
+            "one", affinity=required_affinity({"matchExpressions": [false]}, {"matchExpressions": [true]})
         )
-        assert not await places.pod("nothing", affinity=insisting({}))
+        assert not await places.pod("half", affinity=required_affinity({"matchExpressions": [true, false]}))
+        assert not await places.pod(
+            "selector", nodeSelector={"zone": "b"}, affinity=required_affinity({"matchExpressions": [true]})
+        )
+        assert not await places.pod("nothing", affinity=required_affinity({}))
 
 
 @on_virtual_time
@@ -66,8 +68,8 @@ async def test_a_node_is_chosen_or_avoided_by_name() -> None:
             await places.node(name)
         this = {"matchFields": [requirement("metadata.name", "In", "b")]}
         other = {"matchFields": [requirement("metadata.name", "NotIn", "a")]}
-        assert [await places.pod(f"this-{n}", affinity=insisting(this)) for n in range(2)] == ["b", "b"]
-        assert await places.pod("other", affinity=insisting(other)) == "b"
+        assert [await places.pod(f"this-{n}", affinity=required_affinity(this)) for n in range(2)] == ["b", "b"]
+        assert await places.pod("other", affinity=required_affinity(other)) == "b"
 
 
 @on_virtual_time
@@ -75,7 +77,7 @@ async def test_preferences_add_up_and_come_before_load() -> None:
     async with placing() as places:
         for name in ("a", "b", "c"):
             await places.node(name, labels={"fast": "yes"} if name != "a" else {})
-        likes = preferring(
+        likes = preferred_affinity(
             fast=(10, {"matchExpressions": [requirement("fast", "Exists")]}),
             name=(1, {"matchFields": [requirement("metadata.name", "NotIn", "b")]}),
             nothing=(50, {}),
@@ -88,7 +90,7 @@ async def test_preferences_add_up_and_come_before_load() -> None:
 async def test_an_avoided_node_is_better_than_none() -> None:
     async with placing() as places:
         await places.node("bad")
-        avoids = preferring(bad=(100, {"matchFields": [requirement("metadata.name", "NotIn", "bad")]}))
+        avoids = preferred_affinity(bad=(100, {"matchFields": [requirement("metadata.name", "NotIn", "bad")]}))
         assert await places.pod("p", affinity=avoids) == "bad"
 
 
@@ -110,10 +112,10 @@ async def test_every_node_tells_its_first_reason() -> None:
         await places.client.patch(NODES, None, "cordoned", {"spec": {"unschedulable": True}})
         await places.node("marked", taints=("gpu=broken:NoSchedule",))
         await places.node("silent")
-        await places.tell("silent", "Ready", "Unknown")
+        await places.set_condition("silent", "Ready", "Unknown")
         await places.node("other")
         assert not await places.pod("p", nodeSelector={"no": "such"}, gpus=1)
-        assert await places.refusal("p") == (
+        assert await places.unschedulable_message("p") == (
             "0/4 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
             "1 node(s) had untolerated taint {gpu: broken}, "
             "1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }, "
@@ -127,7 +129,7 @@ async def test_gpus_are_given_out_until_there_are_none() -> None:
         await places.node("n", gpus=3)
         assert await places.pod("a", gpus=2) == "n"
         assert not await places.pod("b", gpus=2)
-        assert await places.refusal("b") == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+        assert await places.unschedulable_message("b") == "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
         assert await places.pod("c", gpus=1) == "n"
         await places.client.delete(PODS, "default", "a", grace_period_seconds=0)
         assert await places.of("b") == "n"
@@ -148,17 +150,17 @@ async def test_a_finished_pod_makes_room_though_it_is_not_deleted(phase: str) ->
 async def test_a_pod_that_waits_is_placed_when_a_node_is_ready_healed_or_new() -> None:
     async with placing() as places:
         await places.node("n")
-        await places.tell("n", "Ready", "False")
+        await places.set_condition("n", "Ready", "False")
         assert not await places.pod("first")
-        await places.tell("n", "Ready", "True")
+        await places.set_condition("n", "Ready", "True")
         assert await places.of("first") == "n"
-        await places.mark("n", "gpu=broken:NoSchedule")
+        await places.set_taints("n", "gpu=broken:NoSchedule")
         assert not await places.pod("second")
-        await places.mark("n")
+        await places.set_taints("n")
         assert await places.of("second") == "n"
         await places.client.delete(NODES, None, "n")
         assert not await places.pod("third")
-        assert await places.refusal("third") == "no nodes available to schedule pods"
+        assert await places.unschedulable_message("third") == "no nodes available to schedule pods"
         await places.node("n")
         assert await places.of("third") == "n"
 
@@ -176,7 +178,7 @@ async def test_wishes_that_make_no_sense_are_refused() -> None:
     async with placing() as places:
         wrong = [requirement("a", "Like", "b"), requirement("a", "In")]
         with pytest.raises(Invalid) as refused:
-            await places.pod("p", affinity=insisting({"matchExpressions": wrong}))
+            await places.pod("p", affinity=required_affinity({"matchExpressions": wrong}))
         path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
         assert [cause["field"] for cause in refused.value.details["causes"]] == [
             f"{path}.matchExpressions[0].operator",

@@ -26,7 +26,7 @@ async def spec_of(places: Places, name: str) -> dict[str, Any]:
     return spec
 
 
-async def leaving(places: Places, *names: str) -> list[str]:
+async def terminating_pods(places: Places, *names: str) -> list[str]:
     """Which of these pods were told to go."""
     await quiet()
     found = [(name, await places.client.get(PODS, "default", name)) for name in names]
@@ -83,7 +83,7 @@ async def test_as_few_as_possible_make_way_and_the_least_important() -> None:
         await places.pod("small", gpus=1)
         assert not await places.pod("high", gpus=1, priorityClassName="high")
         assert (await places.client.get(PODS, "default", "high"))["status"]["nominatedNodeName"] == "n"
-        (gone,) = await leaving(places, "middle", "big", "small")
+        (gone,) = await terminating_pods(places, "middle", "big", "small")
         assert gone in ("big", "small")
         conditions = (await places.client.get(PODS, "default", gone))["status"]["conditions"]
         (told,) = (each for each in conditions if each["type"] == "DisruptionTarget")
@@ -91,7 +91,7 @@ async def test_as_few_as_possible_make_way_and_the_least_important() -> None:
         assert not await places.pod("thief", gpus=1)
         await places.client.delete(PODS, "default", gone, grace_period_seconds=0)
         assert (await places.of("high"), await places.of("thief")) == ("n", "")
-        assert not await leaving(places, "middle")
+        assert not await terminating_pods(places, "middle")
 
 
 @on_virtual_time
@@ -104,7 +104,7 @@ async def test_equals_and_those_for_whom_it_would_not_help_stay() -> None:
         await places.pod("equal", gpus=1, priorityClassName="high")
         assert not await places.pod("huge", gpus=2, priorityClassName="high")
         assert not await places.pod("polite", gpus=1, priorityClassName="polite")
-        assert await leaving(places, "low", "equal") == []
+        assert await terminating_pods(places, "low", "equal") == []
 
 
 @on_virtual_time
@@ -115,7 +115,7 @@ async def test_room_that_was_made_for_one_is_not_for_lesser_ones() -> None:
         await places.pod("a", gpus=1)
         await places.pod("b", gpus=1)
         assert not await places.pod("high", gpus=2, priorityClassName="high")
-        assert await leaving(places, "a", "b") == ["a", "b"]
+        assert await terminating_pods(places, "a", "b") == ["a", "b"]
         await places.client.delete(PODS, "default", "a", grace_period_seconds=0)
         assert not await places.pod("thief", gpus=1)
         await places.client.delete(PODS, "default", "b", grace_period_seconds=0)

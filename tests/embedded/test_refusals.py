@@ -9,11 +9,11 @@ import pytest
 
 from pliant.errors import Invalid
 from pliant.kube.resources import CONFIG_MAPS, EVENTS, PODS, SERVICES
-from tests.embedded.serving import WIDGETS, Served, config, pod, service, serving, widget, with_widgets
+from tests.embedded.serving import WIDGETS, Served, config, create_widget_crd, pod, service, serving, widget
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
+async def server() -> AsyncIterator[Served]:
     async with serving() as running:
         yield running
 
@@ -57,9 +57,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("resource", "body", "field"), REFUSED.values(), ids=REFUSED)
-async def test_the_field_at_fault_is_named(served: Served, resource: Any, body: dict[str, Any], field: str) -> None:
+async def test_the_field_at_fault_is_named(server: Served, resource: Any, body: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        await served.client.create(resource, "default", body)
+        await server.client.create(resource, "default", body)
     assert refusal.value.details["causes"][0]["field"] == field
 
 
@@ -75,10 +75,10 @@ async def test_the_field_at_fault_is_named(served: Served, resource: Any, body: 
     ],
 )
 async def test_options_that_make_no_sense_are_invalid(
-    served: Served, method: str, query: dict[str, str], options: str
+    server: Served, method: str, query: dict[str, str], options: str
 ) -> None:
     body = config("n") if method == "POST" else None
-    reply, status = await served.call(method, CONFIG_MAPS.path("default"), body, **query)
+    reply, status = await server.call(method, CONFIG_MAPS.path("default"), body, **query)
     assert (reply.status, status["details"]["kind"], status["details"]["group"]) == (422, options, "meta.k8s.io")
 
 
@@ -92,35 +92,35 @@ async def test_options_that_make_no_sense_are_invalid(
         ("busybox@sha256:0123", "IfNotPresent"),
     ],
 )
-async def test_images_that_may_change_are_always_pulled(served: Served, image: str, policy: str) -> None:
-    made = await served.client.create(PODS, "default", with_container(image=image))
+async def test_images_that_may_change_are_always_pulled(server: Served, image: str, policy: str) -> None:
+    made = await server.client.create(PODS, "default", with_container(image=image))
     assert made["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
-async def test_a_pod_is_filled_in_as_by_the_usual_admission(served: Served) -> None:
+async def test_a_pod_is_filled_in_as_by_the_usual_admission(server: Served) -> None:
     body = pod("n")
     own = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}
     body["spec"]["tolerations"] = [own]
-    made = await served.client.create(PODS, "default", body)
+    made = await server.client.create(PODS, "default", body)
     assert (made["spec"]["priority"], made["spec"]["preemptionPolicy"]) == (0, "PreemptLowerPriority")
     assert [each["key"].rpartition("/")[2] for each in made["spec"]["tolerations"]] == ["not-ready", "unreachable"]
     assert made["spec"]["tolerations"][0] == own
     assert made["metadata"]["generation"] == 1
 
 
-async def test_nobody_can_be_given_another_uid(served: Served) -> None:
-    await served.client.create(CONFIG_MAPS, "default", config("n"))
+async def test_nobody_can_be_given_another_uid(server: Served) -> None:
+    await server.client.create(CONFIG_MAPS, "default", config("n"))
     with pytest.raises(Invalid, match="field is immutable"):
-        await served.client.patch(CONFIG_MAPS, "default", "n", {"metadata": {"uid": "1234"}})
+        await server.client.patch(CONFIG_MAPS, "default", "n", {"metadata": {"uid": "1234"}})
 
 
-async def test_a_size_that_is_not_stated_cannot_be_read_but_can_be_set(served: Served) -> None:
-    await with_widgets(served)
+async def test_a_size_that_is_not_stated_cannot_be_read_but_can_be_set(server: Served) -> None:
+    await create_widget_crd(server)
     body = widget("a")
     del body["spec"]
-    await served.client.create(WIDGETS, "default", body)
-    reply, status = await served.call("GET", WIDGETS.path("default", "a", "scale"))
+    await server.client.create(WIDGETS, "default", body)
+    reply, status = await server.call("GET", WIDGETS.path("default", "a", "scale"))
     assert (reply.status, status["reason"]) == (500, "InternalError")
     assert '".spec.size" does not exist' in status["message"]
-    await served.client.patch(WIDGETS, "default", "a", {"spec": {"replicas": 5}}, subresource="scale")
-    assert (await served.client.get(WIDGETS, "default", "a"))["spec"] == {"size": 5}
+    await server.client.patch(WIDGETS, "default", "a", {"spec": {"replicas": 5}}, subresource="scale")
+    assert (await server.client.get(WIDGETS, "default", "a"))["spec"] == {"size": 5}

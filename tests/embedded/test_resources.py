@@ -14,13 +14,13 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def test_built_in_kinds_are_found_by_path_and_by_kind() -> None:
-    catalog = KindRegistry.with_builtin_kinds()
-    pods = catalog.find("", "v1", "pods")
+    registry = KindRegistry.with_builtin_kinds()
+    pods = registry.find("", "v1", "pods")
     assert pods is not None
-    assert catalog.find_kind("v1", "Pod") is pods
+    assert registry.find_kind("v1", "Pod") is pods
     assert (pods.api_version, pods.resource_key) == ("v1", "/pods")
     assert pods.subresources[:3] == ("status", "log", "binding")
-    leases = catalog.find_kind("coordination.k8s.io/v1", "Lease")
+    leases = registry.find_kind("coordination.k8s.io/v1", "Lease")
     assert leases is not None
     assert (leases.plural, leases.qualified_name) == ("leases", "leases.coordination.k8s.io")
 
@@ -62,13 +62,13 @@ def test_a_pod_with_mistakes_is_told_each_of_them() -> None:
 
 
 def test_a_crd_adds_its_served_versions_and_takes_them_away_again() -> None:
-    catalog = KindRegistry.with_builtin_kinds()
-    before = catalog.version
-    catalog.register_crd(make_crd())
-    assert catalog.version > before
-    job = catalog.find_kind("example.org/v1", "Job")
+    registry = KindRegistry.with_builtin_kinds()
+    before = registry.version
+    registry.register_crd(make_crd())
+    assert registry.version > before
+    job = registry.find_kind("example.org/v1", "Job")
     assert job is not None
-    assert catalog.find("example.org", "v1", "jobs") is job
+    assert registry.find("example.org", "v1", "jobs") is job
     assert (job.list_kind, job.short_names, job.subresources, job.has_status) == (
         "JobList",
         ("jb",),
@@ -81,12 +81,12 @@ def test_a_crd_adds_its_served_versions_and_takes_them_away_again() -> None:
         ".status.replicas",
         None,
     )
-    older = catalog.find("example.org", "v1beta1", "jobs")
+    older = registry.find("example.org", "v1beta1", "jobs")
     assert older is not None
     assert (older.resource_key, older.is_storage_version, older.subresources) == (job.resource_key, False, ())
-    assert catalog.find("example.org", "v1alpha1", "jobs") is None
-    catalog.unregister_crd("jobs.example.org")
-    assert catalog.find("example.org", "v1", "jobs") is None
+    assert registry.find("example.org", "v1alpha1", "jobs") is None
+    registry.unregister_crd("jobs.example.org")
+    assert registry.find("example.org", "v1", "jobs") is None
 
 
 def _version(**changes: Any) -> dict[str, Any]:
@@ -117,12 +117,12 @@ def _version(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_a_crd_that_cannot_be_served_names_the_field_and_changes_nothing(changes: dict[str, Any], field: str) -> None:
-    catalog = KindRegistry.with_builtin_kinds()
-    before = catalog.version
+    registry = KindRegistry.with_builtin_kinds()
+    before = registry.version
     with pytest.raises(InvalidSpec) as caught:
-        catalog.register_crd(make_crd(**changes))
+        registry.register_crd(make_crd(**changes))
     assert caught.value.field == field
-    assert catalog.version == before
+    assert registry.version == before
 
 
 def test_a_crd_may_leave_out_names_that_follow_from_others() -> None:

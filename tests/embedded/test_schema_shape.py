@@ -146,15 +146,15 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def _fitting(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+def _values_of_type(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
     """Values of the right type, with unknown fields, missing fields and nulls where they may be."""
     kind = schema["type"]
     if kind == "array":
-        return st.lists(_fitting(schema["items"]), max_size=2)
+        return st.lists(_values_of_type(schema["items"]), max_size=2)
     if kind == "object" and "additionalProperties" in schema:
-        return st.dictionaries(_NAMES, st.none() | _fitting(schema["additionalProperties"]), max_size=2)
+        return st.dictionaries(_NAMES, st.none() | _values_of_type(schema["additionalProperties"]), max_size=2)
     if kind == "object":
-        members = {name: st.none() | _fitting(child) for name, child in schema.get("properties", {}).items()}
+        members = {name: st.none() | _values_of_type(child) for name, child in schema.get("properties", {}).items()}
         return st.fixed_dictionaries({}, optional={**members, "unknown": VALUES})
     return _SCALARS[kind]
 
@@ -197,17 +197,17 @@ def test_pruning_and_defaulting_may_come_in_either_order(openapi: dict[str, Any]
 _TYPES: dict[str, Any] = {"string": str, "integer": int, "boolean": bool, "object": dict, "array": list}
 
 
-def _is_fit(schema: dict[str, Any], value: Any) -> bool:
+def _is_valid(schema: dict[str, Any], value: Any) -> bool:
     """Validation in its plainest form, to compare with."""
     if value is None:
         return bool(schema.get("nullable"))
     if type(value) is not _TYPES[schema["type"]]:
         return False
     if schema["type"] == "array":
-        return all(_is_fit(schema["items"], entry) for entry in value)
+        return all(_is_valid(schema["items"], entry) for entry in value)
     if schema["type"] == "object":
         of = schema.get("properties", {})
-        return all(_is_fit(of.get(name) or schema["additionalProperties"], entry) for name, entry in value.items())
+        return all(_is_valid(of.get(name) or schema["additionalProperties"], entry) for name, entry in value.items())
     return True
 
 
@@ -217,7 +217,7 @@ def test_validation_agrees_with_its_plainest_form(openapi: dict[str, Any], value
     obj = {"spec": value}
     schema.prune(obj)
     schema.default(obj)
-    fit = "spec" not in obj or _is_fit(openapi["properties"]["spec"], obj["spec"])
+    fit = "spec" not in obj or _is_valid(openapi["properties"]["spec"], obj["spec"])
     assert (schema.validate(obj) == []) is fit
 
 
@@ -225,7 +225,7 @@ def test_validation_agrees_with_its_plainest_form(openapi: dict[str, Any], value
 def test_what_fits_is_sound_once_pruned_and_defaulted(data: st.DataObject) -> None:
     openapi = data.draw(ROOTS)
     schema = Schema.compile(openapi)
-    obj = {"spec": data.draw(_fitting(openapi["properties"]["spec"]))}
+    obj = {"spec": data.draw(_values_of_type(openapi["properties"]["spec"]))}
     schema.prune(obj)
     schema.default(obj)
     assert schema.validate(obj) == []

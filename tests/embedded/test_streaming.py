@@ -22,7 +22,7 @@ V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 RUNNING = {"running": {"startedAt": "2030-01-01T00:00:00Z"}}
 
 
-class Shout:
+class EchoSession:
     """Answers every line in capitals, complains of empty ones, and ends with the number of lines."""
 
     def __init__(self) -> None:
@@ -50,11 +50,11 @@ class Shout:
         return self._lines
 
 
-class Shouters:
+class EchoSessionSource:
     """A node on which only `shout` is installed."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, SessionOptions]] = []
+        self.requests: list[tuple[str, SessionOptions]] = []
         self.open_sessions = 0
         self.emptied = asyncio.Event()
 
@@ -64,22 +64,24 @@ class Shouters:
         raise ConnectionRefusedError(port)
 
     @asynccontextmanager
-    async def open_session(self, pod: dict[str, Any], container: str, wishes: SessionOptions) -> AsyncIterator[Shout]:
-        self.asked.append((container, wishes))
-        if wishes.command[:1] != ("shout",):
-            raise SessionStartError(f'exec: "{wishes.command[0]}": executable file not found in $PATH')
+    async def open_session(
+        self, pod: dict[str, Any], container: str, options: SessionOptions
+    ) -> AsyncIterator[EchoSession]:
+        self.requests.append((container, options))
+        if options.command[:1] != ("shout",):
+            raise SessionStartError(f'exec: "{options.command[0]}": executable file not found in $PATH')
         self.open_sessions += 1
         try:
-            yield Shout()
+            yield EchoSession()
         finally:
             self.open_sessions -= 1
             self.emptied.set()
 
 
-class Talk:
+class SessionClient:
     """A server with a running pod, and how to reach it."""
 
-    def __init__(self, at: Reachable, http: aiohttp.ClientSession, node: Shouters) -> None:
+    def __init__(self, at: Reachable, http: aiohttp.ClientSession, node: EchoSessionSource) -> None:
         self._at = at
         self._tls = ssl.create_default_context(cadata=at.authority.decode())
         self.http = http
@@ -92,7 +94,7 @@ class Talk:
     def connect(self, query: str, protocol: str = V5, part: str = "exec") -> Any:
         return self.http.ws_connect(f"{self._at.url}{PATH}/{part}?{query}", protocols=(protocol,), ssl=self._tls)
 
-    async def refused(self, query: str, method: str = "GET", part: str = "exec") -> dict[str, Any]:
+    async def request_error(self, query: str, method: str = "GET", part: str = "exec") -> dict[str, Any]:
         headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
         url = f"{self._at.url}{PATH}/{part}?{query}"
         async with self.http.request(method, url, headers=headers, ssl=self._tls) as answer:
@@ -102,83 +104,83 @@ class Talk:
 
 
 @pytest.fixture
-async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
-    node = Shouters()
-    async with serving() as served:
-        served.api.session_source = node
-        await served.client.create(PODS, "default", pod())
+async def session_client(tmp_path: Path) -> AsyncIterator[SessionClient]:
+    node = EchoSessionSource()
+    async with serving() as server:
+        server.api.session_source = node
+        await server.client.create(PODS, "default", pod())
         bind = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n"}}
-        await served.client.create(PODS, "default", bind, subresource="binding", name="a")
+        await server.client.create(PODS, "default", bind, subresource="binding", name="a")
         main = {"name": "main", "state": RUNNING, "ready": True, "restartCount": 0, "image": "", "imageID": ""}
         status = {"status": {"containerStatuses": [main]}}
-        await served.client.patch(PODS, "default", "a", status, subresource="status")
+        await server.client.patch(PODS, "default", "a", status, subresource="status")
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with reachable(served.api, tmp_path) as at, aiohttp.ClientSession(headers=headers) as http:
-            yield Talk(at, http, node)
+        async with reachable(server.api, tmp_path) as at, aiohttp.ClientSession(headers=headers) as http:
+            yield SessionClient(at, http, node)
 
 
-async def said(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
+async def read_channels(socket: aiohttp.ClientWebSocketResponse) -> dict[int, bytes]:
     """All that a server says on each channel until it hangs up."""
-    heard: dict[int, bytes] = {}
+    received: dict[int, bytes] = {}
     async with asyncio.timeout(5):
         async for message in socket:
-            heard[message.data[0]] = heard.get(message.data[0], b"") + message.data[1:]
-    return heard
+            received[message.data[0]] = received.get(message.data[0], b"") + message.data[1:]
+    return received
 
 
-async def test_a_command_hears_its_input_and_tells_output_and_exit_code(talk: Talk) -> None:
-    async with talk.connect("command=shout&command=-x&stdin=true&stdout=true&stderr=true") as socket:
+async def test_a_command_hears_its_input_and_tells_output_and_exit_code(session_client: SessionClient) -> None:
+    async with session_client.connect("command=shout&command=-x&stdin=true&stdout=true&stderr=true") as socket:
         assert socket.protocol == V5
         await socket.send_bytes(b"\x00hello\n")
         await socket.send_bytes(b"\x00\n")
         await socket.send_bytes(b"\xff\x00")
-        heard = await said(socket)
-    assert (heard[1], heard[2]) == (b"HELLO\n", b"empty\n")
-    outcome = msgspec.json.decode(heard[3])
+        received = await read_channels(socket)
+    assert (received[1], received[2]) == (b"HELLO\n", b"empty\n")
+    outcome = msgspec.json.decode(received[3])
     assert (outcome["status"], outcome["reason"]) == ("Failure", "NonZeroExitCode")
     assert outcome["details"]["causes"] == [{"reason": "ExitCode", "message": "2"}]
-    wishes = SessionOptions(command=("shout", "-x"), stdin=True, stdout=True, stderr=True)
-    assert talk.node.asked == [("main", wishes)]
+    options = SessionOptions(command=("shout", "-x"), stdin=True, stdout=True, stderr=True)
+    assert session_client.node.requests == [("main", options)]
 
 
-async def test_a_command_without_input_finds_it_closed(talk: Talk) -> None:
-    async with talk.connect("command=shout&stdout=1", V4) as socket:
+async def test_a_command_without_input_finds_it_closed(session_client: SessionClient) -> None:
+    async with session_client.connect("command=shout&stdout=1", V4) as socket:
         assert socket.protocol == V4
-        assert msgspec.json.decode((await said(socket))[3])["status"] == "Success"
+        assert msgspec.json.decode((await read_channels(socket))[3])["status"] == "Success"
 
 
-async def test_a_terminal_is_told_its_size(talk: Talk) -> None:
-    async with talk.connect("command=shout&stdin=1&stdout=1&stderr=1&tty=1") as socket:
+async def test_a_terminal_is_told_its_size(session_client: SessionClient) -> None:
+    async with session_client.connect("command=shout&stdin=1&stdout=1&stderr=1&tty=1") as socket:
         await socket.send_bytes(b'\x04{"Width":120,"Height":40}')
         await socket.send_bytes(b"\x04nonsense")
         await socket.send_bytes(b"\xff\x00")
-        assert (await said(socket))[1] == b"120x40\n"
-    assert not talk.node.asked[0][1].stderr, "a terminal has one output"
+        assert (await read_channels(socket))[1] == b"120x40\n"
+    assert not session_client.node.requests[0][1].stderr, "a terminal has one output"
 
 
-async def test_a_command_that_cannot_start_says_why(talk: Talk) -> None:
-    async with talk.connect("command=whisper&stdout=1") as socket:
-        outcome = msgspec.json.decode((await said(socket))[3])
+async def test_a_command_that_cannot_start_says_why(session_client: SessionClient) -> None:
+    async with session_client.connect("command=whisper&stdout=1") as socket:
+        outcome = msgspec.json.decode((await read_channels(socket))[3])
     assert outcome["reason"] == "InternalError"
     assert 'exec: "whisper": executable file not found in $PATH' in outcome["message"]
 
 
-async def test_a_user_who_hangs_up_ends_the_session(talk: Talk) -> None:
-    async with talk.connect("command=shout&stdin=1&stdout=1") as socket:
+async def test_a_user_who_hangs_up_ends_the_session(session_client: SessionClient) -> None:
+    async with session_client.connect("command=shout&stdin=1&stdout=1") as socket:
         await socket.receive_bytes()
-        assert talk.node.open_sessions == 1
+        assert session_client.node.open_sessions == 1
     async with asyncio.timeout(5):
-        await talk.node.emptied.wait()
+        await session_client.node.emptied.wait()
 
 
-async def test_a_server_that_stops_says_so(talk: Talk) -> None:
-    async with talk.connect("command=shout&stdin=1&stdout=1") as socket:
+async def test_a_server_that_stops_says_so(session_client: SessionClient) -> None:
+    async with session_client.connect("command=shout&stdin=1&stdout=1") as socket:
         await socket.receive_bytes()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(talk.stop())
-            outcome = msgspec.json.decode((await said(socket))[3])
+            tasks.create_task(session_client.stop())
+            outcome = msgspec.json.decode((await read_channels(socket))[3])
     assert outcome["message"] == "Internal error occurred: the server is shutting down"
-    assert talk.node.open_sessions == 0
+    assert session_client.node.open_sessions == 0
 
 
 @pytest.mark.parametrize(
@@ -191,14 +193,16 @@ async def test_a_server_that_stops_says_so(talk: Talk) -> None:
         ("command=shout&stdout=1", 400, "use kubectl 1.31 or later"),
     ],
 )
-async def test_senseless_sessions_are_refused_before_they_begin(talk: Talk, query: str, code: int, words: str) -> None:
+async def test_senseless_sessions_are_refused_before_they_begin(
+    session_client: SessionClient, query: str, code: int, words: str
+) -> None:
     for method in ("GET", "POST"):
-        status = await talk.refused(query, method)
+        status = await session_client.request_error(query, method)
         assert status["code"] == code
         assert words in status["message"]
 
 
-async def test_unknown_channels_are_refused(talk: Talk) -> None:
+async def test_unknown_channels_are_refused(session_client: SessionClient) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refusal:
-        await talk.connect("command=shout&stdout=1", "v1.nonsense")
+        await session_client.connect("command=shout&stdout=1", "v1.nonsense")
     assert refusal.value.status == 400
