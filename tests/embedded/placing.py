@@ -1,4 +1,4 @@
-"""A server with all that places pods and none that runs them, for tests on virtual time."""
+"""An API server with the scheduler and the node controllers but without a kubelet, for tests on virtual time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Places:
-    """Nodes and pods in a few words."""
+    """Creates nodes and pods, and returns where the scheduler puts them."""
 
     def __init__(self, client: KubeClient) -> None:
         self.client = client
@@ -38,7 +38,7 @@ class Places:
     async def node(
         self, name: str, *, gpus: int = 0, taints: tuple[str, ...] = (), labels: Mapping[str, str] | None = None
     ) -> None:
-        """Make a node that is ready; taints as kubectl writes them."""
+        """Create a ready node; taints are in the format of kubectl."""
         spec = {"taints": [taint(each) for each in taints]}
         body = {
             "apiVersion": "v1",
@@ -52,24 +52,24 @@ class Places:
         await self.set_condition(name, "Ready", "True")
 
     async def set_condition(self, name: str, condition: str, status: str) -> None:
-        """Let a node fare like this."""
+        """Set a condition of a node."""
         patch = {"status": {"conditions": [{"type": condition, "status": status}]}}
         await self.client.patch(NODES, None, name, patch, content_type=STRATEGIC_MERGE_PATCH, subresource="status")
         await quiet()
 
     async def set_taints(self, name: str, *taints: str) -> None:
-        """Put exactly these taints on a node."""
+        """Replace the taints of a node."""
         spec = {"taints": [taint(each) for each in taints]}
         await self.client.patch(NODES, None, name, {"spec": spec})
         await quiet()
 
     async def taints(self, name: str) -> set[str]:
-        """The taints of a node."""
+        """Return the taints of a node as `key:Effect`."""
         spec = (await self.client.get(NODES, None, name))["spec"]
         return {f"{each['key']}:{each['effect']}" for each in spec.get("taints") or ()}
 
     async def pod(self, name: str, *, gpus: int = 0, **spec: Any) -> str:
-        """Make a pod; the node it was given, if any."""
+        """Create a pod; return its node, or "" if it has none."""
         body = pod(name)
         body["spec"] |= spec
         if gpus:
@@ -78,48 +78,45 @@ class Places:
         return await self.of(name)
 
     async def of(self, name: str) -> str:
-        """The node of a pod, once all is quiet."""
+        """Return the node of a pod after all tasks have run."""
         await quiet()
         return str((await self.client.get(PODS, "default", name))["spec"].get("nodeName") or "")
 
     async def unschedulable_message(self, name: str) -> str:
-        """Why a pod has no node."""
+        """Return the message of the PodScheduled condition of a pod."""
         (condition,) = (await self.client.get(PODS, "default", name))["status"]["conditions"]
         return str(condition["message"])
 
 
 def taint(text: str) -> dict[str, str]:
-    """`key=value:Effect` or `key:Effect` as an object."""
+    """Parse `key=value:Effect` or `key:Effect`."""
     name, _, effect = text.partition(":")
     key, _, value = name.partition("=")
     return {"key": key, "effect": effect, **({"value": value} if value else {})}
 
 
 def toleration(key: str, **fields: Any) -> dict[str, Any]:
-    """Puts up with a taint, whatever its value."""
+    """Return a toleration of a taint with any value."""
     return {"key": key, "operator": "Exists", **fields}
 
 
 def requirement(key: str, operator: str, *values: str) -> dict[str, Any]:
-    """What must be true of a node."""
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
 def required_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
-    """The affinity of a pod to nodes for which one of these terms is true."""
     required = {"nodeSelectorTerms": list(terms)}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
 def preferred_affinity(**weights: tuple[int, dict[str, Any]]) -> dict[str, Any]:
-    """The affinity of a pod that likes some nodes better."""
     preferred = [{"weight": weight, "preference": term} for weight, term in weights.values()]
     return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 @asynccontextmanager
 async def placing() -> AsyncIterator[Places]:
-    """A server where pods are given to nodes and taken off them."""
+    """Start an API server with the scheduler and the node controllers."""
     clock = VirtualClock()
     async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), clock) as api:
         client = KubeClient(InProcessTransport(api))

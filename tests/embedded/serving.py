@@ -1,4 +1,4 @@
-"""A server to talk to in tests: in memory, at a time of the test's choosing."""
+"""An API server in memory with a manual clock, and the objects that tests create in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
 
 
 class ManualClock:
-    """Moves only when told."""
+    """A clock that moves only when a test advances it."""
 
     def __init__(self) -> None:
         self.time = datetime(2030, 1, 1, tzinfo=UTC)
@@ -42,7 +42,7 @@ class ManualClock:
 
 
 class Served:
-    """A running server and a client of it."""
+    """A running API server and its client."""
 
     def __init__(self, api: ApiServer, clock: ManualClock) -> None:
         self.api = api
@@ -53,17 +53,17 @@ class Served:
     async def call(
         self, method: str, path: str, body: Any = None, *, media: str = JSON, accept: str = JSON, **query: str
     ) -> tuple[Reply, Any]:
-        """One raw exchange: the reply and its decoded body."""
-        sent = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+        """Send a request; return the reply and its decoded body."""
+        content = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         reply = await self.transport.send(
-            Request(method=method, path=path, query=query, body=sent, content_type=media, accept=accept)
+            Request(method=method, path=path, query=query, body=content, content_type=media, accept=accept)
         )
         return reply, msgspec.json.decode(reply.body) if reply.body[:1] in (b"{", b"[") else reply.body
 
 
 @asynccontextmanager
 async def serving(store: Store | None = None, logs: LogSource | None = None) -> AsyncIterator[Served]:
-    """A prepared server with its garbage collector."""
+    """Start an API server with its garbage collector."""
     clock = ManualClock()
     store = store or Store.in_memory()
     async with ApiServer.start(
@@ -73,14 +73,14 @@ async def serving(store: Store | None = None, logs: LogSource | None = None) -> 
 
 
 def pod(name: str = "a", *, labels: Mapping[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
-    """A small pod."""
-    about = {"name": name, **({"labels": dict(labels)} if labels else {}), **metadata}
+    """Return a minimal pod."""
+    meta = {"name": name, **({"labels": dict(labels)} if labels else {}), **metadata}
     spec = {"containers": [{"name": "main", "image": "x", "command": ["true"]}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
 def config(name: str = "a", *, owner: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """A ConfigMap, perhaps owned."""
+    """Return a ConfigMap, with an owner reference if `owner` is given."""
     metadata: dict[str, Any] = {"name": name}
     if owner is not None:
         metadata["ownerReferences"] = [owner_reference(owner)]
@@ -88,25 +88,24 @@ def config(name: str = "a", *, owner: Mapping[str, Any] | None = None, **more: A
 
 
 def owner_reference(owner: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """A reference to an owner."""
-    about = owner["metadata"]
+    metadata = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
-        "name": about["name"],
-        "uid": about["uid"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
         **more,
     }
 
 
 def service(name: str, **spec: Any) -> dict[str, Any]:
-    """A small service."""
+    """Return a minimal service."""
     spec = {"selector": {"x": "y"}, "ports": [{"port": 80}], **spec}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
 def widget(name: str = "a", **spec: Any) -> dict[str, Any]:
-    """An object of the test's own kind."""
+    """Return a custom resource of kind Widget."""
     return {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}
 
 
@@ -159,17 +158,16 @@ def widget_crd() -> dict[str, Any]:
 
 
 async def create_widget_crd(server: Served) -> None:
-    """Serve widgets from now on."""
     await server.client.create(CRDS, None, widget_crd())
 
 
 async def run_until(until: Callable[[], bool], what: str, most: int = 1000) -> None:
-    """Let other tasks run until something holds."""
+    """Run other tasks until a condition is met."""
     for _ in range(most):
         if until():
             return
         await asyncio.sleep(0)
-    raise AssertionError(f"never came about: {what}")
+    raise AssertionError(f"condition not met: {what}")
 
 
 TOKEN = "a-token-for-tests"
@@ -177,7 +175,7 @@ TOKEN = "a-token-for-tests"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reachable:
-    """A server on a port of this machine."""
+    """An API server that listens on a local port."""
 
     url: str
     kubeconfig: Path
@@ -187,7 +185,7 @@ class Reachable:
 
 @asynccontextmanager
 async def reachable(api: ApiServer, folder: Path) -> AsyncIterator[Reachable]:
-    """Serve over HTTPS, with a kubeconfig in `folder`."""
+    """Serve an API server over HTTPS, and write a kubeconfig to `folder`."""
     identity = ensure_serving_certificate(folder / "tls", SystemClock().now())
     async with HttpsServer.start(api, admin_token=TOKEN, ssl_context=identity.create_ssl_context()) as front:
         listener = bind_loopback_socket()

@@ -210,7 +210,7 @@ def _merge_schema(kind: Kind) -> MergeSchema:
 
 @cache
 def _builtin_schema(kind_name: str) -> MergeSchema:
-    # The published schema of Kubernetes, because the schema for validation lacks some list types.
+    # The published schema: the schema for validation permits duplicates in some lists that are merged by key.
     try:
         return load_definition(kind_name)
     except KeyError:
