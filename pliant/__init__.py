@@ -1,3 +1,3 @@
-"""Pliant runs elastic deep-learning jobs on a laptop or on any Kubernetes."""
+"""Pliant: a Kubernetes operator for elastic deep-learning jobs, with an embedded cluster for local use."""
 
 __version__ = "0.1.0"

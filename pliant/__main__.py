@@ -1,4 +1,4 @@
-"""Lets `python -m pliant` do what the `pliant` command does."""
+"""Entry point of `python -m pliant`."""
 
 from pliant.cli.main import main
 

@@ -1,26 +1,4 @@
-"""Every error Pliant raises, named by who must act on it.
-
-PliantError
-├── UserError            the person who typed it: told once, never retried
-│   ├── InvalidSpec      a field of a resource, named by its path
-│   ├── NoCluster        nobody said which cluster, and nowhere is one to be found
-│   └── NotPossibleHere  this machine or cluster lacks something, and how to get it
-├── NotYet               nobody: the world has to move on first, look again later
-├── BrokenPlugin         whoever installed it: it is left out, and named once
-├── LeaseLost            nobody: somebody else may be leading by now, so all work must stop
-└── ApiError             whatever the API server answered with
-    ├── BadRequest       400: we sent nonsense
-    ├── Unauthorized     401: credentials missing or expired
-    ├── Forbidden        403: credentials lack a right
-    ├── NotFound         404
-    ├── Conflict         409: somebody else wrote first, read again
-    │   └── AlreadyExists
-    ├── Gone             410: the version asked for is no longer kept, list again
-    ├── Invalid          422: the object does not fit its schema
-    ├── TooManyRequests  429: slow down, after `retry_after` seconds
-    ├── ServerError      5xx: try again
-    └── Unreachable      no answer at all: it may or may not have happened
-"""
+"""All errors that Pliant raises deliberately: user errors, retries and responses of the API server."""
 
 from __future__ import annotations
 
@@ -28,15 +6,15 @@ from typing import Any
 
 
 class PliantError(Exception):
-    """The root of every error raised on purpose."""
+    """The base class of all errors."""
 
 
 class UserError(PliantError):
-    """Something a person asked for cannot be done; the message says what to change."""
+    """The user requested something that cannot be done; the message says what to change. Never retried."""
 
 
 class InvalidSpec(UserError):
-    """A field of a resource holds a value that cannot be used."""
+    """A field of a resource has an invalid value."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -45,27 +23,27 @@ class InvalidSpec(UserError):
 
 
 class NoCluster(UserError):
-    """Nobody said which cluster to talk to, and nowhere is one to be found."""
+    """No cluster is configured, and none was found."""
 
 
 class UnsupportedEnvironment(UserError):
-    """This machine or cluster lacks what was asked for; the message says how to get it."""
+    """This machine or cluster lacks a required feature; the message says how to get it."""
 
 
 class RetryLater(PliantError):
-    """The world must move on before this can be done; the queue backs off and looks again."""
+    """The operation is not possible yet; the work queue retries it with backoff."""
 
 
 class BrokenPlugin(PliantError):
-    """A kind or a framework that somebody added cannot be used; all others can."""
+    """A plugin cannot be used; it is skipped and reported once."""
 
 
 class LeaseLost(PliantError):
-    """The time in which only we may act is over; whoever is restarted competes again."""
+    """This process is no longer the leader: another one may be, so all work must stop."""
 
 
 class ApiError(PliantError):
-    """An answer of the API server other than success."""
+    """An error response of the API server."""
 
     def __init__(self, status: int, reason: str, message: str, *, details: dict[str, Any] | None = None) -> None:
         super().__init__(message or reason or f"HTTP {status}")
@@ -77,7 +55,7 @@ class ApiError(PliantError):
 
 
 class BadRequest(ApiError):
-    """400: the request itself makes no sense."""
+    """400: the request is malformed."""
 
 
 class Unauthorized(ApiError):
@@ -85,39 +63,39 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: the credentials lack a right."""
+    """403: the credentials lack a permission."""
 
 
 class NotFound(ApiError):
-    """404: no such object, or no such resource."""
+    """404: the object or the resource does not exist."""
 
 
 class Conflict(ApiError):
-    """409: somebody else wrote first."""
+    """409: the object was modified by another client; read it again."""
 
 
 class AlreadyExists(Conflict):
-    """409 on create: an object of that name is there."""
+    """409 on create: an object of that name exists."""
 
 
 class Gone(ApiError):
-    """410: the resource version asked for is no longer kept."""
+    """410: the requested resource version has expired; list again."""
 
 
 class Invalid(ApiError):
-    """422: the object does not fit its schema."""
+    """422: the object fails validation."""
 
 
 class TooManyRequests(ApiError):
-    """429: the server asks for patience."""
+    """429: retry after `retry_after` seconds."""
 
 
 class ServerError(ApiError):
-    """5xx: the server failed; trying again may help."""
+    """5xx: the server failed; a retry may succeed."""
 
 
 class Unreachable(ApiError):
-    """No answer arrived: the request may or may not have taken effect."""
+    """There was no response: the request may or may not have taken effect."""
 
     def __init__(self, message: str) -> None:
         super().__init__(0, "Unreachable", message)
@@ -136,8 +114,8 @@ _ERROR_BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def make_api_error(status: int, reason: str, message: str, *, details: dict[str, Any] | None = None) -> ApiError:
-    """The error class that fits an HTTP status and a Status reason."""
+    """Return the error for the HTTP status and the reason of a Status object."""
     if status == 409 and reason == "AlreadyExists":
         return AlreadyExists(status, reason, message, details=details)
-    family = _ERROR_BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
-    return family(status, reason, message, details=details)
+    error_class = _ERROR_BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
+    return error_class(status, reason, message, details=details)

@@ -1,12 +1,12 @@
-"""For training programs: `report(step=10, loss=0.5)` prints a line, tells the operator, and never waits.
+"""Progress reports of training programs: `report(step=10, loss=0.5)` logs a line and sends it to the operator.
 
-It needs nothing but Python, so that this one file can be copied into an image.
+The call never blocks. The file needs only the standard library, so that it can be copied into an image.
 """
 
 from __future__ import annotations
 
 import atexit
-import encodings.idna  # noqa: F401 - connecting needs it; a fork while a thread imports it leaves the child without
+import encodings.idna  # noqa: F401 - a fork during its lazy import on connect would break the child
 import json
 import os
 import sys
@@ -15,13 +15,12 @@ import urllib.request
 from typing import Any
 
 REQUEST_TIMEOUT = 1.0
-"""Seconds for one report; training does not wait for it."""
 MIN_SEND_INTERVAL = 1.0
-"""Seconds between two reports: of those that come meanwhile the last one is sent."""
+"""Seconds; values reported in between are merged into the next request."""
 
 
 class _ReportSender:
-    """Sends the latest figures in the background; whatever goes wrong there is nobody's concern."""
+    """Sends the latest metrics in a background thread and ignores errors."""
 
     def __init__(self) -> None:
         self._pending: dict[str, float] = {}
@@ -37,7 +36,7 @@ class _ReportSender:
             self._thread.start()
 
     def close(self) -> None:
-        """Let the last report out, if it goes quickly."""
+        """Send the last report, with a short timeout."""
         self._closing.set()
         self._wakeup.set()
         if self._thread is not None:
@@ -47,28 +46,28 @@ class _ReportSender:
         while not self._closing.is_set() or self._pending:
             self._wakeup.wait()
             self._wakeup.clear()
-            figures, self._pending = self._pending, {}
-            if figures:
-                _post(figures)
+            metrics, self._pending = self._pending, {}
+            if metrics:
+                _post(metrics)
             self._closing.wait(MIN_SEND_INTERVAL)
 
 
 def _post(metrics: dict[str, float]) -> None:
-    # JSON has no word for nan and the infinities, but losses have.
+    # JSON cannot represent NaN and infinity, which are possible losses.
     body = json.dumps({name: value if abs(value) < float("inf") else str(value) for name, value in metrics.items()})
     headers = {"Authorization": f"Bearer {os.environ.get('PLIANT_REPORT_TOKEN', '')}"}
     try:
         request = urllib.request.Request(os.environ["PLIANT_REPORT_URL"], body.encode(), headers)  # noqa: S310
         urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT).close()  # noqa: S310
     except (OSError, ValueError):
-        pass  # nobody listens: training goes on
+        pass  # the operator is unreachable: training continues
 
 
 _sender = _ReportSender()
 
 
 def _reset_after_fork() -> None:
-    """A child that was forked has no thread, and locks that nobody will open."""
+    """Replace the sender in a forked child, which inherits locks but no threads."""
     global _sender
     _sender = _ReportSender()
 
@@ -78,10 +77,10 @@ atexit.register(lambda: _sender.close())
 
 
 def report(**metrics: Any) -> None:
-    """Tell how the training goes: `report(step=10, total=1000, loss=0.5)`; only numbers are told."""
-    told = {name: float(value) for name, value in metrics.items() if value is not None}
-    words = [f"{name}={int(value) if value.is_integer() else f'{value:.6g}'}" for name, value in told.items()]
+    """Report numeric metrics: `report(step=10, total=1000, loss=0.5)`."""
+    values = {name: float(value) for name, value in metrics.items() if value is not None}
+    words = [f"{name}={int(value) if value.is_integer() else f'{value:.6g}'}" for name, value in values.items()]
     sys.stdout.write(" ".join(("pliant:", *words)) + "\n")
     sys.stdout.flush()
     if os.environ.get("PLIANT_REPORT_URL"):
-        _sender.send(told)
+        _sender.send(values)

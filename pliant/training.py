@@ -1,12 +1,12 @@
-"""For training programs of an ElasticJob: work, peers and heartbeats, from the job's master.
+"""The client library for training programs of ElasticJobs: data shards, membership and heartbeats.
 
     job = training.join()
     for shard in job.shards("train", size=60_000, shard_size=500, epochs=3):
         learn(records[shard.start:shard.end])
         job.beat(step=step)
 
-Without a master it works alone: every shard is its own, rank 0 of 1. It needs nothing but Python and is one file,
-longer than others for that, so that it can be copied into an image.
+Without a master the client works standalone: it gets all shards and has rank 0 of 1. It is a single file that needs
+only the standard library, so that it can be copied into an image.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MASTER_TIMEOUT = 600.0
-"""Seconds that a program waits for a master that is away before it gives up."""
+"""Seconds after which the client gives up on an unavailable master."""
 LONG_POLL_TIMEOUT = 20.0
-"""Seconds that the master may take to answer that there is nothing new."""
+"""Seconds that the master may hold a request until there is something new."""
 RESPONSE_TIMEOUT = 10.0
-"""Seconds that an answer may take besides."""
+"""Seconds that a response may take in addition."""
 HEARTBEAT_INTERVAL = 5.0
-"""Seconds between two beats that say nothing new."""
+"""Seconds between two heartbeats without news."""
 DONE_REPORT_WINDOW, MAX_REPEATED_SHARDS = 5.0, 200
-"""For so many seconds a shard is reported as done again: the master may have died before that was saved."""
+"""For how many seconds completed shards are reported repeatedly: the master may crash before it saves them."""
 
 
 class Shard(NamedTuple):
-    """Records from start up to end."""
+    """The records from `start` to `end`, exclusive."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class Shard(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """Somebody who takes part."""
+    """A running member of the job."""
 
     type: str
     id: int
@@ -56,7 +56,7 @@ class Peer(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Who we are in a group that knows its members exactly."""
+    """The result of a rendezvous."""
 
     number: int
     id: str
@@ -66,33 +66,33 @@ class Round(NamedTuple):
     """The address of rank 0."""
 
 
-class Refused(Exception):
-    """The master does not accept what was asked; asking again does not help."""
+class RequestRejected(Exception):
+    """The master rejects the request; a retry does not help."""
 
 
-class _UnknownDataset(Refused):
-    """The master has not heard of that, or has forgotten it."""
+class _UnknownDataset(RequestRejected):
+    """The data set is not registered at the master."""
 
 
-class MasterAway(Exception):
-    """The master did not come back in time."""
+class MasterUnavailable(Exception):
+    """The master did not respond within the timeout."""
 
 
 class JobClient:
-    """What a program asks of its job. This one is alone."""
+    """The interface of a training program to its job; this implementation works without a master."""
 
     type = "worker"
     id = 0
     rank = 0
     is_round_over = False
-    """Whether to leave the round and call `rendezvous` again: look at it after each step."""
+    """Whether to leave the round and call `rendezvous` again; check it after each step."""
     is_ps_changed = False
-    """Whether `ps_hosts` has a new answer: look at it after each step."""
+    """Whether `ps_hosts` has changed; check it after each step."""
 
     def shards(
         self, name: str, *, size: int, shard_size: int, epochs: int = 1, shuffle: int | None = None
     ) -> Iterator[Shard]:
-        """Parts of a data set until all is learned; who comes back for the next one has learned the last."""
+        """Yield shards of a data set until all are done; requesting the next shard marks the last one as done."""
         for epoch in range(epochs):
             starts = list(range(0, size, shard_size))
             if shuffle is not None:
@@ -101,34 +101,34 @@ class JobClient:
                 yield Shard(start, min(start + shard_size, size), epoch)
 
     def beat(self, step: int | None = None, samples: float | None = None) -> None:
-        """Tell how far this process is: steps, and samples learned from, all in all. It never waits."""
+        """Report the total steps and samples of this process with the next heartbeat; never blocks."""
 
     def members(self) -> list[Peer]:
-        """Everybody who runs, in order of rank."""
+        """Return the running members in rank order."""
         return [Peer(self.type, self.id, self.rank, "127.0.0.1")]
 
     def wait_membership(self, timeout: float) -> list[Peer]:
-        """The same as soon as it changes, or after so many seconds."""
+        """Return the running members when they change, or after `timeout` seconds."""
         time.sleep(timeout)
         return self.members()
 
     def rendezvous(self) -> Round:
-        """Wait until the workers are together, and tell who we are among them."""
+        """Wait for the other workers and return the rank and world size."""
         return Round(1, "alone", 0, 1, "127.0.0.1")
 
     def ps_hosts(self) -> list[str]:
-        """The parameter servers in order; who asks is taken to work with them from now on."""
+        """Return the parameter servers in rank order; the master assumes that this process now uses them."""
         return []
 
 
 def join(timeout: float = MASTER_TIMEOUT) -> JobClient:
-    """The job this process belongs to, as its environment says."""
+    """Return the client for the job of this process, from the environment variables."""
     address = os.environ.get("DLROVER_MASTER_ADDR", "")
     return _MasterJobClient(address, timeout) if address else JobClient()
 
 
 class _MasterConnection:
-    """Requests to the master; each thread has a connection of its own."""
+    """HTTP requests to the master, with one connection per thread."""
 
     def __init__(self, address: str, timeout: float) -> None:
         self._address = address
@@ -136,32 +136,34 @@ class _MasterConnection:
         self._thread_local = threading.local()
 
     def send_with_retries(self, path: str, body: dict[str, Any] | None = None, wait: float = 0.0) -> dict[str, Any]:
-        """Send until it is answered, however long the master is away, within patience."""
-        began, pause, has_told = time.monotonic(), 0.1, False
+        """Send a request until it is answered; raises MasterUnavailable after the timeout."""
+        start, pause, has_logged = time.monotonic(), 0.1, False
         while True:
             try:
                 answer = self.send(path, body, wait + RESPONSE_TIMEOUT)
             except (OSError, HTTPException) as problem:
-                away = time.monotonic() - began
-                if away > self._timeout:
-                    raise MasterAway(f"no answer from {self._address} for {away:.0f} s: {problem}") from None
-                if not has_told:
-                    _log(f"the job's master at {self._address} does not answer ({problem}): waiting")
-                    has_told = True
+                elapsed = time.monotonic() - start
+                if elapsed > self._timeout:
+                    raise MasterUnavailable(
+                        f"no response from {self._address} for {elapsed:.0f} s: {problem}"
+                    ) from None
+                if not has_logged:
+                    _log(f"the job's master at {self._address} does not respond ({problem}): waiting")
+                    has_logged = True
                 time.sleep(pause * random.uniform(0.5, 1.5))
                 pause = min(2 * pause, 5.0)
             else:
-                if has_told:
-                    _log(f"the job's master is back after {time.monotonic() - began:.1f} s")
+                if has_logged:
+                    _log(f"the job's master responds again after {time.monotonic() - start:.1f} s")
                 return answer
 
     def send(self, path: str, body: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
-        """Send once; and again if the connection was an old one, that may have been closed while nobody spoke."""
-        is_old = getattr(self._thread_local, "connection", None) is not None
+        """Send once, and again on a new connection if a reused one was closed while idle."""
+        is_reused = getattr(self._thread_local, "connection", None) is not None
         try:
             return self._send_once(path, body, timeout)
         except (OSError, HTTPException):
-            if not is_old:
+            if not is_reused:
                 raise
             return self._send_once(path, body, timeout)
 
@@ -194,12 +196,12 @@ def _parse_response(status: int, text: str) -> dict[str, Any]:
     if status >= 500 or not isinstance(answer, dict):
         raise HTTPException(f"HTTP {status}: {text[:200]}")
     if status >= 400:
-        raise (_UnknownDataset if status == 404 else Refused)(answer.get("error"))
+        raise (_UnknownDataset if status == 404 else RequestRejected)(answer.get("error"))
     return answer
 
 
 class _MasterJobClient(JobClient):
-    """A job with a master: every request names who asks, and may be sent twice without harm."""
+    """The client of a job with a master; all requests are idempotent and identify this process."""
 
     def __init__(self, address: str, timeout: float) -> None:
         env = os.environ
@@ -215,7 +217,7 @@ class _MasterJobClient(JobClient):
         self._start_heartbeat()
 
     def reset(self) -> None:
-        """Have nothing, and no threads: so begin a process and those that are forked from it."""
+        """Set the initial state, without threads; also called in forked children."""
         self._connection = _MasterConnection(*self._connection_args)
         self._latest_metrics: dict[str, Any] = {}
         self._samples_done = 0
@@ -233,55 +235,55 @@ class _MasterJobClient(JobClient):
         self, name: str, *, size: int, shard_size: int, epochs: int = 1, shuffle: int | None = None
     ) -> Iterator[Shard]:
         numbers = {"size": size, "shard_size": shard_size, "epochs": epochs, "shuffle": shuffle}
-        # Whole numbers of any arithmetic will do.
-        spec = {"name": name, **{key: each if each is None else int(each) for key, each in numbers.items()}}
+        # The arguments may be NumPy integers.
+        spec = {"name": name, **{key: value if value is None else int(value) for key, value in numbers.items()}}
         self._connection.send_with_retries("/v1/datasets", spec)
         self._start_heartbeat()
         while (shard := self._next_shard(spec)) is not None:
-            position, holding = shard["position"], self._held_shards[name]
+            position, held = shard["position"], self._held_shards[name]
             try:
                 yield Shard(shard["start"], shard["end"], shard["epoch"])
             except GeneratorExit:
-                holding.discard(position)
+                held.discard(position)
                 self._return_shard(name, position)
                 raise
-            holding.discard(position)
+            held.discard(position)
             self._done_shards.setdefault(name, []).append((time.monotonic(), position))
             self._samples_done += shard["end"] - shard["start"]
             self._wakeup.set()
 
     def _next_shard(self, spec: dict[str, Any]) -> dict[str, Any] | None:
-        """One more shard, as soon as there is one; None once all are done."""
+        """Wait for the next shard; return None when all are done."""
         name = spec["name"]
-        holding, finished = self._held_shards.setdefault(name, set()), self._done_shards.setdefault(name, [])
-        with self._locks.setdefault(name, threading.Lock()):  # what one thread is given, another does not disown
+        held, finished = self._held_shards.setdefault(name, set()), self._done_shards.setdefault(name, [])
+        with self._locks.setdefault(
+            name, threading.Lock()
+        ):  # a thread must not report the shard of another one as free
             while True:
                 done = [position for _, position in finished]
-                body = {**self._identity, "done": done, "holding": list(holding), "wait": LONG_POLL_TIMEOUT}
+                body = {**self._identity, "done": done, "holding": list(held), "wait": LONG_POLL_TIMEOUT}
                 try:
                     answer = self._connection.send_with_retries(f"/v1/datasets/{name}/next", body, LONG_POLL_TIMEOUT)
                 except _UnknownDataset:
                     self._connection.send_with_retries("/v1/datasets", spec)
                     continue
-                young = time.monotonic() - DONE_REPORT_WINDOW
-                finished[:] = [each for each in finished if each[0] > young][-MAX_REPEATED_SHARDS:]
+                oldest = time.monotonic() - DONE_REPORT_WINDOW
+                finished[:] = [each for each in finished if each[0] > oldest][-MAX_REPEATED_SHARDS:]
                 shard: dict[str, Any] | None = answer["shard"]
                 if shard is not None:
-                    holding.add(shard["position"])
+                    held.add(shard["position"])
                 if shard is not None or answer["over"]:
                     return shard
 
     def _return_shard(self, name: str, position: int) -> None:
-        # Otherwise the master learns it from our next request, our silence or our end.
-        with suppress(OSError, HTTPException, Refused):
+        # On an error, the master frees the shard at the next request or when heartbeats stop.
+        with suppress(OSError, HTTPException, RequestRejected):
             self._connection.send(f"/v1/datasets/{name}/report", {**self._identity, "failed": [position]}, 1.0)
 
     def beat(self, step: int | None = None, samples: float | None = None) -> None:
-        told = {"step": _parse_metric("step", step, int), "samples": _parse_metric("samples", samples, float)}
-        self._latest_metrics = {
-            **self._latest_metrics,
-            **{name: value for name, value in told.items() if value is not None},
-        }
+        metrics = {"step": _parse_metric("step", step, int), "samples": _parse_metric("samples", samples, float)}
+        metrics = {name: value for name, value in metrics.items() if value is not None}
+        self._latest_metrics = {**self._latest_metrics, **metrics}
         self._start_heartbeat()
         self._wakeup.set()
 
@@ -289,12 +291,12 @@ class _MasterJobClient(JobClient):
         return self._get_members("/v1/membership", 0.0)
 
     def wait_membership(self, timeout: float) -> list[Peer]:
-        until = time.monotonic() + timeout
-        while (left := until - time.monotonic()) > 0:
+        deadline = time.monotonic() + timeout
+        while (left := deadline - time.monotonic()) > 0:
             before, wait = self._generation, min(left, LONG_POLL_TIMEOUT)
-            found = self._get_members(f"/v1/membership?generation={before}&wait={wait}", wait)
+            members = self._get_members(f"/v1/membership?generation={before}&wait={wait}", wait)
             if self._generation != before:
-                return found
+                return members
         return self.members()
 
     def _get_members(self, path: str, wait: float) -> list[Peer]:
@@ -304,7 +306,7 @@ class _MasterJobClient(JobClient):
 
     def rendezvous(self) -> Round:
         body = {**self._identity, "address": os.environ.get("POD_IP", ""), "wait": LONG_POLL_TIMEOUT}
-        self._round = None  # a beat must not speak of the one we leave
+        self._round = None  # heartbeats must not report the round that this process leaves
         while True:
             answer = self._connection.send_with_retries("/v1/rendezvous", body, LONG_POLL_TIMEOUT)
             if "round" in answer:
@@ -333,30 +335,30 @@ class _MasterJobClient(JobClient):
             try:
                 pause = self._send_heartbeat(usage.measure())
             except Exception:
-                pause = 1.0  # the next one tells the same, and more; whoever stops beating is taken to be gone
+                pause = 1.0  # the next heartbeat contains the same data; a process without heartbeats counts as dead
             if is_last:
                 return
             self._closing.wait(pause)
-            if self._round is None:  # else it must learn soon when that is over
+            if self._round is None:  # in a round, its end must be noticed quickly
                 self._wakeup.wait(max(0.0, HEARTBEAT_INTERVAL - pause))
 
     def _send_heartbeat(self, metrics: dict[str, Any]) -> float:
         round_, version = self._round, self._ps_version
-        # Copies: the program's own threads go on meanwhile.
-        holding = {name: list(positions) for name, positions in list(self._held_shards.items()) if positions}
+        # Copies: threads of the program change the originals.
+        held = {name: list(positions) for name, positions in list(self._held_shards.items()) if positions}
         finished = {name: list(each) for name, each in list(self._done_shards.items()) if each}
         done = {name: [position for _, position in each] for name, each in finished.items()}
-        learned = {"samples": self._samples_done} if self._samples_done else {}
-        more = {"round": round_, "ps_version": version, "generation": max(0, self._generation)}
-        told = {**metrics, **learned, **self._latest_metrics, **more, "holding": holding, "done": done}
-        answer = self._connection.send("/v1/beat", {**told, **self._identity}, RESPONSE_TIMEOUT)
+        samples = {"samples": self._samples_done} if self._samples_done else {}
+        versions = {"round": round_, "ps_version": version, "generation": max(0, self._generation)}
+        body = {**metrics, **samples, **self._latest_metrics, **versions, "holding": held, "done": done}
+        answer = self._connection.send("/v1/beat", {**body, **self._identity}, RESPONSE_TIMEOUT)
         if round_ == self._round:
             self.is_round_over = bool(answer.get("restart"))
         self.is_ps_changed = version == self._ps_version and answer["ps_version"] != (version or 0)
         return float(answer["every"])
 
     def close(self) -> None:
-        """Let the last beat out, if it goes quickly."""
+        """Send the last heartbeat, with a short timeout."""
         self._closing.set()
         self._wakeup.set()
         if self._thread is not None:
@@ -364,39 +366,39 @@ class _MasterJobClient(JobClient):
 
 
 class _ResourceUsage:
-    """Cores and bytes in use by this process and those it started."""
+    """The CPU and memory usage of this process and its descendants."""
 
     def __init__(self) -> None:
         self._last_cpu_seconds, self._measured_at = _cpu_seconds(_list_process_tree()), time.monotonic()
 
     def measure(self) -> dict[str, Any]:
-        """What is used now: the cores on average since the last time."""
-        family = _list_process_tree()
-        seconds, now = _cpu_seconds(family), time.monotonic()
-        passed, used = now - self._measured_at, max(0.0, seconds - self._last_cpu_seconds)
-        if passed < 0.2:
+        """Return the average CPU cores since the last call and the current memory in bytes."""
+        pids = _list_process_tree()
+        seconds, now = _cpu_seconds(pids), time.monotonic()
+        elapsed, used = now - self._measured_at, max(0.0, seconds - self._last_cpu_seconds)
+        if elapsed < 0.2:
             return {}
         self._last_cpu_seconds, self._measured_at = seconds, now
-        return {"cpu": round(used / passed, 3), "memory": sum(map(_memory_bytes, family))}
+        return {"cpu": round(used / elapsed, 3), "memory": sum(map(_memory_bytes, pids))}
 
 
 def _list_process_tree() -> list[str]:
-    """This process and all that descend from it."""
-    family = [str(os.getpid())]
-    for process in family:
-        for children in Path("/proc", process, "task").glob("*/children"):
-            family += _read_text(children).split()
-    return family
+    """Return the PIDs of this process and its descendants."""
+    pids = [str(os.getpid())]
+    for pid in pids:
+        for children in Path("/proc", pid, "task").glob("*/children"):
+            pids += _read_text(children).split()
+    return pids
 
 
 def _cpu_seconds(pids: list[str]) -> float:
-    # After the name, which may hold anything: user and system time, and those of children that have ended.
-    ticks = [_read_text(Path("/proc", process, "stat")).rpartition(")")[2].split()[11:15] for process in pids]
+    # After the command name: the user and system time of the process and of its terminated children.
+    ticks = [_read_text(Path("/proc", pid, "stat")).rpartition(")")[2].split()[11:15] for pid in pids]
     return sum(int(tick) for each in ticks for tick in each) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory_bytes(pid: str) -> int:
-    """What a process would set free: pages that it shares count in part."""
+    """Return the proportional set size: shared pages count in part."""
     for line in _read_text(Path("/proc", pid, "smaps_rollup")).splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
@@ -408,20 +410,20 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text()
     except OSError:
-        return ""  # ended meanwhile, or not Linux
+        return ""  # the process has terminated, or this is not Linux
 
 
 def _parse_metric(name: str, value: Any, number_type: type[float]) -> float | None:
-    """A figure as JSON knows it, from whatever arithmetic it comes; one that is none is told of and left out."""
+    """Convert a metric to a number that JSON can represent; log and ignore an invalid one."""
     try:
-        found = number_type(value) if value is not None else None
+        number = number_type(value) if value is not None else None
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if found is None or 0 <= found <= 2**53:
-        return found
+        number = math.nan
+    if number is None or 0 <= number <= 2**53:
+        return number
     if name not in _warned_metrics:
         _warned_metrics.add(name)
-        _log(f"{name}: must be a number from 0 on, got {value!r}: it is left out")
+        _log(f"{name}: must be a number of at least 0, got {value!r}: ignored")
     return None
 
 
@@ -431,19 +433,19 @@ def _log(message: str) -> None:
 
 
 _warned_metrics: set[str] = set()
-"""Figures that were none: a program may give them at every step."""
+"""Invalid metrics that were logged: a program may report them at every step."""
 _open_clients: weakref.WeakSet[_MasterJobClient] = weakref.WeakSet()
 
 
 def _reset_after_fork() -> None:
-    """A child that was forked has no thread, and locks that nobody will open; what it holds is its parent's."""
-    for job in _open_clients:
-        job.reset()
+    """Reset the clients in a forked child, which inherits locks but no threads; its shards belong to the parent."""
+    for client in _open_clients:
+        client.reset()
 
 
 def _close_clients() -> None:
-    for job in list(_open_clients):
-        job.close()
+    for client in list(_open_clients):
+        client.close()
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)

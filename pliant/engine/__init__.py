@@ -1,1 +1,1 @@
-"""Pure functions that decide what to do next about a job from its spec, its state and what is observed."""
+"""Pure functions that decide the next actions for a job from its spec, its state and the observed cluster."""

@@ -1,4 +1,4 @@
-"""A job on the table: everything a decision about it may look at, and the changes of course it may lead to."""
+"""The input of a decision about one job, and the transitions that it may lead to."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Context:
     """One job at one moment."""
 
     job: Job
-    """With its groups at the sizes that are acted upon."""
+    """The job with its groups at the sizes in effect."""
     requested_job: Job
-    """As its author has it by now."""
+    """The job as its current spec defines it."""
     observed: Observed
     state: EngineState
     replicas: Replicas
@@ -28,13 +28,12 @@ class Context:
 
     @property
     def config(self) -> OperatorConfig:
-        """What holds for all jobs."""
         return self.observed.config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """A change of course: remembered before it is acted upon, and told once it is remembered."""
+    """A state change that is persisted before it is acted upon; the event is emitted after the write."""
 
     state: EngineState
     reason: str
@@ -45,7 +44,6 @@ class Transition:
 def make_transition(
     state: EngineState, at: datetime, reason: str, message: str, *, is_warning: bool = True
 ) -> Transition:
-    """A change of course as it enters the job's story."""
-    return Transition(
-        state=with_timeline_entry(state, at, reason, message), reason=reason, message=message, is_warning=is_warning
-    )
+    """Return the transition to `state`, with a timeline entry."""
+    state = with_timeline_entry(state, at, reason, message)
+    return Transition(state=state, reason=reason, message=message, is_warning=is_warning)

@@ -1,4 +1,4 @@
-"""The operator on one screen: what is wanted and what is seen, to what to do next."""
+"""The decision function of the operator: from a job and the observed cluster to the next actions."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ from pliant.model.state import EngineState, JobOutcome, JobPhase
 
 
 def decide(job: Job, observed: Observed, framework: Framework, now: datetime) -> Decision:
-    """Say what to do next. Reads only its arguments: same input, same answer."""
+    """Return what to do next for a job. Pure: the same arguments give the same decision."""
     if job.is_deleting:
-        return Decision()  # owner references clean up
+        return Decision()  # the garbage collector deletes the dependents
     job = apply_master_defaults(job, observed.config)
     state = recover_attempts(
         job, observed, with_size_requests(job, observed.recommendations, job.state or _initial_state(now), now)
@@ -64,44 +64,35 @@ def decide(job: Job, observed: Observed, framework: Framework, now: datetime) ->
     if state.outcome is not None:
         return _decide_terminating(job, observed, state, state.outcome, now)
 
-    asked, job = job, with_applied_sizes(job, state)
-    case = Context(
-        job=job,
-        requested_job=asked,
-        observed=observed,
-        state=state,
-        replicas=match_pods(job, observed, state, now),
-        now=now,
-    )
-    if (turn := _next_transition(case)) is not None:
-        return _persist_transition(turn, case)
+    requested_job, job = job, with_applied_sizes(job, state)
+    replicas = match_pods(job, observed, state, now)
+    context = Context(job=job, requested_job=requested_job, observed=observed, state=state, replicas=replicas, now=now)
+    if (transition := _next_transition(context)) is not None:
+        return _persist_transition(transition, context)
     if state.phase is JobPhase.SUSPENDED:
-        staffed, wait = sync_pods(with_master_only(case), framework) if job.has_master else ((), None)
-        return _act_and_update_status(
-            case,
-            (*delete_for_suspend(job, observed, now), *staffed),
-            shortest_wait(wait, time_to_pod_deadline(observed, now)),
-        )
-    actions, wait = sync_pods(case, framework)
-    return _act_and_update_status(case, actions, shortest_wait(wait, _time_to_next_deadline(case)))
+        actions, wait = sync_pods(with_master_only(context), framework) if job.has_master else ((), None)
+        actions = (*delete_for_suspend(job, observed, now), *actions)
+        return _act_and_update_status(context, actions, shortest_wait(wait, time_to_pod_deadline(observed, now)))
+    actions, wait = sync_pods(context, framework)
+    return _act_and_update_status(context, actions, shortest_wait(wait, _time_to_next_deadline(context)))
 
 
 def _next_transition(context: Context) -> Transition | None:
-    """The first change of course that is due, in order of precedence."""
-    if (
-        turn := end_on_request(context)
+    """Return the first transition that is due, in order of precedence."""
+    transition = (
+        end_on_request(context)
         or complete_job(context)
         or suspend_job(context)
         or resize_groups(context)
         or resume_job(context)
-    ) is not None:
-        return turn
-    if context.state.phase is JobPhase.SUSPENDED and not context.job.has_master:
-        return None  # nothing that happens to those who leave counts
-    if (
-        turn := restart_replicas(context) or fail_job(context)
-    ) is not None or context.state.phase is JobPhase.SUSPENDED:
-        return turn
+    )
+    is_suspended = context.state.phase is JobPhase.SUSPENDED
+    # The pods that a suspension deletes cannot fail the job; its master, which stays, can.
+    if transition is not None or (is_suspended and not context.job.has_master):
+        return transition
+    transition = restart_replicas(context) or fail_job(context)
+    if transition is not None or is_suspended:
+        return transition
     return (
         time_out_job(context)
         or execute_plans(context)
@@ -112,41 +103,40 @@ def _next_transition(context: Context) -> Transition | None:
 
 
 def _act_and_update_status(context: Context, actions: tuple[Action, ...], requeue_after: timedelta | None) -> Decision:
-    """Act, and tell what changed: at once if it matters, else when it has settled."""
+    """Combine the actions with the status updates; an unimportant status change is written after a delay."""
     before, after, plans = context.job.state, roll_up_status(context), sync_plans(context)
     actions, requeue_after = (*actions, *plans.actions), shortest_wait(requeue_after, plans.requeue_after)
     statuses = {context.job.key: _status_update(after, context.observed, context.now)}
     if not has_status_changed(before, after):
         statuses = {}
-    elif before is not None and not must_write_now(before, after) and (hold := status_write_delay(before, context.now)):
-        statuses, requeue_after = {}, shortest_wait(hold, requeue_after)
+    elif (
+        before is not None and not must_write_now(before, after) and (delay := status_write_delay(before, context.now))
+    ):
+        statuses, requeue_after = {}, shortest_wait(delay, requeue_after)
     return Decision(actions=actions, status_updates=statuses, plan_statuses=plans.statuses, requeue_after=requeue_after)
 
 
 def _decide_terminating(
     job: Job, observed: Observed, state: EngineState, outcome: JobOutcome, now: datetime
 ) -> Decision:
-    """Clear away what is left; the end is announced once nothing is."""
+    """Delete the remaining objects; the job enters its final phase when none is left."""
     if any(list_leftover_objects(job, observed, state)):
         after = replace(state, message=termination_message(outcome, list_stuck_terminating(observed, now)))
         statuses = {job.key: _status_update(after, observed, now)} if after.message != state.message else {}
-        actions = clean_up_job(job, observed, state, now)
-        plans = fail_open_plans(observed, now).statuses
         return Decision(
-            actions=actions,
+            actions=clean_up_job(job, observed, state, now),
             status_updates=statuses,
-            plan_statuses=plans,
+            plan_statuses=fail_open_plans(observed, now).statuses,
             requeue_after=time_to_pod_deadline(observed, now),
         )
-    counts = (
-        final_counts(state) if all(pod.phase in FINISHED_POD_PHASES for pod in observed.pods) else state.replica_counts
-    )
+    has_running_pods = any(pod.phase not in FINISHED_POD_PHASES for pod in observed.pods)
+    counts = state.replica_counts if has_running_pods else final_counts(state)
     ended = replace(state, phase=outcome.phase, message=outcome.message, ended_at=now, replica_counts=counts)
     return Decision(status_updates={job.key: _status_update(ended, observed, now)})
 
 
 def _decide_finished(job: Job, observed: Observed, state: EngineState, now: datetime) -> Decision:
-    """A job that has ended holds nothing, and goes itself when its time has come."""
+    """Delete the remaining objects of a finished job, and the job itself when its TTL expires."""
     left = ttl_left(job, state, now)
     if left is not None and left <= timedelta(0):
         return Decision(actions=(DeleteJob(),))
@@ -159,13 +149,12 @@ def _decide_finished(job: Job, observed: Observed, state: EngineState, now: date
 
 
 def _persist_transition(transition: Transition, context: Context) -> Decision:
-    """Remember first; the next pass acts on it."""
     event = EmitEvent(reason=transition.reason, message=transition.message, is_warning=transition.is_warning)
     return Decision(intent=_status_update(transition.state, context.observed, context.now), actions=(event,))
 
 
 def _time_to_next_deadline(context: Context) -> timedelta | None:
-    """How long until some limit is reached though nothing happens."""
+    """Return the time until the next limit is reached without any change in the cluster."""
     return shortest_wait(
         time_to_pod_deadline(context.observed, context.now),
         time_to_creation_timeout(context),
@@ -176,7 +165,6 @@ def _time_to_next_deadline(context: Context) -> timedelta | None:
 
 
 def shortest_wait(*waits: timedelta | None) -> timedelta | None:
-    """The shortest of several waits; None if there is none."""
     return min((wait for wait in waits if wait is not None), default=None)
 
 

@@ -1,4 +1,4 @@
-"""One training framework per file: which environment, ports and files a rank needs."""
+"""The built-in frameworks, one per file: the environment, ports and files of their replicas."""
 
 from __future__ import annotations
 
@@ -18,27 +18,13 @@ from pliant.frameworks.xgboost import XGBoost
 from pliant.model.framework import Framework
 from pliant.model.job import Job
 
-_BUILT_IN: tuple[Framework, ...] = (
-    Generic(),
-    PyTorch(),
-    TensorFlow(),
-    MXNet(),
-    Paddle(),
-    Jax(),
-    XGBoost(),
-    DeepSpeed(),
-    Mpi(),
-    DLRover(),
-)
-
-FRAMEWORKS: dict[str, Framework] = {word: each for each in _BUILT_IN for word in (each.name, *each.aliases)}
-"""Every framework with a contract of its own, by each word that users write for it."""
+_CLASSES = (Generic, PyTorch, TensorFlow, MXNet, Paddle, Jax, XGBoost, DeepSpeed, Mpi, DLRover)
+_BUILT_IN: tuple[Framework, ...] = tuple(framework_class() for framework_class in _CLASSES)
+FRAMEWORKS: dict[str, Framework] = {name: each for each in _BUILT_IN for name in (each.name, *each.aliases)}
+"""The built-in frameworks by name and alias."""
 
 
 def resolve_framework(job: Job, registry: Mapping[str, Framework] = FRAMEWORKS) -> Framework:
-    """What the members of a job are given; frameworks that nobody knows add nothing."""
+    """Return the framework of a job, combined if it names several; unknown names are ignored."""
     known = [registry[name] for name in job.frameworks if name in registry]
     return known[0] if len(known) == 1 else CombinedFramework(known)
-
-
-__all__ = ["FRAMEWORKS", "resolve_framework"]

@@ -1,4 +1,4 @@
-"""Several contracts at once."""
+"""A framework that combines several others."""
 
 from __future__ import annotations
 
@@ -9,41 +9,35 @@ from pliant.model.job import Job, Port
 
 
 class CombinedFramework(Framework):
-    """Gives what each of several frameworks gives; where two say different things, the later one is right."""
+    """The union of several frameworks; where two of them conflict, the later one wins."""
 
     def __init__(self, frameworks: Sequence[Framework]) -> None:
         self._frameworks = frameworks
 
     @property
     def name(self) -> str:
-        """The words users write to choose them."""
-        return "+".join(part.name for part in self._frameworks)
+        return "+".join(each.name for each in self._frameworks)
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """Those of the last framework that has some."""
-        return next((part.roles for part in reversed(self._frameworks) if part.roles), ())
+        return next((each.roles for each in reversed(self._frameworks) if each.roles), ())
 
     @property
     def port(self) -> Port | None:
-        """That of the last framework that has one."""
-        return next((part.port for part in reversed(self._frameworks) if part.port), None)
+        return next((each.port for each in reversed(self._frameworks) if each.port), None)
 
     @property
     def files_dir(self) -> str:
-        """That of the last framework that has one."""
-        return next((part.files_dir for part in reversed(self._frameworks) if part.files_dir), "")
+        return next((each.files_dir for each in reversed(self._frameworks) if each.files_dir), "")
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """The shared variables of all."""
-        return {name: value for part in self._frameworks for name, value in part.shared_environment(job).items()}
+        return {name: value for each in self._frameworks for name, value in each.shared_environment(job).items()}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """The variables of all."""
-        return {
-            name: value for part in self._frameworks for name, value in part.environment(job, rank, container).items()
-        }
+        variables: dict[str, str] = {}
+        for framework in self._frameworks:
+            variables |= framework.environment(job, rank, container)
+        return variables
 
     def files(self, job: Job) -> Mapping[str, str]:
-        """The files of all."""
-        return {name: text for part in self._frameworks for name, text in part.files(job).items()}
+        return {name: text for each in self._frameworks for name, text in each.files(job).items()}

@@ -1,4 +1,4 @@
-"""DeepSpeed: all that torchrun needs, and a list of hosts for its own launcher."""
+"""DeepSpeed: the environment of torchrun, and a hostfile for the DeepSpeed launcher."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pliant.model.job import Job, ReplicaGroup
 
 
 class DeepSpeed(PyTorch):
-    """The contract of PyTorch, and /job/hostfile.
+    """The PyTorch environment and /job/hostfile.
 
-    Option `nproc_per_node` is the number of slots of each host; by default its GPUs, at least one.
+    Option `nproc_per_node` is the number of slots per host; the default is the number of GPUs, at least 1.
     """
 
     name = "deepspeed"
     files_dir = "/job"
 
     def files(self, job: Job) -> Mapping[str, str]:
-        """The hosts in the order of their ranks, as they were when the member that reads them started."""
-        cast = RoleAssignment(job, self)
+        """Return the hostfile, in rank order; a replica keeps the hostfile of the time when it started."""
+        assignment = RoleAssignment(job, self)
         lines = [
             f"{host} slots={_slots_per_host(job, group)}\n"
-            for group in cast.groups()
-            for host in cast.group_hosts(group)
+            for group in assignment.groups()
+            for host in assignment.group_hosts(group)
         ]
         return {"hostfile": "".join(lines)} if lines else {}
 
 
 def _slots_per_host(job: Job, group: ReplicaGroup) -> int:
-    told = str(job.framework_options.get("nproc_per_node"))
-    return int(told) if told.isdigit() else max(count_gpus(group), 1)
+    option = str(job.framework_options.get("nproc_per_node"))
+    return int(option) if option.isdigit() else max(count_gpus(group), 1)

@@ -1,4 +1,4 @@
-"""DLRover: where the job's master is, who one is among the members, and for TensorFlow where everybody is."""
+"""DLRover: the address of the master, the identity of the replica, and TF_CONFIG for TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,41 +14,40 @@ from pliant.model.state import GroupMember
 PS_TYPE, WORKER_TYPE, CHIEF_TYPE, EVALUATOR_TYPE = "ps", "worker", "chief", "evaluator"
 ALLREDUCE_STRATEGY, PS_STRATEGY = "AllreduceStrategy", "ParameterServerStrategy"
 MAX_CLUSTER_BYTES = 120 * 1024
-"""Bytes of the list of all addresses: Linux starts no program with a variable of 128 KiB."""
+"""The limit of the address list: execve on Linux rejects a variable of 128 KiB."""
 
 
 class DLRover(Framework):
-    """The contract of ElasticJob: variables for agents and programs that talk to the job's master.
+    """The environment of ElasticJobs, read by DLRover's agents and by programs that use the master.
 
-    Options: `strategy`, `service_type` (how the master is talked to), `elastic_mode` (for the agent) and
-    `lends_chief` (one worker is the chief).
+    Options: `strategy`, `service_type` (the protocol of the master), `elastic_mode` (for the agent) and
+    `has_implicit_chief` (one worker is the chief).
     """
 
     name = "dlrover"
     port = Port("grpc", 3333)
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Who one is, and where the master; the master itself needs none of it."""
         if rank.group.is_master:
             return {}
-        number = str(rank.index if rank.member is None else rank.member.rank)
-        size = str(_count_workers(job))
+        rank_number = str(rank.index if rank.member is None else rank.member.rank)
+        world_size = str(_count_workers(job))
         return {
             "ELASTIC_JOB_NAME": job.key.name,
             "JOB_UID": job.owner.uid,
             **_master_environment(job),
             "NODE_TYPE": rank.group.name,
             "NODE_ID": str(rank.index),
-            "NODE_RANK": number,
-            "NODE_NUM": size,
+            "NODE_RANK": rank_number,
+            "NODE_NUM": world_size,
             "WORKER_TYPE": rank.group.name,
             "WORKER_ID": str(rank.index),
-            "WORKER_RANK": number,
-            "WORKER_NUM": size,
+            "WORKER_RANK": rank_number,
+            "WORKER_NUM": world_size,
             "GRPC_ENABLE_FORK_SUPPORT": "false",
             "MONITOR_ENABLED": "true",
             **_elastic_mode_environment(job),
-            **_strategy_environment(job, rank, number, size),
+            **_strategy_environment(job, rank, rank_number, world_size),
         }
 
 
@@ -79,13 +78,13 @@ def _master_environment(job: Job) -> dict[str, str]:
 
 
 def _count_workers(job: Job) -> int:
-    """How many train: a chief that nobody asked for is one of the workers."""
-    types = (WORKER_TYPE, CHIEF_TYPE) if job.framework_options.get("lends_chief") else (WORKER_TYPE,)
+    """Return the number of workers; an implicit chief is one of them."""
+    types = (WORKER_TYPE, CHIEF_TYPE) if job.framework_options.get("has_implicit_chief") else (WORKER_TYPE,)
     return sum(max(group.size, 0) for group in job.groups if group.name in types)
 
 
 class _JobIdentity:
-    """This very job, not one like it: to compare two takes as long as to write down what is asked of them."""
+    """A cache key that compares jobs by identity: comparing by value costs as much as encoding the addresses."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -99,34 +98,34 @@ class _JobIdentity:
 
 @lru_cache(maxsize=8)
 def _encode_cluster(job_identity: _JobIdentity) -> str:
-    """Remembered, as every member is told of every other: that is the square of their number."""
+    """Return the addresses of all replicas as JSON; cached, since the TF_CONFIG of every replica contains them."""
     job = job_identity.job
-    told = {group.name: list(_list_addresses(job, group)) for group in job.groups if not group.is_master}
-    written = _to_json({name: each for name, each in told.items() if each})
-    if len(written) <= MAX_CLUSTER_BYTES:
-        return written
-    # Workers come and go, and do not talk to each other: of too many, those are told whom they talk to.
-    return _to_json({name: each for name, each in told.items() if each and name != WORKER_TYPE})
+    addresses = {group.name: list(_list_addresses(job, group)) for group in job.groups if not group.is_master}
+    encoded = _to_json({name: each for name, each in addresses.items() if each})
+    if len(encoded) <= MAX_CLUSTER_BYTES:
+        return encoded
+    # Too long: leave out the workers, which do not connect to each other.
+    return _to_json({name: each for name, each in addresses.items() if each and name != WORKER_TYPE})
 
 
 def _list_addresses(job: Job, group: ReplicaGroup) -> Iterator[str]:
-    """Where the members of a group are, in the order of their ranks."""
+    """Yield the addresses of the members of a group in rank order."""
     if group.name == PS_TYPE and job.state is not None and job.state.ps_hosts:
         yield from job.state.ps_hosts
         return
     port = next((port.number for port in group.ports), 0)
     for rank in _list_ranks(job, group):
-        own = rank.member.port if rank.member else None
-        yield f"{rank_service_name(job, rank)}.{job.key.namespace}.svc:{own or port}"
+        member_port = rank.member.port if rank.member else None
+        yield f"{rank_service_name(job, rank)}.{job.key.namespace}.svc:{member_port or port}"
 
 
 def _list_ranks(job: Job, group: ReplicaGroup) -> list[Rank]:
-    """Whoever holds each rank, or is to; of two the later one."""
+    """Return the members of a group in rank order; if two share a rank, the one with the higher ID."""
     members = job.state.group(group.name).members if job.state else {}
-    listed: dict[int, tuple[int, GroupMember]] = {}
+    by_rank: dict[int, tuple[int, GroupMember]] = {}
     for index, member in sorted(members.items()):
-        listed[member.rank] = (index, member)
-    return [Rank(group=group, index=index, attempt=0, member=each) for _, (index, each) in sorted(listed.items())]
+        by_rank[member.rank] = (index, member)
+    return [Rank(group=group, index=index, attempt=0, member=each) for _, (index, each) in sorted(by_rank.items())]
 
 
 def _to_json(value: object) -> str:

@@ -1,9 +1,9 @@
-"""The environment every job gets, whatever its framework: who am I, and where is everybody."""
+"""The environment of every job, whatever its framework: the identity of the replica and all addresses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job, Port, ReplicaGroup
@@ -11,19 +11,17 @@ from pliant.model.labels import replica_address
 
 
 class Generic(Framework):
-    """The contract of AITrainingJob: TRAININGJOB_* for oneself, `<GROUP>_*` for every group."""
+    """The environment of AITrainingJobs: TRAININGJOB_* for the replica, `<GROUP>_*` for every group."""
 
     name = "generic"
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """Where everybody is."""
-        found: dict[str, str] = {}
+        variables: dict[str, str] = {}
         for group in job.groups:
-            found |= _group_environment(job, group)
-        return found
+            variables |= _group_environment(job, group)
+        return variables
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Who one is."""
         replica = rank.group.name.lower()
         return {
             "TRAININGJOB_NAME": job.key.name,
@@ -33,14 +31,12 @@ class Generic(Framework):
             "TRAININGJOB_REPLICA_INDEX": str(rank.index),
             "TRAININGJOB_REPLICA_RESTARTCOUNT": str(rank.attempt),
             "TRAININGJOB_SERVICE": replica_address(job, rank.group.name, rank.index),
-            "TRAININGJOB_PORTS": _join_port_numbers(
-                tuple(port for port in rank.group.ports if port.container == container)
-            ),
+            "TRAININGJOB_PORTS": _join_port_numbers(port for port in rank.group.ports if port.container == container),
         }
 
 
 def variable_prefix(group: str) -> str:
-    """A group's name as variables begin with it: `WORKER` for `worker`, `PS_GPU` for `ps/gpu`."""
+    """Return the prefix of the variables of a group: `WORKER` for `worker`, `PS_GPU` for `ps/gpu`."""
     name = re.sub(r"[^A-Z0-9_]", "_", group.upper())
     return f"_{name}" if name[:1].isdigit() else name
 
@@ -59,5 +55,5 @@ def _group_environment(job: Job, group: ReplicaGroup) -> dict[str, str]:
     }
 
 
-def _join_port_numbers(ports: tuple[Port, ...]) -> str:
+def _join_port_numbers(ports: Iterable[Port]) -> str:
     return ",".join(str(port.number) for port in ports)

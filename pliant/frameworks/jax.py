@@ -1,4 +1,4 @@
-"""JAX: processes that meet at a coordinator, which the first of them runs."""
+"""JAX: processes that connect to a coordinator in process 0."""
 
 from __future__ import annotations
 
@@ -10,29 +10,31 @@ from pliant.model.job import Job, Port
 
 
 class Jax(Framework):
-    """What `jax.distributed.initialize()` takes, under the names that JAX reads and those that scripts read."""
+    """The arguments of `jax.distributed.initialize()`, in the variables that JAX and existing scripts read."""
 
     name = "jax"
     port = Port("jaxjob-port", 6666)
     roles = (Role(name="master", aliases=("chief", "coordinator", "launcher")), Role(name="worker"))
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """Where the coordinator is, and how many processes there are."""
-        cast = RoleAssignment(job, self)
-        first = cast.rank0_group()
+        assignment = RoleAssignment(job, self)
+        first = assignment.rank0_group()
         if first is None:
             return {}
-        host, port, number = cast.host(first), str(cast.group_port(first)), str(cast.count_replicas())
+        host, port, world_size = (
+            assignment.host(first),
+            str(assignment.group_port(first)),
+            str(assignment.count_replicas()),
+        )
         return {
             "COORDINATOR_ADDRESS": host,
             "COORDINATOR_PORT": port,
-            "NUM_PROCESSES": number,
+            "NUM_PROCESSES": world_size,
             "JAX_COORDINATOR_ADDRESS": f"{host}:{port}",
-            "JAX_NUM_PROCESSES": number,
+            "JAX_NUM_PROCESSES": world_size,
             "PYTHONUNBUFFERED": "1",
         }
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Which process one is."""
-        number = str(RoleAssignment(job, self).global_rank(rank))
-        return {"PROCESS_ID": number, "JAX_PROCESS_ID": number}
+        process_id = str(RoleAssignment(job, self).global_rank(rank))
+        return {"PROCESS_ID": process_id, "JAX_PROCESS_ID": process_id}

@@ -1,4 +1,4 @@
-"""MPI and Horovod: a launcher that starts processes on workers, by a list of hosts and without SSH."""
+"""MPI and Horovod: a launcher that starts processes on the workers of a hostfile, without SSH."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LAUNCHER_ROLE, WORKER_ROLE = "launcher", "worker"
 MPI_DIR = "/etc/mpi"
 HOSTFILE_PATH, RSH_PATH = f"{MPI_DIR}/hostfile", f"{MPI_DIR}/rsh"
 MAX_DISCOVERED_GROWTH = 16
-"""How many more workers than at first are looked for in a group that may grow without bounds."""
+"""How many workers above the size discover_hosts.sh looks for if the group has no maximum size."""
 
 
 class Mpi(Framework):
-    """Hosts and programs in /etc/mpi, and the variables by which MPI uses them.
+    """The hostfile and scripts in /etc/mpi, and the variables that make MPI use them.
 
-    Options: `mpi_implementation` (OpenMPI, Intel, MPICH), `slots_per_worker`, by default its GPUs or one, and
-    `run_launcher_as_worker`.
+    Options: `mpi_implementation` (OpenMPI, Intel, MPICH), `slots_per_worker` (default: the number of GPUs, at least
+    1) and `run_launcher_as_worker`.
     """
 
     name = "mpi"
@@ -35,44 +35,43 @@ class Mpi(Framework):
     )
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """How to start processes on other members."""
         workers = RoleAssignment(job, self).first_group(WORKER_ROLE)
         slots = str(_slots_per_worker(job, workers)) if workers else "1"
         return _ENVIRONMENT_BY_IMPLEMENTATION[_mpi_implementation(job)](slots)
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Which part one plays; a launcher that asks for no GPU sees none."""
         role = RoleAssignment(job, self).role_name(rank.group)
-        found = {"K_MPI_JOB_ROLE": role}
+        variables = {"K_MPI_JOB_ROLE": role}
+        # A launcher without a GPU request must not see the GPUs of its node.
         if role == LAUNCHER_ROLE and not count_gpus(rank.group):
-            found |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
-        return found
+            variables |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
+        return variables
 
     def files(self, job: Job) -> Mapping[str, str]:
-        """The workers of today, the way to find those of tomorrow, and what runs commands on them."""
-        cast = RoleAssignment(job, self)
-        workers = cast.first_group(WORKER_ROLE)
+        """Return the hostfile, the host discovery script for elastic jobs, and the programs that replace SSH."""
+        assignment = RoleAssignment(job, self)
+        workers = assignment.first_group(WORKER_ROLE)
         if workers is None:
             return {}
         roles = (LAUNCHER_ROLE, WORKER_ROLE) if job.framework_options.get("run_launcher_as_worker") else (WORKER_ROLE,)
         line = "{host} slots={slots}\n" if _mpi_implementation(job) == "openmpi" else "{host}:{slots}\n"
         slots = _slots_per_worker(job, workers)
-        # Who may read the job may read this; who may not cannot guess it.
+        # Readable for users who may read the job; others cannot guess the UID.
         key = blake2b(f"mpi/{job.owner.uid}".encode(), digest_size=16).hexdigest()
         return {
-            "hostfile": "".join(line.format(host=host, slots=slots) for host in cast.hosts(*roles)),
-            "discover_hosts.sh": _discover_hosts_script(cast, workers, slots),
+            "hostfile": "".join(line.format(host=host, slots=slots) for host in assignment.hosts(*roles)),
+            "discover_hosts.sh": _discover_hosts_script(assignment, workers, slots),
             "rsh": RSH_SCRIPT,
             "ssh": RSH_SCRIPT,
             "worker": WORKER_SCRIPT,
             "agent.py": AGENT_SCRIPT,
-            "agent.json": json.dumps({"port": cast.group_port(workers), "key": key}),
+            "agent.json": json.dumps({"port": assignment.group_port(workers), "key": key}),
         }
 
 
 def _discover_hosts_script(assignment: RoleAssignment, workers: ReplicaGroup, slots: int) -> str:
-    most = workers.size + MAX_DISCOVERED_GROWTH if workers.max_size is None else workers.max_size
-    hosts = " ".join(assignment.host(workers, index) for index in range(most))
+    max_size = workers.size + MAX_DISCOVERED_GROWTH if workers.max_size is None else workers.max_size
+    hosts = " ".join(assignment.host(workers, index) for index in range(max_size))
     return DISCOVER_HOSTS_SCRIPT.format(hosts=hosts, slots=slots)
 
 
@@ -81,8 +80,8 @@ def _slots_per_worker(job: Job, workers: ReplicaGroup) -> int:
 
 
 def _mpi_implementation(job: Job) -> str:
-    asked = str(job.framework_options.get("mpi_implementation") or "").lower()
-    return asked if asked in _ENVIRONMENT_BY_IMPLEMENTATION else "openmpi"
+    option = str(job.framework_options.get("mpi_implementation") or "").lower()
+    return option if option in _ENVIRONMENT_BY_IMPLEMENTATION else "openmpi"
 
 
 def _open_mpi_environment(slots: str) -> dict[str, str]:
@@ -92,10 +91,10 @@ def _open_mpi_environment(slots: str) -> dict[str, str]:
         "OMPI_MCA_orte_set_default_slots": slots,
         "OMPI_MCA_plm_rsh_agent": RSH_PATH,
         "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
-        # The same for Open MPI 5, whose launcher has another name.
+        # The same for Open MPI 5, whose launcher is PRRTE.
         "PRTE_MCA_prte_default_hostfile": HOSTFILE_PATH,
         "PRTE_MCA_plm_ssh_agent": RSH_PATH,
-        # In a container everybody is root.
+        # Containers usually run as root.
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     }

@@ -1,48 +1,48 @@
-"""Programs that members of an MPI job find in their folder: they let mpirun start processes without SSH.
+"""Scripts mounted in the replicas of an MPI job, by which mpirun starts processes without SSH.
 
-They need Python 3 and nothing else. The launcher's `rsh` asks the worker's agent to run a command; it proves that
-it knows the job's key without telling it. What an agent runs for a launcher that is gone, it ends.
+They need only Python 3. The `rsh` of the launcher asks the agent of a worker to run a command and authenticates with
+an HMAC of the job's key. The agent kills the command when the launcher disconnects.
 """
 
 from __future__ import annotations
 
 RSH_SCRIPT = '''#!/usr/bin/env python3
-"""Run a command on a worker: rsh [OPTIONS] HOST COMMAND… (options of ssh are accepted and mean nothing)."""
+"""Run a command on a worker: rsh [OPTIONS] HOST COMMAND… (options of ssh are ignored)."""
 import hashlib, hmac, json, os, shutil, socket, struct, sys, time
 
-PATIENCE, REFUSALS = 600.0, 15.0  # seconds to wait for a worker, and for one that is up but does not listen
+CONNECT_TIMEOUT, REFUSED_TIMEOUT = 600.0, 15.0  # seconds to wait for a worker, and for its agent to listen
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.json")) as file:
     AGENT = json.load(file)
 
 
-def destination(words):
+def parse_arguments(words):
     while words and words[0].startswith("-"):
         words = words[2 if words[0] in ("-l", "-o", "-p", "-i", "-F") else 1 :]
     if len(words) < 2:
-        sys.exit("rsh: needs a host and a command")
+        sys.exit("rsh: a host and a command are required")
     return words[0].rpartition("@")[2], " ".join(words[1:])
 
 
-def connected(host, command):
-    began, refused = time.monotonic(), 0.0
-    while time.monotonic() - began < PATIENCE:
+def connect(host, command):
+    start, refused = time.monotonic(), 0.0
+    while time.monotonic() - start < CONNECT_TIMEOUT:
         try:
             return socket.create_connection((host, AGENT["port"]), timeout=5)
         except ConnectionRefusedError:
             refused = refused or time.monotonic()
-            if time.monotonic() - refused > REFUSALS:
+            if time.monotonic() - refused > REFUSED_TIMEOUT:
                 break
         except OSError:
-            refused = 0.0  # no name yet, or no way to it
+            refused = 0.0  # the host has no DNS name or route yet
         time.sleep(0.2)
     if shutil.which("kubectl"):
         os.execvp("kubectl", ["kubectl", "exec", host.split(".")[0], "--", "sh", "-c", command])
-    sys.exit(f"rsh: {host}:{AGENT['port']} does not listen: let workers run /etc/mpi/worker")
+    sys.exit(f"rsh: {host}:{AGENT['port']} does not accept connections: workers must run /etc/mpi/worker")
 
 
 def main():
-    host, command = destination(sys.argv[1:])
-    with connected(host, command) as peer:
+    host, command = parse_arguments(sys.argv[1:])
+    with connect(host, command) as peer:
         peer.settimeout(None)
         stream = peer.makefile("rwb")
         nonce = stream.readline().strip()
@@ -56,7 +56,7 @@ def main():
                 return number
             outputs[kind].write(stream.read(number))
             outputs[kind].flush()
-    print(f"rsh: {host} has gone", file=sys.stderr)
+    print(f"rsh: {host} closed the connection", file=sys.stderr)
     return 255
 
 
@@ -64,14 +64,14 @@ sys.exit(main())
 '''
 
 WORKER_SCRIPT = """#!/bin/sh
-# What a worker runs: it serves the launcher. Without a Python it only waits, for those who come by kubectl.
+# The command of workers: serve the launcher. Without Python, sleep until the launcher uses kubectl exec.
 command -v python3 >/dev/null && exec python3 "$(dirname "$0")/agent.py"
 trap 'exit 0' TERM
 while :; do sleep 3600 & wait $!; done
 """
 
 AGENT_SCRIPT = '''#!/usr/bin/env python3
-"""Run what the launcher asks for, until the pod ends; a launcher that leaves takes along what it started."""
+"""Run the commands of the launcher until the pod ends; kill them when the launcher disconnects."""
 import hashlib, hmac, json, os, secrets, selectors, signal, socketserver, struct, subprocess
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.json")) as file:
@@ -79,15 +79,15 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "agent.json")
 
 
 class Session(socketserver.StreamRequestHandler):
-    timeout = 30  # for whoever connects and then says nothing
+    timeout = 30  # for clients that connect and send nothing
 
     def handle(self):
         nonce = secrets.token_hex(16).encode()
         self.wfile.write(nonce + b"\\n")
-        asked = json.loads(self.rfile.readline(1 << 20) or b"{}")
-        command, proof = str(asked.get("command", "")), str(asked.get("proof", ""))
-        known = hmac.new(AGENT["key"].encode(), nonce + command.encode(), hashlib.sha256).hexdigest()
-        if not command or not hmac.compare_digest(known.encode(), proof.encode()):
+        request = json.loads(self.rfile.readline(1 << 20) or b"{}")
+        command, proof = str(request.get("command", "")), str(request.get("proof", ""))
+        expected = hmac.new(AGENT["key"].encode(), nonce + command.encode(), hashlib.sha256).hexdigest()
+        if not command or not hmac.compare_digest(expected.encode(), proof.encode()):
             return
         self.connection.settimeout(None)
         pipe = subprocess.PIPE
@@ -98,7 +98,7 @@ class Session(socketserver.StreamRequestHandler):
                 self.relay(process)
             finally:
                 try:
-                    os.killpg(process.pid, signal.SIGKILL)  # all that is left of it
+                    os.killpg(process.pid, signal.SIGKILL)  # remaining child processes
                 except ProcessLookupError:
                     pass
 
@@ -110,10 +110,10 @@ class Session(socketserver.StreamRequestHandler):
             while len(ready.get_map()) > 1:
                 for key, _ in ready.select():
                     if not key.data:
-                        return  # the launcher has nothing to say: it is gone
-                    piece = os.read(key.fd, 65536)
-                    if piece:
-                        self.wfile.write(key.data + struct.pack("!I", len(piece)) + piece)
+                        return  # the launcher sends nothing more: it has disconnected
+                    chunk = os.read(key.fd, 65536)
+                    if chunk:
+                        self.wfile.write(key.data + struct.pack("!I", len(chunk)) + chunk)
                     else:
                         ready.unregister(key.fileobj)
         code = process.wait()
@@ -125,7 +125,7 @@ class Server(socketserver.ThreadingTCPServer):
     request_queue_size = 128
 
     def handle_error(self, request, client_address):
-        pass  # strangers who speak nonsense, and launchers that are gone
+        pass  # malformed requests and disconnected launchers
 
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
@@ -134,7 +134,7 @@ with Server(("", AGENT["port"]), Session) as server:
 '''
 
 DISCOVER_HOSTS_SCRIPT = """#!/bin/sh
-# The workers that are there now, one `host:slots` in a line; waits a while for the first of them.
+# Print the current workers, one `host:slots` per line; wait up to a minute for the first one.
 tries=0
 while [ "$tries" -lt 60 ]; do
   found=

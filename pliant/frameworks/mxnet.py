@@ -1,4 +1,4 @@
-"""MXNet and BytePS: a scheduler, servers and workers, told of each other by DMLC_*."""
+"""MXNet and BytePS: a scheduler, servers and workers, configured by DMLC_* variables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
 SCHEDULER_ROLE, SERVER_ROLE, WORKER_ROLE = "scheduler", "server", "worker"
 TUNER_ROLES = ("tunertracker", "tunerserver", "tuner")
 MAX_MX_CONFIG_BYTES = 120 * 1024
-"""Bytes of MX_CONFIG, which is left out if it is longer: Linux starts no program with a variable of 128 KiB."""
+"""A longer MX_CONFIG is omitted: execve on Linux rejects a variable of 128 KiB."""
 TUNER_KEY_ANNOTATION = "tuner-server-key"
-"""The annotation of a template that tells a tuner which server is meant."""
+"""The annotation of a pod template with the key of the tuner server."""
 
 
 class MXNet(Framework):
-    """What ps-lite reads, and MX_CONFIG for scripts that want to see the whole cluster."""
+    """The variables of ps-lite, and MX_CONFIG with the whole cluster."""
 
     name = "mxnet"
     aliases = ("mx", "byteps")
@@ -32,46 +32,44 @@ class MXNet(Framework):
     )
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """Where the scheduler is, and how many there are."""
-        cast = RoleAssignment(job, self)
-        scheduler = cast.first_group(SCHEDULER_ROLE)
+        assignment = RoleAssignment(job, self)
+        scheduler = assignment.first_group(SCHEDULER_ROLE)
         if scheduler is None:
             return {}
         return {
-            "DMLC_PS_ROOT_URI": cast.host(scheduler),
-            "DMLC_PS_ROOT_PORT": str(cast.group_port(scheduler)),
-            "DMLC_NUM_SERVER": str(cast.count_replicas(SERVER_ROLE)),
-            "DMLC_NUM_WORKER": str(cast.count_replicas(WORKER_ROLE)),
-            # The scheduler then listens on all its addresses, and need not be able to look up its own name.
+            "DMLC_PS_ROOT_URI": assignment.host(scheduler),
+            "DMLC_PS_ROOT_PORT": str(assignment.group_port(scheduler)),
+            "DMLC_NUM_SERVER": str(assignment.count_replicas(SERVER_ROLE)),
+            "DMLC_NUM_WORKER": str(assignment.count_replicas(WORKER_ROLE)),
+            # The scheduler listens on all addresses and does not need to resolve its own name.
             "DMLC_USE_KUBERNETES": "1",
             "PYTHONUNBUFFERED": "1",
         }
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """One's part in it."""
-        cast = RoleAssignment(job, self)
-        role = cast.role_name(rank.group)
-        number = cast.global_rank(rank, role)
-        config = _mx_config(cast, role, number)
-        found = {"MX_CONFIG": config} if len(config) <= MAX_MX_CONFIG_BYTES else {}
+        assignment = RoleAssignment(job, self)
+        role = assignment.role_name(rank.group)
+        task_index = assignment.global_rank(rank, role)
+        config = _mx_config(assignment, role, task_index)
+        variables = {"MX_CONFIG": config} if len(config) <= MAX_MX_CONFIG_BYTES else {}
         if role not in TUNER_ROLES:
-            found["DMLC_ROLE"] = role
+            variables["DMLC_ROLE"] = role
         if role == WORKER_ROLE:
-            found["DMLC_WORKER_ID"] = str(number)
-        return found
+            variables["DMLC_WORKER_ID"] = str(task_index)
+        return variables
 
 
 def _mx_config(assignment: RoleAssignment, role: str, task_index: int) -> str:
     labels: dict[str, str] = {}
-    for part, group in assignment.assignments:
-        labels.setdefault(part.name, _tuner_server_key(group))
+    for each, group in assignment.assignments:
+        labels.setdefault(each.name, _tuner_server_key(group))
     rest = _to_json({"labels": labels, "task": {"type": role, "index": task_index}})
     return f'{{"cluster":{_encode_cluster(assignment.address_table())},{rest[1:]}'
 
 
 @lru_cache(maxsize=64)
 def _encode_cluster(address_table: AddressTable) -> str:
-    """Remembered, as every member is told of every other: that is the square of their number."""
+    """Return all addresses as JSON; cached, since the MX_CONFIG of every replica contains them."""
     cluster: dict[str, list[dict[str, str | int]]] = {}
     for role, names, port in address_table:
         cluster.setdefault(role, []).extend({"url": name, "port": port} for name in names)

@@ -1,4 +1,4 @@
-"""PaddlePaddle: trainers among themselves or with parameter servers, in the words of all its generations."""
+"""PaddlePaddle: trainers with or without parameter servers, for all versions of its launcher."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup, ResizeMode
 MASTER_ROLE, PSERVER_ROLE, HETER_ROLE, TRAINER_ROLE = "master", "pserver", "heter", "worker"
 TRAINING_ROLES = {PSERVER_ROLE: "PSERVER", HETER_ROLE: "HETER", TRAINER_ROLE: "TRAINER"}
 BASE_PORT = 36000
-"""Where members listen; the port that bears the framework's name is that of the meeting place alone."""
+"""The default port of replicas; `Paddle.port` is only for the rendezvous."""
 PORT_COUNT = "20"
-"""Ports from the first one on that a member may use."""
+"""The number of ports from the base port on that a replica may use."""
 
 
 class Paddle(Framework):
-    """What `paddle.distributed.launch` takes for its options, what fleet reads, and what fluid read before it.
+    """The variables of `paddle.distributed.launch`, of fleet and of its predecessor fluid.
 
-    Hosts are names with a dot: Paddle takes those, and only those, for an address of its own.
-    Options: `elastic_server` (host:port of an etcd), `max_restarts`, `with_gloo`, and `fluid`, with which
-    PADDLE_TRAINERS and PADDLE_PSERVERS are numbers, as they were at first, and what programs and images of that
-    time read is there as well.
+    Host names contain a dot: Paddle accepts only such names as addresses.
+    Options: `elastic_server` (host:port of etcd), `max_restarts`, `with_gloo` and `fluid`, with which
+    PADDLE_TRAINERS and PADDLE_PSERVERS are counts and the variables of fluid are set as well.
     """
 
     name = "paddle"
@@ -36,90 +35,89 @@ class Paddle(Framework):
     )
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """Where the others are, and how many."""
-        cast = RoleAssignment(job, self)
+        assignment = RoleAssignment(job, self)
         is_fluid = bool(job.framework_options.get("fluid"))
-        ranks = (PSERVER_ROLE, HETER_ROLE, TRAINER_ROLE) if is_fluid else ()
-        first = cast.rank0_group(*ranks)
+        roles = (PSERVER_ROLE, HETER_ROLE, TRAINER_ROLE) if is_fluid else ()
+        first = assignment.rank0_group(*roles)
         if first is None:
             return {}
-        # In a job of that time the first port of a member is that of its parameters.
-        port = self.port.number if is_fluid else cast.group_port(first)
-        meeting = job.framework_options.get("elastic_server")
-        found = {
+        # In fluid jobs the first port of a replica is used for parameters.
+        port = self.port.number if is_fluid else assignment.group_port(first)
+        etcd = job.framework_options.get("elastic_server")
+        variables = {
             "PADDLE_JOB_ID": job.key.name,
-            "PADDLE_MASTER": f"etcd://{meeting}" if meeting else f"{_qualified_host(cast, first, 0)}:{port}",
-            "PADDLE_NNODES": str(cast.count_replicas(*ranks)),
+            "PADDLE_MASTER": f"etcd://{etcd}" if etcd else f"{_qualified_host(assignment, first, 0)}:{port}",
+            "PADDLE_NNODES": str(assignment.count_replicas(*roles)),
             "TRAINER_PORTS_NUM": PORT_COUNT,
             "PYTHONUNBUFFERED": "1",
         }
         if is_fluid:
-            found |= _fluid_environment(cast)
-        elif cast.count_replicas(MASTER_ROLE):
-            return found
-        if cast.count_replicas(PSERVER_ROLE):
-            return {**found, **_trainer_environment(cast), **_server_environment(cast)}
-        elastic = next((group for group in cast.groups(TRAINER_ROLE) if _is_dynamic(group)), None)
-        return {**found, **(_elastic_environment(cast, elastic) if elastic else _trainer_environment(cast))}
+            variables |= _fluid_environment(assignment)
+        elif assignment.count_replicas(MASTER_ROLE):
+            return variables
+        if assignment.count_replicas(PSERVER_ROLE):
+            return {**variables, **_trainer_environment(assignment), **_server_environment(assignment)}
+        elastic = next((group for group in assignment.groups(TRAINER_ROLE) if _is_dynamic(group)), None)
+        variables |= _elastic_environment(assignment, elastic) if elastic else _trainer_environment(assignment)
+        return variables
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Who one is; among trainers that come and go numbers are given out at each meeting."""
-        cast = RoleAssignment(job, self)
-        role = cast.role_name(rank.group)
-        host, port = _qualified_host(cast, rank.group, rank.index), _base_port(rank.group)
+        """Return the identity of a replica; elastic trainers get their ranks at each rendezvous."""
+        assignment = RoleAssignment(job, self)
+        role = assignment.role_name(rank.group)
+        host, port = _qualified_host(assignment, rank.group, rank.index), _base_port(rank.group)
         is_fluid = bool(job.framework_options.get("fluid"))
         if is_fluid and role == MASTER_ROLE:
             return {"POD_IP": host}
-        if cast.count_replicas(MASTER_ROLE) and not is_fluid:
-            # Servers are called masters where the launch module is to find out everything else by itself.
+        if assignment.count_replicas(MASTER_ROLE) and not is_fluid:
+            # In such jobs the masters are the parameter servers, and the launcher finds out everything else.
             return {"POD_IP": host, "PADDLE_SERVER_NUM" if role == MASTER_ROLE else "PADDLE_TRAINER_NUM": "1"}
-        found = {
+        variables = {
             "POD_IP": host,
             "PADDLE_PORT": str(port),
             "PADDLE_CURRENT_IP": host,
             "TRAINING_ROLE": TRAINING_ROLES[role],
             "PADDLE_TRAINING_ROLE": TRAINING_ROLES[role],
         }
-        number = str(_trainer_id(cast, rank, role))
+        trainer_id = str(_trainer_id(assignment, rank, role))
         if is_fluid:
-            found |= {"PADDLE_TRAINER_ID": number, "PADDLE_INIT_TRAINER_ID": number}
-        if not cast.count_replicas(PSERVER_ROLE) and any(map(_is_dynamic, cast.groups(TRAINER_ROLE))):
-            return found
-        found["PADDLE_TRAINER_ID"] = number
-        found["PADDLE_CURRENT_ENDPOINT"] = f"{host}:{port}"
-        return found
+            variables |= {"PADDLE_TRAINER_ID": trainer_id, "PADDLE_INIT_TRAINER_ID": trainer_id}
+        if not assignment.count_replicas(PSERVER_ROLE) and any(map(_is_dynamic, assignment.groups(TRAINER_ROLE))):
+            return variables
+        variables["PADDLE_TRAINER_ID"] = trainer_id
+        variables["PADDLE_CURRENT_ENDPOINT"] = f"{host}:{port}"
+        return variables
 
 
 def _trainer_id(assignment: RoleAssignment, rank: Rank, role: str) -> int:
-    """One's number among one's like; Paddle looks up even a server's among trainers, and fails beyond them."""
+    """Return the index within the role; Paddle fails if that of a server is not also the index of a trainer."""
     number, trainers = assignment.global_rank(rank, role), assignment.count_replicas(TRAINER_ROLE)
     return number if role == TRAINER_ROLE or number < trainers else 0
 
 
 def _is_dynamic(group: ReplicaGroup) -> bool:
-    """Whether members are told bounds; those who start again at each size are told numbers and names."""
+    """Return whether replicas get size bounds; those that restart at each resize get counts and names instead."""
     return group.is_elastic and group.resize_mode is ResizeMode.JOIN
 
 
 def _fluid_environment(assignment: RoleAssignment) -> dict[str, str]:
-    """Numbers and names as they were at first; of trainers that come and go the fewest there may be."""
+    """Return the variables of fluid; the number of elastic trainers is their minimum."""
     trainers = assignment.first_group(TRAINER_ROLE)
-    least = str((trainers.min_size if _is_dynamic(trainers) else trainers.size) if trainers else 0)
-    found = {
-        "TRAINERS": least,
+    trainer_count = str((trainers.min_size if _is_dynamic(trainers) else trainers.size) if trainers else 0)
+    variables = {
+        "TRAINERS": trainer_count,
         "PSERVERS": str(assignment.count_replicas(PSERVER_ROLE)),
-        "PADDLE_INIT_NUM_GRADIENT_SERVERS": least,
+        "PADDLE_INIT_NUM_GRADIENT_SERVERS": trainer_count,
         "PADDLE_INIT_PSERVERS": ",".join(_qualified_hosts(assignment, PSERVER_ROLE)),
         "PADDLE_TRAINERS": str(assignment.count_replicas(TRAINER_ROLE)),
         "PADDLE_PSERVERS": str(assignment.count_replicas(PSERVER_ROLE)),
     }
     if (master := assignment.first_group(MASTER_ROLE)) is not None:
-        found |= dict.fromkeys(("MASTER_IP", "ETCD_IP"), _qualified_host(assignment, master, 0))
-    return found
+        variables |= dict.fromkeys(("MASTER_IP", "ETCD_IP"), _qualified_host(assignment, master, 0))
+    return variables
 
 
 def _trainer_environment(assignment: RoleAssignment) -> dict[str, str]:
-    """All trainers by name."""
     trainers = assignment.count_replicas(TRAINER_ROLE)
     return {
         "PADDLE_TRAINERS_NUM": str(trainers),
@@ -131,10 +129,9 @@ def _trainer_environment(assignment: RoleAssignment) -> dict[str, str]:
 
 
 def _server_environment(assignment: RoleAssignment) -> dict[str, str]:
-    """All parameter servers by name."""
     servers, endpoints = assignment.count_replicas(PSERVER_ROLE), _qualified_endpoints(assignment, PSERVER_ROLE)
     first = assignment.first_group(PSERVER_ROLE)
-    found = {
+    variables = {
         "PADDLE_PSERVERS_NUM": str(servers),
         "PADDLE_PSERVERS": str(servers)
         if assignment.job.framework_options.get("fluid")
@@ -144,32 +141,32 @@ def _server_environment(assignment: RoleAssignment) -> dict[str, str]:
         "PADDLE_PSERVER_PORT": str(_base_port(first)) if first else "",
     }
     if assignment.count_replicas(HETER_ROLE):
-        found["PADDLE_HETER_ENDPOINTS"] = ",".join(_qualified_endpoints(assignment, HETER_ROLE))
+        variables["PADDLE_HETER_ENDPOINTS"] = ",".join(_qualified_endpoints(assignment, HETER_ROLE))
     if gloo := assignment.job.framework_options.get("with_gloo"):
-        found["PADDLE_WITH_GLOO"] = str(int(gloo))
-        found["PADDLE_GLOO_RENDEZVOUS"] = "3"
-        # One of the first server's other ports: its own is taken by what it serves.
+        variables["PADDLE_WITH_GLOO"] = str(int(gloo))
+        variables["PADDLE_GLOO_RENDEZVOUS"] = "3"
+        # Another port of the first server: its base port is used for parameters.
         host, _, port = endpoints[0].rpartition(":")
-        found["PADDLE_GLOO_HTTP_ENDPOINT"] = f"{host}:{int(port) + int(PORT_COUNT) - 2}"
-    return found
+        variables["PADDLE_GLOO_HTTP_ENDPOINT"] = f"{host}:{int(port) + int(PORT_COUNT) - 2}"
+    return variables
 
 
 def _elastic_environment(assignment: RoleAssignment, trainers: ReplicaGroup) -> dict[str, str]:
-    """Bounds instead of lists that would go stale."""
-    told, key = assignment.job.framework_options, assignment.job.key
-    least, most = max(trainers.min_size, 1), trainers.max_size or max(trainers.size, trainers.min_size)
-    found = {
-        "PADDLE_NNODES": f"{least}:{most}",
+    """Return size bounds instead of lists, which would become outdated."""
+    options, key = assignment.job.framework_options, assignment.job.key
+    min_size, max_size = max(trainers.min_size, 1), trainers.max_size or max(trainers.size, trainers.min_size)
+    variables = {
+        "PADDLE_NNODES": f"{min_size}:{max_size}",
         "PADDLE_ELASTIC_JOB_ID": f"{key.namespace}-{key.name}",
         "PADDLE_ELASTIC_NP": str(trainers.size),
         "PADDLE_ELASTIC_TIMEOUT": "60",
         "PADDLE_ELASTIC_LEVEL": "1",
     }
-    if told.get("elastic_server"):
-        found["PADDLE_ELASTIC_SERVER"] = str(told["elastic_server"])
-    if told.get("max_restarts") is not None:
-        found["PADDLE_MAX_RESTART"] = str(told["max_restarts"])
-    return found
+    if options.get("elastic_server"):
+        variables["PADDLE_ELASTIC_SERVER"] = str(options["elastic_server"])
+    if options.get("max_restarts") is not None:
+        variables["PADDLE_MAX_RESTART"] = str(options["max_restarts"])
+    return variables
 
 
 def _base_port(group: ReplicaGroup) -> int:

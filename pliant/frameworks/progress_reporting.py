@@ -1,4 +1,4 @@
-"""Where members report how their training goes, whatever their framework."""
+"""The URL and token for progress reports, set in every job whatever its framework."""
 
 from __future__ import annotations
 
@@ -16,34 +16,31 @@ REPORT_PATH_PREFIX = "/report/"
 
 @dataclass(frozen=True, slots=True)
 class ProgressReporting(Framework):
-    """Gives members an address and a token that opens it for their own job alone."""
+    """Sets PLIANT_REPORT_URL and a token that is valid only for the job."""
 
     base_url: str
-    """Where an operator is reached: `http://pliant-operator.pliant-system.svc:8082`."""
+    """The address of the operator: `http://pliant-operator.pliant-system.svc:8082`."""
     secret: bytes
-    """What all operators of a cluster know and nobody else."""
+    """The HMAC key that all operator replicas of a cluster share."""
 
     @property
     def name(self) -> str:
-        """Not for users: every job gets it."""
         return "reporting"
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """The token."""
         return {REPORT_TOKEN_VARIABLE: report_token(self.secret, report_path(job))}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """The address, which says who reports."""
-        member = f"{normalize_group_name(rank.group.name)}-{rank.index}"
-        return {REPORT_URL_VARIABLE: f"{self.base_url.rstrip('/')}{report_path(job)}{member}"}
+        replica = f"{normalize_group_name(rank.group.name)}-{rank.index}"
+        return {REPORT_URL_VARIABLE: f"{self.base_url.rstrip('/')}{report_path(job)}{replica}"}
 
 
 def report_token(secret: bytes, path: str) -> str:
-    """What proves that somebody belongs to the job of a path; it tells nothing of the secret."""
+    """Return the HMAC that authenticates reports of the job of a path."""
     return hmac.digest(secret, path.encode(), "sha256").hex()[:32]
 
 
 def report_path(job: Job) -> str:
-    """The job, its uid included: a namesake that comes later is another job."""
+    """Return the URL path of a job; it contains the UID, which distinguishes later jobs of the same name."""
     owner = job.owner
     return f"{REPORT_PATH_PREFIX}{owner.api_version}/{owner.plural}/{job.key.namespace}/{job.key.name}/{owner.uid}/"

@@ -1,4 +1,4 @@
-"""PyTorch: a fixed world by MASTER_ADDR and RANK, or one that changes, by torchrun's rendezvous."""
+"""PyTorch: a fixed world size with MASTER_ADDR and RANK, or an elastic one with the rendezvous of torchrun."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MASTER_ROLE, WORKER_ROLE = "master", "worker"
 
 
 class PyTorch(Framework):
-    """Both families of variables: those that scripts read, and those that torchrun takes for its options.
+    """The variables of torch.distributed (MASTER_ADDR, RANK) and of torchrun (PET_*).
 
     Options: `nproc_per_node`, and for elastic groups `rdzv_backend`, `rdzv_host`, `rdzv_port`, `rdzv_id`,
     `rdzv_conf`, `max_restarts` and `standalone`.
@@ -26,39 +26,36 @@ class PyTorch(Framework):
     )
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """Where rank 0 is, and how many there are."""
-        cast = RoleAssignment(job, self)
-        first = cast.rank0_group()
+        assignment = RoleAssignment(job, self)
+        first = assignment.rank0_group()
         if first is None:
             return {}
         common = {
             "PYTHONUNBUFFERED": "1",
             "PET_NPROC_PER_NODE": str(job.framework_options.get("nproc_per_node") or "auto"),
         }
-        elastic = next((group for group in cast.groups(WORKER_ROLE) if group.is_elastic), None)
-        return {**common, **(_elastic_environment(cast, elastic) if elastic else _static_environment(cast, first))}
+        elastic = next((group for group in assignment.groups(WORKER_ROLE) if group.is_elastic), None)
+        return {
+            **common,
+            **(_elastic_environment(assignment, elastic) if elastic else _static_environment(assignment, first)),
+        }
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Which rank one is; in a world that changes ranks are given out at each rendezvous."""
-        cast = RoleAssignment(job, self)
-        if any(group.is_elastic for group in cast.groups(WORKER_ROLE)):
+        """Return the rank; in elastic jobs torchrun assigns the ranks at each rendezvous."""
+        assignment = RoleAssignment(job, self)
+        if any(group.is_elastic for group in assignment.groups(WORKER_ROLE)):
             return {}
-        number = str(cast.global_rank(rank))
-        return {"RANK": number, "PET_NODE_RANK": number}
+        global_rank = str(assignment.global_rank(rank))
+        return {"RANK": global_rank, "PET_NODE_RANK": global_rank}
 
 
 def _static_environment(assignment: RoleAssignment, rank0_group: ReplicaGroup) -> dict[str, str]:
-    host, port, nodes = (
-        assignment.host(rank0_group),
-        str(assignment.group_port(rank0_group)),
-        assignment.count_replicas(),
-    )
-    processes = str(assignment.job.framework_options.get("nproc_per_node"))
-    each = int(processes) if processes.isdigit() else 1
+    host, port = assignment.host(rank0_group), str(assignment.group_port(rank0_group))
+    nodes, processes = assignment.count_replicas(), str(assignment.job.framework_options.get("nproc_per_node"))
     return {
         "MASTER_ADDR": host,
         "MASTER_PORT": port,
-        "WORLD_SIZE": str(nodes * each),
+        "WORLD_SIZE": str(nodes * int(processes) if processes.isdigit() else nodes),
         "PET_MASTER_ADDR": host,
         "PET_MASTER_PORT": port,
         "PET_NNODES": str(nodes),
@@ -66,23 +63,24 @@ def _static_environment(assignment: RoleAssignment, rank0_group: ReplicaGroup) -
 
 
 def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> dict[str, str]:
-    """What torchrun needs to meet its peers; numbers that would go stale are left out."""
-    told = assignment.job.framework_options
-    fixed = assignment.count_replicas() - workers.size
-    least, most = max(workers.min_size, 1) + fixed, (workers.max_size or max(workers.size, workers.min_size)) + fixed
-    host = told.get("rdzv_host") or assignment.host(workers)
-    port = told.get("rdzv_port") or assignment.group_port(workers)
-    found = {
-        "PET_NNODES": f"{least}:{most}",
-        "PET_RDZV_BACKEND": str(told.get("rdzv_backend") or "c10d"),
+    """Return the rendezvous settings of torchrun, without counts that change with the size."""
+    options = assignment.job.framework_options
+    others = assignment.count_replicas() - workers.size
+    min_nodes = max(workers.min_size, 1) + others
+    max_nodes = (workers.max_size or max(workers.size, workers.min_size)) + others
+    host = options.get("rdzv_host") or assignment.host(workers)
+    port = options.get("rdzv_port") or assignment.group_port(workers)
+    variables = {
+        "PET_NNODES": f"{min_nodes}:{max_nodes}",
+        "PET_RDZV_BACKEND": str(options.get("rdzv_backend") or "c10d"),
         "PET_RDZV_ENDPOINT": f"{host}:{port}",
-        # A second attempt under the old id would meet a rendezvous that is closed.
-        "PET_RDZV_ID": str(told.get("rdzv_id") or generation_id(assignment.job, workers)),
+        # A restarted job needs another ID: the rendezvous of the previous one is closed.
+        "PET_RDZV_ID": str(options.get("rdzv_id") or generation_id(assignment.job, workers)),
     }
-    if told.get("rdzv_conf"):
-        found["PET_RDZV_CONF"] = ",".join(f"{key}={value}" for key, value in told["rdzv_conf"].items())
-    if told.get("max_restarts") is not None:
-        found["PET_MAX_RESTARTS"] = str(told["max_restarts"])
-    if told.get("standalone"):
-        found["PET_STANDALONE"] = "1"  # torchrun reads flags as numbers
-    return found
+    if options.get("rdzv_conf"):
+        variables["PET_RDZV_CONF"] = ",".join(f"{key}={value}" for key, value in options["rdzv_conf"].items())
+    if options.get("max_restarts") is not None:
+        variables["PET_MAX_RESTARTS"] = str(options["max_restarts"])
+    if options.get("standalone"):
+        variables["PET_STANDALONE"] = "1"  # torchrun reads flags as numbers
+    return variables

@@ -1,4 +1,4 @@
-"""Who plays which role in a job: groups bear any name, frameworks know a few."""
+"""The mapping from the groups of a job, which have arbitrary names, to the roles of a framework."""
 
 from __future__ import annotations
 
@@ -13,41 +13,38 @@ from pliant.model.job import Job, JobKey, Naming, ReplicaGroup
 from pliant.model.labels import format_pod_name, format_service_name, normalize_group_name, replica_service_name
 
 AddressTable = tuple[tuple[str, tuple[str, ...], int], ...]
-"""Who is where, in a form that can be remembered by."""
+"""For each group the role, the host names and the port; hashable, so that it can be a cache key."""
 
 
 @dataclass(frozen=True)
 class RoleAssignment:
-    """The groups of a job in the order of their ranks, each in the role its name tells."""
+    """The groups of a job with their roles, in rank order."""
 
     job: Job
     framework: Framework
 
     @cached_property
     def assignments(self) -> tuple[tuple[Role, ReplicaGroup], ...]:
-        """Every group and its role; a group with a name of its own plays the last role, the worker's."""
+        """The groups with their roles; a group whose name matches no role has the last role, that of workers."""
         roles = self.framework.roles
-        cast = [(_find_role(group, roles), group) for group in self.job.groups]
-        return tuple(sorted(cast, key=lambda part: roles.index(part[0])))
+        pairs = [(_find_role(group, roles), group) for group in self.job.groups]
+        return tuple(sorted(pairs, key=lambda pair: roles.index(pair[0])))
 
     def role_name(self, group: ReplicaGroup) -> str:
-        """The role of a group."""
         return next(role.name for role, each in self.assignments if each is group)
 
     def first_group(self, role: str) -> ReplicaGroup | None:
-        """The first group in a role."""
         return next(self.groups(role), None)
 
     def groups(self, *roles: str) -> Iterator[ReplicaGroup]:
-        """The groups in these roles, in the order of ranks; without roles all of them."""
+        """Return the groups with these roles in rank order; all groups if no role is given."""
         return (group for role, group in self.assignments if not roles or role.name in roles)
 
     def count_replicas(self, *roles: str) -> int:
-        """The number of members in these roles; without roles of all."""
         return sum(group.size for group in self.groups(*roles))
 
     def global_rank(self, rank: Rank, *roles: str) -> int:
-        """The number of a member among those in these roles, counted from 0."""
+        """Return the rank of a replica among all replicas with these roles."""
         before = 0
         for group in self.groups(*roles):
             if group.name == rank.group.name:
@@ -56,25 +53,23 @@ class RoleAssignment:
         return before + rank.index
 
     def rank0_group(self, *roles: str) -> ReplicaGroup | None:
-        """The group whose first member is rank 0 among these roles."""
         return next((group for group in self.groups(*roles) if group.size), None)
 
     def group_port(self, group: ReplicaGroup) -> int:
-        """Where members of a group listen: the port that bears the framework's name, their first, or the usual."""
-        usual = self.framework.port
-        named = [port.number for port in group.ports if usual and port.name == usual.name]
-        return (named or [port.number for port in group.ports] or [usual.number if usual else 0])[0]
+        """Return the port of a group: the one named as the framework's port, the first one, or the default."""
+        default = self.framework.port
+        named = [port.number for port in group.ports if default and port.name == default.name]
+        return (named or [port.number for port in group.ports] or [default.number if default else 0])[0]
 
     def host(self, group: ReplicaGroup, index: int = 0) -> str:
-        """The name of a member within its namespace."""
+        """Return the service name of a replica."""
         return replica_service_name(self.job, group.name, index)
 
     def hosts(self, *roles: str) -> list[str]:
-        """The names of the members in these roles within their namespace, in the order of their numbers."""
+        """Return the service names of the replicas with these roles in rank order."""
         return [host for group in self.groups(*roles) for host in self.group_hosts(group)]
 
     def address_table(self, *roles: str) -> AddressTable:
-        """Every group in these roles: its role, the names of its members, their port."""
         return tuple(
             (role.name, self.group_hosts(group), self.group_port(group))
             for role, group in self.assignments
@@ -82,7 +77,7 @@ class RoleAssignment:
         )
 
     def endpoints(self, *roles: str, suffix: str = "") -> list[str]:
-        """Where the members in these roles are reached: `host:port`, if need be with a domain after the host."""
+        """Return `host:port` of the replicas with these roles; the suffix follows the host."""
         return [
             f"{host}{suffix}:{self.group_port(group)}"
             for group in self.groups(*roles)
@@ -90,29 +85,28 @@ class RoleAssignment:
         ]
 
     def group_hosts(self, group: ReplicaGroup) -> tuple[str, ...]:
-        """The names of all members of a group within their namespace."""
         naming = self.job.naming
         pod = naming.pod_overrides.get(normalize_group_name(group.name), naming.pod)
         return _cached_hosts(pod, naming.service, self.job.key, group.name, group.size)
 
 
 def generation_id(job: Job, group: ReplicaGroup) -> str:
-    """An id that all members of a group share until they are restarted together; never the same for two jobs."""
-    memory = job.state.group(group.name) if job.state else None
-    floor = max(memory.job_min_attempt, memory.group_min_attempt) if memory else 0
-    return blake2b(f"{job.owner.uid}/{floor}".encode(), digest_size=8).hexdigest()
+    """Return an ID that changes when the whole group restarts and is unique to the job."""
+    group_state = job.state.group(group.name) if job.state else None
+    attempt = max(group_state.job_min_attempt, group_state.group_min_attempt) if group_state else 0
+    return blake2b(f"{job.owner.uid}/{attempt}".encode(), digest_size=8).hexdigest()
 
 
 def count_gpus(group: ReplicaGroup) -> int:
-    """The number of GPUs that each member of a group asks for."""
+    """Return the number of GPUs in the limits of one replica."""
     containers = nested_mapping(group.template, "spec").get("containers") or ()
     limits = [nested_mapping(container, "resources", "limits") for container in containers]
-    asked = [str(number) for each in limits for name, number in each.items() if name.endswith("/gpu")]
-    return sum(int(number) for number in asked if number.isdecimal())
+    counts = [str(count) for each in limits for name, count in each.items() if name.endswith("/gpu")]
+    return sum(int(count) for count in counts if count.isdecimal())
 
 
 def nested_mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """What a template holds at a path; empty if that is no mapping: a server without a schema keeps anything."""
+    """Return the mapping at a path of a template; empty if there is none, since templates may be unvalidated."""
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
@@ -120,7 +114,7 @@ def nested_mapping(value: Any, *path: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=256)
 def _cached_hosts(pod_format: str, service_format: str, job_key: JobKey, group: str, size: int) -> tuple[str, ...]:
-    """Remembered, as every member is told of every other: that is the square of their number."""
+    """Format the host names of a group; cached, since the environment of every replica lists all of them."""
     naming = Naming(pod=pod_format, service=service_format)
     return tuple(format_service_name(naming, format_pod_name(naming, job_key, group, index)) for index in range(size))
 

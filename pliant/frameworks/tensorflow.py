@@ -1,4 +1,4 @@
-"""TensorFlow: the cluster and one's own task in it, as JSON in TF_CONFIG."""
+"""TensorFlow: the cluster and the task of the replica, as JSON in TF_CONFIG."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pliant.model.job import EndPolicy, Job, Port
 
 CHIEF_ROLE, MASTER_ROLE, PS_ROLE, EVALUATOR_ROLE, WORKER_ROLE = "chief", "master", "ps", "evaluator", "worker"
 MAX_CLUSTER_BYTES = 120 * 1024
-"""Bytes of the list of all addresses: Linux starts no program with a variable of 128 KiB."""
+"""The limit of the address list: execve on Linux rejects a variable of 128 KiB."""
 
 ClusterSpec = dict[str, list[str] | dict[str, str]]
-"""Addresses by role, in the order of their numbers, or each with its number."""
+"""Addresses by role: a list in rank order, or a mapping from index to address."""
 
 
 class TensorFlow(Framework):
-    """One variable for everything; a job of one member has none, and trains alone.
+    """TF_CONFIG; a job with a single replica has none.
 
-    Option `dynamic_workers`: members are told only of those they talk to, so that workers may come and go.
+    Option `dynamic_workers`: TF_CONFIG contains only the peers that a replica connects to, so that workers may join
+    and leave.
     """
 
     name = "tensorflow"
@@ -37,26 +38,25 @@ class TensorFlow(Framework):
     )
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """Nothing: TF_CONFIG is another for every member; raises InvalidSpec if nobody could bear it."""
-        cast = RoleAssignment(job, self)
-        if not _has_dynamic_workers(job) and (size := len(_encode_full_cluster(cast))) > MAX_CLUSTER_BYTES:
-            used = f"the addresses of {cast.count_replicas()} members fill {size:,} bytes of TF_CONFIG"
-            problem = f"{used}, at most {MAX_CLUSTER_BYTES:,} fit"
-            raise InvalidSpec("spec", f"{problem}: use fewer members or a shorter name")
+        """Return nothing, since TF_CONFIG differs per replica; raise InvalidSpec if it would be too long."""
+        assignment = RoleAssignment(job, self)
+        if not _has_dynamic_workers(job) and (size := len(_encode_full_cluster(assignment))) > MAX_CLUSTER_BYTES:
+            used = f"the addresses of {assignment.count_replicas()} replicas take {size:,} bytes of TF_CONFIG"
+            problem = f"{used}, the limit is {MAX_CLUSTER_BYTES:,}"
+            raise InvalidSpec("spec", f"{problem}: use fewer replicas or a shorter name")
         return {}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Where the others are, and which task is one's own."""
-        cast = RoleAssignment(job, self)
-        role = cast.role_name(rank.group)
-        number = cast.global_rank(rank, role)
+        assignment = RoleAssignment(job, self)
+        role = assignment.role_name(rank.group)
+        task_index = assignment.global_rank(rank, role)
         if _has_dynamic_workers(job):
-            cluster = _to_json(_sparse_cluster(cast, role, number))
-        elif cast.count_replicas() > 1:
-            cluster = _encode_full_cluster(cast)
+            cluster = _to_json(_sparse_cluster(assignment, role, task_index))
+        elif assignment.count_replicas() > 1:
+            cluster = _encode_full_cluster(assignment)
         else:
             return {}
-        task = _to_json({"type": role, "index": number})
+        task = _to_json({"type": role, "index": task_index})
         return {"TF_CONFIG": f'{{"cluster":{cluster},"task":{task},"environment":"cloud"}}'}
 
 
@@ -65,15 +65,14 @@ def _has_dynamic_workers(job: Job) -> bool:
 
 
 def _encode_full_cluster(assignment: RoleAssignment) -> str:
-    """Everybody but evaluators, who watch the others and take no part."""
-    return _encode_cluster(
-        assignment.address_table(CHIEF_ROLE, MASTER_ROLE, PS_ROLE, WORKER_ROLE), _service_domain(assignment)
-    )
+    """Return all addresses except those of evaluators, which are not part of the cluster."""
+    addresses = assignment.address_table(CHIEF_ROLE, MASTER_ROLE, PS_ROLE, WORKER_ROLE)
+    return _encode_cluster(addresses, _service_domain(assignment))
 
 
 @lru_cache(maxsize=64)
 def _encode_cluster(address_table: AddressTable, domain: str) -> str:
-    """Remembered, as every member is told of every other: that is the square of their number."""
+    """Return all addresses as JSON; cached, since the TF_CONFIG of every replica contains them."""
     cluster: dict[str, list[str]] = {}
     for role, names, port in address_table:
         if names:
@@ -82,20 +81,18 @@ def _encode_cluster(address_table: AddressTable, domain: str) -> str:
 
 
 def _sparse_cluster(assignment: RoleAssignment, role: str, task_index: int) -> ClusterSpec:
-    """Those a member talks to: servers only to themselves, all others to the servers and to who leads."""
-    own = (
-        {str(task_index): _role_endpoints(assignment, role)[task_index]}
-        if task_index < assignment.count_replicas(role)
-        else {}
-    )
+    """Return the peers of a replica: a server lists itself, others list the servers, the chief and themselves."""
+    own = {}
+    if task_index < assignment.count_replicas(role):
+        own = {str(task_index): _role_endpoints(assignment, role)[task_index]}
     if role == PS_ROLE:
         return {PS_ROLE: own}
-    lasting: ClusterSpec = {
+    permanent: ClusterSpec = {
         each: [*_role_endpoints(assignment, each)]
         for each in (CHIEF_ROLE, MASTER_ROLE, PS_ROLE)
         if assignment.count_replicas(each)
     }
-    return {**lasting, WORKER_ROLE: own} if role == WORKER_ROLE else lasting
+    return {**permanent, WORKER_ROLE: own} if role == WORKER_ROLE else permanent
 
 
 def _role_endpoints(assignment: RoleAssignment, role: str) -> list[str]:

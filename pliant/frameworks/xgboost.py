@@ -1,4 +1,4 @@
-"""XGBoost and LightGBM: workers that meet at a tracker, or that know each other's addresses."""
+"""XGBoost and LightGBM: workers that connect to a tracker, or to each other by a list of addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MASTER_ROLE, WORKER_ROLE = "master", "worker"
 
 
 class XGBoost(Framework):
-    """A tracker in rank 0, under the names that scripts and the library read; for LightGBM all workers by name."""
+    """The address of the tracker in rank 0; for LightGBM the list of workers."""
 
     name = "xgboost"
     aliases = ("lightgbm",)
@@ -23,28 +23,30 @@ class XGBoost(Framework):
     )
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """Where rank 0 is, and how many there are."""
-        cast = RoleAssignment(job, self)
-        first = cast.rank0_group()
+        assignment = RoleAssignment(job, self)
+        first = assignment.rank0_group()
         if first is None:
             return {}
-        host, port, number = cast.host(first), str(cast.group_port(first)), str(cast.count_replicas())
-        found = {
+        host, port, world_size = (
+            assignment.host(first),
+            str(assignment.group_port(first)),
+            str(assignment.count_replicas()),
+        )
+        variables = {
             "MASTER_ADDR": host,
             "MASTER_PORT": port,
-            "WORLD_SIZE": number,
+            "WORLD_SIZE": world_size,
             "DMLC_TRACKER_URI": host,
             "DMLC_TRACKER_PORT": port,
-            "DMLC_NUM_WORKER": number,
+            "DMLC_NUM_WORKER": world_size,
             "PYTHONUNBUFFERED": "1",
         }
-        workers = cast.first_group(WORKER_ROLE)
-        if workers is not None and cast.count_replicas() > 1:
-            found["WORKER_ADDRS"] = ",".join(cast.hosts(WORKER_ROLE))
-            found["WORKER_PORT"] = str(cast.group_port(workers))
-        return found
+        workers = assignment.first_group(WORKER_ROLE)
+        if workers is not None and assignment.count_replicas() > 1:
+            variables["WORKER_ADDRS"] = ",".join(assignment.hosts(WORKER_ROLE))
+            variables["WORKER_PORT"] = str(assignment.group_port(workers))
+        return variables
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """Which rank one is."""
-        number = str(RoleAssignment(job, self).global_rank(rank))
-        return {"RANK": number, "DMLC_TASK_ID": number}
+        global_rank = str(RoleAssignment(job, self).global_rank(rank))
+        return {"RANK": global_rank, "DMLC_TASK_ID": global_rank}

@@ -1,1 +1,1 @@
-"""Frozen data types shared by everything that makes decisions: jobs, state, observations, actions."""
+"""Frozen data types that all decisions share: jobs, engine state, observations and actions."""

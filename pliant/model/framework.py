@@ -1,4 +1,4 @@
-"""What a framework plugin must answer about a job and about one rank of it."""
+"""The interface of framework plugins: the environment, files and roles of a training framework."""
 
 from __future__ import annotations
 
@@ -12,68 +12,68 @@ from pliant.model.state import GroupMember
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """One place in a job: which group, which index, which attempt at it."""
+    """One replica slot of a job: its group, its index and the current attempt."""
 
     group: ReplicaGroup
     index: int
     attempt: int
     member: GroupMember | None = None
-    """What is known of it beyond that, in groups that a master looks after: there the index is its id."""
+    """The membership entry in a master-managed group, where the index is the member's ID."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """One kind of member that a framework knows: a worker, a parameter server."""
+    """A replica type of a framework: a worker, a parameter server."""
 
     name: str
-    """In lower case, as in the names of pods."""
+    """In lower case, as in pod names."""
     aliases: tuple[str, ...] = ()
-    """Other names that people give to such a group."""
+    """Other group names that select this role."""
     complete_policy: EndPolicy = EndPolicy.ALL
-    """Whose success is the group's, when nobody says otherwise; None for those who serve others and never end."""
+    """The default complete policy of the group; NONE for servers, which never exit by themselves."""
     may_resize: bool = False
-    """Whether members may come and go while others work."""
+    """Whether replicas may join and leave while the others train."""
 
 
 @runtime_checkable
 class Framework(Protocol):
-    """Knows the contract of one training framework; what it leaves out, it does not need.
+    """The contract of one training framework; every method but `name` has a default.
 
-    What is the same for all members is asked for once, however many there are; only that may be long.
+    The environment and files that all replicas share are computed once per decision. Only these may be long.
     """
 
     @property
     def name(self) -> str:
-        """The word users write to choose it, in lower case."""
+        """The name by which users select the framework, in lower case."""
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other words for it, in lower case."""
+        """Other names of the framework, in lower case."""
         return ()
 
     @property
     def roles(self) -> tuple[Role, ...]:
-        """The kinds of members, in the order of their ranks: the first member of the first one is rank 0."""
+        """The replica types in rank order: the first replica of the first role is rank 0."""
         return ()
 
     @property
     def port(self) -> Port | None:
-        """Where members listen whose template names no port."""
+        """The default port, used if the pod template declares none."""
         return None
 
     @property
     def files_dir(self) -> str:
-        """Where members find the files; needed only if there are some."""
+        """The directory where the files are mounted; required only if `files` returns some."""
         return ""
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
-        """The variables that every container of the job gets alike, beside those in its template."""
+        """Return the variables that are the same in every container of the job."""
         return {}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
-        """The variables that tell a container of this rank from others."""
+        """Return the variables specific to this replica and container."""
         return {}
 
     def files(self, job: Job) -> Mapping[str, str]:
-        """The contents of files that every member finds in the folder, by name; all can be executed."""
+        """Return the contents of the files to mount in every replica, by name; all are executable."""
         return {}

@@ -1,4 +1,4 @@
-"""The one shape every kind of training resource becomes before anything is decided about it."""
+"""The common job model: front ends translate every kind of training resource into it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from pliant.model.state import EngineState, JobPhase, SizeRequester
 
 
 class JobKey(NamedTuple):
-    """The only way to name a job; prints as `namespace/name`."""
-
     namespace: str
     name: str
 
@@ -23,7 +21,7 @@ class JobKey(NamedTuple):
 
 
 class EndPolicy(StrEnum):
-    """Which members speak for their group, or which groups for the job."""
+    """Which replicas decide the outcome of their group, or which groups decide that of the job."""
 
     ANY = "Any"
     RANK0 = "Rank0"
@@ -32,8 +30,6 @@ class EndPolicy(StrEnum):
 
 
 class RestartPolicy(StrEnum):
-    """What starts a restart."""
-
     ALWAYS = "Always"
     ON_FAILURE = "OnFailure"
     ON_NODE_FAIL = "OnNodeFail"
@@ -43,7 +39,7 @@ class RestartPolicy(StrEnum):
 
 
 class RestartScope(StrEnum):
-    """How far a restart reaches."""
+    """What a restart replaces: one pod, the replica group or all groups of the job."""
 
     POD = "Pod"
     REPLICA = "Replica"
@@ -51,37 +47,35 @@ class RestartScope(StrEnum):
 
 
 class CleanPodPolicy(StrEnum):
-    """Which pods and services go away when the job ends."""
+    """Which pods and services the operator deletes when the job ends."""
 
     ALL = "All"
     RUNNING = "Running"
-    """Only those that have not ended: what they wrote can still be read from the others."""
+    """Only pods that have not terminated; the logs of the others stay available."""
     NONE = "None"
 
 
 class ResizeMode(StrEnum):
-    """How members learn that their group has another size."""
+    """How the replicas of a job adapt to a new size of their group."""
 
     JOIN = "join"
-    """Newcomers come and others leave while the rest work on."""
+    """Replicas join or leave while the others keep training."""
     RESTART = "restart"
-    """All members of the job start again, each told the new numbers, from what they have saved."""
-    FIXED = "hold"
-    """They cannot: the size stays what it was at first."""
+    """All replicas of the job restart with the new size and continue from their checkpoints."""
+    FIXED = "fixed"
+    """Resizing is not supported: the group keeps its initial size."""
 
 
 class MembershipSource(StrEnum):
-    """Who says which members a group has."""
+    """Who decides which members a group has."""
 
     ENGINE = "engine"
-    """So many, at indexes from 0: whoever is lost is made anew by the rules of the job."""
+    """The engine: `size` replicas with indexes from 0, replaced according to the restart rule."""
     MASTER = "master"
-    """The job's own master, by plans or by making pods itself: whoever is lost is its concern."""
+    """The job's master, by ScalePlans or by creating pods itself; the master replaces lost members."""
 
 
 class Port(NamedTuple):
-    """A port that members of a group listen on."""
-
     name: str
     number: int
     container: str = ""
@@ -89,88 +83,80 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The resource that owns everything a job creates."""
+    """The resource that owns all objects created for a job."""
 
     api_version: str
     kind: str
     plural: str = ""
-    """Its name in paths."""
     name: str
     uid: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """How a kind names what its jobs own; `{job}`, `{group}` and `{index}` stand for those of a member."""
+    """Name formats of the pods and services of a kind; `{job}`, `{group}` and `{index}` are replaced."""
 
     pod: str = "{job}-{group}-{index}"
     pod_overrides: Mapping[str, str] = field(default_factory=dict)
-    """Names of pods that are made in another way, by group in lower case."""
+    """Pod name formats of single groups, by group name in lower case."""
     service: str = "{pod}"
     subdomain: str = ""
-    """The subdomain of a pod, `{pod}`: where a service has that name, the pod knows its whole name by itself."""
+    """The `spec.subdomain` of pods, such as `{pod}`: with a service of that name the pod has an FQDN."""
     service_overrides: Mapping[str, str] = field(default_factory=dict)
-    """Names of services that are made in another way, by group in lower case."""
+    """Service name formats of single groups, by group name in lower case."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of members beside those that every job's members have; values may hold the same words and `{pod}`.
-
-    Of groups that a master looks after also `{rank}` and `{relaunches}`.
-    """
+    """Additional labels; values may also contain `{pod}`, and in master-managed groups `{rank}` and `{relaunches}`."""
     type_label: str = ""
-    """The label by which members are told apart whom a master made: of what type they are."""
+    """The label with the replica type of pods created by a master."""
     id_label: str = ""
     rank_label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRule:
-    """When, how far and how often members are restarted."""
+    """When, in which scope and how often replicas are restarted."""
 
     policy: RestartPolicy | None = None
-    """None when the user said nothing: the pod's own restartPolicy stands, and the engine restarts nothing."""
+    """None if the user set none: the restartPolicy of the pod applies, and the engine restarts nothing."""
     scope: RestartScope = RestartScope.ALL
     limit: int | None = None
     counts_disruptions: bool = False
-    """Whether a member that the cluster took away costs a restart, too."""
+    """Whether replacing a disrupted pod counts against the limit."""
     permanent_exit_codes: frozenset[int] = frozenset()
-    """Exit codes by which a member says that trying again is in vain."""
+    """Exit codes that are never restarted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaGroup:
-    """A set of like pods: the trainers, the parameter servers."""
+    """A group of replicas with one pod template: the trainers, the parameter servers."""
 
     name: str
     size: int
-    """The wanted size as far as the resource alone tells; `engine.sizing` knows which request came last."""
+    """The size in the spec; `engine.sizing` determines the latest size request."""
     min_size: int = 0
     max_size: int | None = None
     is_elastic: bool = False
-    """Whether its author gave it bounds to move between."""
+    """Whether the user set a minimum or maximum size."""
     is_autoscaled: bool = False
-    """Whether the autoscaler may set its size, between the bounds."""
+    """Whether the autoscaler may set the size within the bounds."""
     resize_mode: ResizeMode = ResizeMode.JOIN
     fixed_size_reason: str = ""
-    """Why it cannot be resized, where it cannot."""
+    """Why the group cannot be resized, if the mode is FIXED."""
     membership_source: MembershipSource = MembershipSource.ENGINE
     is_master: bool = False
-    """Whether it runs the job's own master: outside of ranks, and there while the job is suspended."""
+    """Whether the group runs the job's master, which has no rank and stays while the job is suspended."""
     requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)
-    """The sizes asked for at present, by who asks."""
     template: Mapping[str, Any]
-    """The pod template as the user wrote it; only `engine.podspec` looks inside."""
+    """The pod template as the user wrote it."""
     template_hash: str = ""
-    """Tells one template from another."""
     ports: tuple[Port, ...] = ()
     main_containers: frozenset[str] = frozenset()
-    """Containers whose exit decides the pod's; empty means all of them."""
+    """Containers whose exit codes determine the pod phase; empty means all."""
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
     restart_rule: RestartRule = field(default_factory=RestartRule)
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of its pods beside those that all members have."""
     first_pod_labels: Mapping[str, str] = field(default_factory=dict)
-    """More labels of its first pod."""
 
     def __post_init__(self) -> None:
         if self.size < 0:
@@ -179,7 +165,7 @@ class ReplicaGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRequest:
-    """An end that somebody outside has ordered: a scheduler that preempts, a person who gives up."""
+    """A request to end the job, from a preempting scheduler or from a user."""
 
     phase: JobPhase
     message: str
@@ -187,19 +173,18 @@ class EndRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalingSpec:
-    """What a job says about the autoscaler; what it leaves open, the operator decides."""
+    """The autoscaling settings of a job; the operator supplies those that are not set."""
 
     is_enabled: bool | None = None
-    """False: leave it alone. True: set its size, though its kind would not ask for it."""
+    """False disables autoscaling; True enables it even if the kind of the job does not by default."""
     policy: str = ""
-    """The policy by which it is planned."""
     is_advice_only: bool | None = None
-    """Whether to tell what would be done, and not do it."""
+    """Whether to record recommendations without applying them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A training job, whatever dialect it was written in."""
+    """A training job, independent of the kind of its resource."""
 
     key: JobKey
     owner: Owner
@@ -207,47 +192,43 @@ class Job:
     labels: Mapping[str, str] = field(default_factory=dict)
     naming: Naming = field(default_factory=Naming)
     frameworks: tuple[str, ...] = ("generic",)
-    """Whose contracts its members get, by name; the last one is what the job is written for."""
+    """Frameworks whose environment the replicas get; where two conflict, the last one wins."""
     framework_options: Mapping[str, Any] = field(default_factory=dict)
-    """What the resource says to its framework alone: processes per node, a rendezvous backend."""
+    """Settings that only the framework reads: processes per node, a rendezvous backend."""
     complete_policy: EndPolicy = EndPolicy.ALL
     fail_policy: EndPolicy = EndPolicy.ANY
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.ALL
     is_fault_tolerant: bool = False
-    """Whether an elastic group may lose members, its first one apart, down to its least size."""
+    """Whether an elastic group may lose replicas other than the first, down to its minimum size."""
     is_suspended: bool = False
     autoscaling: AutoscalingSpec = field(default_factory=AutoscalingSpec)
-    """What the job itself says about the autoscaler."""
     time_limit: timedelta | None = None
-    """How long it may run, from when all its members first ran."""
+    """How long the job may run, counted from when all replicas first ran."""
     counts_time_from_start: bool = False
-    """Whether the time limit counts from the job's start instead."""
+    """Whether the time limit counts from the start of the job instead."""
     restart_limit: int | None = None
-    """Restarts of all groups together."""
+    """The maximum number of restarts of all groups together."""
     start_limit: timedelta | None = None
-    """How long it may take until all its members run."""
+    """How long it may take until all replicas run."""
     ttl_after_finished: timedelta | None = None
-    """How long it is kept once it has ended."""
     end_request: EndRequest | None = None
     managed_by: str = ""
-    """Who looks after it, if not us."""
+    """The external controller that manages the job; empty if this operator does."""
     restart_exit_codes: frozenset[int] = frozenset()
     scheduler_name: str | None = None
     priority_class: str | None = None
     created_at: datetime
     is_deleting: bool = False
     warnings: tuple[str, ...] = ()
-    """What its author should know though the job runs: told once."""
+    """Problems of the spec that do not prevent the job from running; each is emitted as one event."""
     scalable_group: str = ""
-    """The group whose size one number can set, as `kubectl scale` does; empty if there is no such group."""
+    """The group that `kubectl scale` resizes; empty if there is none."""
     state: EngineState | None = None
-    """What the engine remembered; None for a job it has never seen."""
+    """The persisted engine state; None for a new job."""
 
     @property
     def has_master(self) -> bool:
-        """Whether it is run by a master of its own."""
         return any(group.is_master for group in self.groups)
 
     def group(self, name: str) -> ReplicaGroup | None:
-        """The group of that name, if the job has one."""
         return next((group for group in self.groups if group.name == name), None)

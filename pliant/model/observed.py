@@ -1,4 +1,4 @@
-"""The slice of the cluster that decisions read."""
+"""The part of the cluster state that decisions read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pliant.model.state import SizeAdvice
 
 
 class PodPhase(StrEnum):
-    """How far a pod has come, judged by the containers that count."""
+    """The phase of a pod, computed from its main containers."""
 
     PENDING = "Pending"
     SCHEDULED = "Scheduled"
@@ -25,19 +25,19 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodExit:
-    """How a container, or a pod as a whole, came to its end."""
+    """How a container, or a pod as a whole, terminated."""
 
     code: int | None = None
     container: str = ""
     reason: str = ""
     message: str = ""
-    """In one line."""
+    """One line."""
     last_log_lines: str = ""
-    """The end of what it said, in as many lines as it took."""
+    """The end of the container log; may have several lines."""
 
     @property
     def signal(self) -> str:
-        """The signal that its code tells of, `SIGKILL`; empty if it tells of none."""
+        """The name of the signal encoded in the exit code, such as `SIGKILL`; empty if there is none."""
         try:
             return Signals(self.code - 128).name if self.code is not None and self.code > 128 else ""
         except ValueError:
@@ -46,18 +46,18 @@ class PodExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFault:
-    """What is wrong with the node a pod sits on."""
+    """A fault of the node that runs a pod."""
 
     description: str
     """`is not ready (NodeStatusUnknown)`, `is gone`, `has a GPU fault (GPUUnhealthy)`."""
     since: datetime
     is_dead: bool = True
-    """Whether nobody is there to take the pod away in good order."""
+    """Whether no kubelet is left to terminate the pod gracefully."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckContainer:
-    """A container that the node cannot create, although the pod has been placed."""
+    """A container that the kubelet cannot create although the pod is scheduled."""
 
     container: str
     reason: str
@@ -66,7 +66,7 @@ class StuckContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPod:
-    """A pod that a job owns, as last seen."""
+    """A pod owned by a job."""
 
     name: str
     uid: str
@@ -75,31 +75,28 @@ class ObservedPod:
     attempt: int
     phase: PodPhase
     is_terminating: bool = False
-    """Whether its deletion has begun; nothing it does from then on counts."""
+    """Whether the pod has a deletion timestamp; its exit no longer counts."""
     deletion_deadline: datetime | None = None
-    """When it should be gone, if its deletion has begun."""
+    """When the pod should be gone, if it is terminating."""
     finalizers: tuple[str, ...] = ()
-    """Who must agree before it goes."""
     node: str = ""
     exit: PodExit | None = None
     problem: str = ""
-    """Why it does not start, in the cluster's own words."""
+    """Why the pod does not start, as reported by the cluster."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     node_fault: NodeFault | None = None
     stuck_container: StuckContainer | None = None
     rank: int = -1
-    """Of a member whom a master looks after."""
+    """The rank label of a member of a master-managed group."""
     is_external: bool = False
-    """Whether the job's master made it, and not we."""
+    """Whether the job's master created the pod, not the operator."""
     disruption: str = ""
-    """How the cluster took it away through no fault of its own: `was evicted: …`."""
+    """How the cluster removed the pod through no fault of its own: `was evicted: …`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedService:
-    """A service that a job owns, as last seen."""
-
     name: str
     uid: str
     is_terminating: bool = False
@@ -107,27 +104,27 @@ class ObservedService:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleRecommendation:
-    """What the autoscaler wants of a group."""
+    """The size that the autoscaler recommends for a group."""
 
     advice: SizeAdvice
     should_apply: bool = True
-    """Whether the size is to be taken on, or only told."""
+    """Whether to apply the size or only to record the advice."""
     observed_at: datetime | None = None
-    """Until when the job's story was known to whoever wants this: what somebody asked for since then wins."""
+    """The time of the job state on which the autoscaler based this; later size requests take precedence."""
     throughput_by_size: Mapping[int, float] = field(default_factory=dict)
-    """What is to be remembered of how fast the group was at sizes it has had; nothing if there is nothing new."""
+    """New throughput measurements to persist; empty if there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """Everything a decision about one job may look at besides the job."""
+    """All that a decision about one job may read besides the job itself."""
 
     pods: tuple[ObservedPod, ...] = ()
     services: Mapping[str, ObservedService] = field(default_factory=dict)
     create_errors: Mapping[str, str] = field(default_factory=dict)
-    """Names the API server would not let us create, and its words for why."""
+    """Messages of the API server for objects it refused to create, by object name."""
     config: OperatorConfig = field(default_factory=OperatorConfig)
     recommendations: Mapping[str, ScaleRecommendation] = field(default_factory=dict)
-    """What the autoscaler wants, by group; without a word from it its last one stands."""
+    """New recommendations of the autoscaler by group; where there is none, the last size request stays in force."""
     plans: tuple[ScalePlan, ...] = ()
-    """Every plan for this job, the oldest first."""
+    """All ScalePlans of this job, the oldest first."""

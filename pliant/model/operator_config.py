@@ -1,4 +1,4 @@
-"""What whoever runs the operator has laid down for all jobs."""
+"""Operator settings that apply to all jobs."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorConfig:
-    """How long to be patient with a cluster, and what happens when patience ends."""
+    """Timeouts, limits and master defaults, set by the options of `pliant operator`."""
 
     creation_timeout: timedelta = timedelta(minutes=15)
-    """How long a container may fail to be created before its pod is made anew."""
+    """How long container creation may fail before the pod is recreated."""
     creation_retry_window: timedelta = timedelta(hours=1)
-    """For how long pods are made anew on that account, all in all."""
+    """The total time during which such pods are recreated."""
     should_fail_on_creation: bool = False
-    """Whether the job fails once that is over; otherwise it goes on waiting."""
+    """Whether the job fails after the retry window; otherwise it keeps waiting."""
     node_grace_period: timedelta = timedelta(seconds=10)
-    """How long a node may be away before its pods count as lost."""
+    """How long a node may be not ready before its pods count as lost."""
     plan_ttl: timedelta = timedelta(minutes=30)
-    """How long finished plans of masters are kept."""
+    """How long finished ScalePlans of masters are kept."""
     plan_history_limit: int = 10
-    """How many of them are kept."""
+    """How many finished ScalePlans are kept per job."""
     plan_timeout: timedelta = timedelta(minutes=10)
-    """How long a plan may take before it is given up."""
+    """How long a ScalePlan may be executed before it fails."""
     master_image: str = ""
-    """The image of the master of jobs that name none; empty where images are not run."""
+    """The image of the master for jobs that name none; empty in clusters that run no images."""
     master_command: tuple[str, ...] = ("python", "-m", "pliant.master")
-    """What starts it."""

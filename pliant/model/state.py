@@ -1,4 +1,4 @@
-"""What the engine remembers about a job between passes: one small blob in the job's own status."""
+"""The engine state of a job, persisted in `status.pliant` between reconciliations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 Timestamp = Annotated[datetime, Meta(tz=True)]
-"""A moment that says which clock it was read from; others cannot be compared with now."""
+"""A time with a time zone."""
 
 
 class JobPhase(StrEnum):
-    """Where a job stands."""
-
     PENDING = "Pending"
     CREATING = "Creating"
     RUNNING = "Running"
@@ -29,7 +27,6 @@ class JobPhase(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether a job never leaves this phase."""
         return self in FINAL_PHASES
 
 
@@ -45,84 +42,76 @@ PHASE_TRANSITIONS: dict[JobPhase, frozenset[JobPhase]] = {
     JobPhase.SUSPENDED: frozenset({JobPhase.PENDING, JobPhase.TERMINATING}) | FINAL_PHASES,
     JobPhase.TERMINATING: FINAL_PHASES,
 }
-"""Every way a phase may change; a final phase leads nowhere."""
+"""The allowed phase changes; a final phase never changes."""
 
 
 class ReplicaOutcome(StrEnum):
-    """How a member's work ended."""
-
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 
 
 class RestartCause(StrEnum):
-    """What made a restart necessary; budgets are counted by it."""
+    """The cause of a restart; restarts are counted per cause."""
 
     APP = "app"
     NODE = "node"
     CREATION = "creation"
     DISRUPTION = "disruption"
-    """Deleted by hand, evicted, preempted: nobody's fault, and free of charge."""
+    """Deleted by a user, evicted or preempted: by default not counted against the restart limit."""
 
 
 class SizeRequester(StrEnum):
-    """Who may ask for a size; the later request wins, and of several at once the last in this order."""
+    """The source of a size request; the latest request wins, and of simultaneous ones the last in this order."""
 
     AUTOSCALER = "autoscaler"
     MASTER = "master"
-    """The job's own master, by a plan."""
+    """The job's master, by a ScalePlan."""
     MANUAL_PLAN = "plan"
-    """A plan written by hand."""
+    """A ScalePlan created by a user."""
     SPEC = "spec"
     SCALE = "scale"
 
 
 class SizeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A size somebody asked for, and since when."""
-
     size: int
     at: Timestamp
     message: str = ""
-    """In the words of whoever asked; people need give no reason."""
+    """The reason given by the requester; empty for users."""
 
 
 class SizeAdvice(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the autoscaler thinks of a group's size, whether or not it may act on it."""
+    """The size that the autoscaler recommends, whether or not it is applied."""
 
     size: int
     reason: str
-    """The kind of reason, one word: an advice that differs in nothing but its text is no news."""
+    """A CamelCase code; advice that differs only in its message is not written again."""
     message: str
     at: Timestamp
 
 
 class TimelineEntry(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One line of a job's timeline."""
-
     at: Timestamp
     reason: str
     message: str = ""
 
 
 class JobOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The end a job is heading for, and why."""
+    """The final phase of a job whose end has been decided, and why."""
 
     phase: JobPhase
     message: str
     at: Timestamp
     must_delete_all: bool = False
-    """Whether nothing may be left, whatever the job's own policy says."""
+    """Whether all pods are deleted, regardless of the cleanPodPolicy."""
 
 
 class PhaseStart(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A phase, and since when the job has been in it."""
-
     phase: JobPhase
     since: Timestamp
 
 
 class ReplicaFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """How one member ended badly, kept although its pod may be gone."""
+    """How one replica failed; kept after its pod is deleted."""
 
     replica: str
     """`worker-1`."""
@@ -131,17 +120,16 @@ class ReplicaFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     container: str = ""
     exit_code: int | None = None
     signal: str = ""
-    """The name of the signal that ended it, if one did."""
     reason: str = ""
-    """The cluster's word for it: `OOMKilled`; or what was wrong with the node."""
+    """The reason reported by the cluster, such as `OOMKilled`, or the fault of the node."""
     node: str = ""
     at: Timestamp
     message: str = ""
-    """What it said last."""
+    """The end of the container log or the termination message."""
 
 
 class ReplicaCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """How many members of a group are in which condition."""
+    """The number of replicas of a group by state."""
 
     size: int = 0
     pending: int = 0
@@ -153,39 +141,38 @@ class ReplicaCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class GroupMember(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One member of a group that a master looks after."""
+    """One member of a master-managed group."""
 
     rank: int
     service: str = ""
-    """The name by which others reach it; empty for the usual one of its rank."""
+    """The service name; empty for the default name of the rank."""
     port: int | None = None
     resources: dict[str, str] = {}
-    """What it asks for, where that differs from its template."""
+    """Resources that override those of the template."""
     relaunches: int = 0
-    """How many held its rank before."""
+    """How many earlier members had this rank."""
     was_created: bool = False
-    """Whether its pod has been there: it is made once."""
+    """Whether its pod has been observed; the engine never creates the pod of a member twice."""
     replaces_id: int | None = None
-    """Whom it takes over from once it runs."""
+    """The ID of the member that it replaces once it runs."""
 
 
 class PlanExecution(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A plan that is being carried out."""
+    """A ScalePlan that is being executed."""
 
     plan_name: str
     started_at: Timestamp
     message: str = ""
     added_pods: tuple[str, ...] = ()
-    """Those it adds, by name."""
     removed_pod_uids: tuple[str, ...] = ()
-    """Those of others that it sends away, by uid."""
+    """The UIDs of pods to delete that the master created."""
 
 
 class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """What is remembered about one group.
+    """The state of one replica group.
 
-    `attempt` only grows. A pod is stale when the attempt it carries is below the floor of the whole job, of its
-    group or of its own index; each floor is an attempt at which a restart of that scope was decided.
+    `attempt` only grows. A pod is stale if its attempt is below the minimum of the job, of its group or of its
+    index. A restart raises the minimum of its scope to the current attempt.
     """
 
     attempt: int = 0
@@ -193,103 +180,98 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     group_min_attempt: int = 0
     index_min_attempts: dict[int, int] = {}
     replica_outcomes: dict[int, ReplicaOutcome] = {}
-    """Members known to have ended at their present attempt, so that losing the pod object loses nothing."""
+    """Outcomes of replicas at their current attempt; they outlive the pod objects."""
     applied_size: int | None = None
-    """The size acted upon; None until the first pass."""
+    """The size in effect; None until the first reconciliation."""
     size_requests: dict[SizeRequester, SizeRequest] = {}
     advice: SizeAdvice | None = None
-    """The autoscaler's latest word."""
     throughput_by_size: dict[int, float] = {}
-    """How fast the job was with so many members, in units of its own; where the autoscaler goes by that."""
+    """Measured throughput per group size, in the unit that the job reports; read by the autoscaler."""
     rejected_size: int | None = None
-    """A size that was asked for while the group must keep the one it has; told once."""
+    """The last requested size that a group of fixed size rejected; it prevents repeated events."""
     template_hash: str = ""
-    """The fingerprint of the template its pods are made from."""
+    """The hash of the template of the current pods."""
     members: dict[int, GroupMember] = {}
-    """Who belongs to a group that a master looks after, by id; beside pods that it made itself."""
+    """The members of a master-managed group by ID, without pods that the master created itself."""
     next_member_id: int = 0
-    """The id of the next member; none is used twice."""
+    """IDs are never reused."""
     rank_relaunches: dict[int, int] = {}
-    """How often each rank was made anew, though nobody may hold it now: a new master has lost count."""
+    """Relaunches per rank, kept for ranks without a member: a restarted master has lost the count."""
     member_resources: dict[str, str] = {}
-    """What new members ask for, if a plan has said."""
+    """Resources of new members, as set by the latest plan."""
     is_user_capped: bool = False
-    """Whether a person has set its size last: nobody of a higher rank stays, whoever made it."""
+    """Whether a user set the size last: members with higher ranks are deleted, even those the master created."""
     restarts_by_cause: dict[RestartCause, int] = {}
     idle_master_restarts: int = 0
-    """How often a master was started again because it asked for nobody, at nobody's cost."""
+    """Restarts of a master that never requested members; not counted against the restart limit."""
     creation_stuck_since: Timestamp | None = None
-    """Since when containers of the group could not be created; None while they can."""
+    """Since when container creation has been failing; None if it does not fail."""
     last_restart_at: Timestamp | None = None
     restart_streak: int = 0
-    """Rounds of restarts in quick succession; the wait before the next one grows with it."""
+    """The number of restart rounds in quick succession; determines the backoff."""
     streak_start_attempt: int = 0
-    """The attempt that the present round began with."""
+    """The attempt at which the current round began."""
 
     def min_attempt(self, index: int) -> int:
-        """The attempt the member at this index must have reached."""
+        """Return the lowest attempt at which the pod of this index is not stale."""
         return max(self.job_min_attempt, self.group_min_attempt, self.index_min_attempts.get(index, 0))
 
     @property
     def latest_requester(self) -> SizeRequester | None:
-        """Whose request counts; None if nobody has asked for a size."""
+        """The source of the size request in effect; None if there is no request."""
         order = list(SizeRequester)
-        asked = self.size_requests
-        return max(asked, key=lambda who: (asked[who].at, order.index(who)), default=None)
+        requests = self.size_requests
+        return max(requests, key=lambda source: (requests[source].at, order.index(source)), default=None)
 
     @property
     def charged_restarts(self) -> int:
-        """Restarts that count against the limit."""
-        return sum(number for cause, number in self.restarts_by_cause.items() if cause is not RestartCause.DISRUPTION)
+        """The number of restarts, disruptions excluded."""
+        return sum(count for cause, count in self.restarts_by_cause.items() if cause is not RestartCause.DISRUPTION)
 
     def count_restarts(self, *, with_disruptions: bool) -> int:
-        """Restarts that count against a limit which may count disruptions, too."""
         return sum(self.restarts_by_cause.values()) if with_disruptions else self.charged_restarts
 
 
 class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Everything the engine remembers about one job."""
-
     phase: JobPhase
     message: str = ""
     started_at: Timestamp
     first_running_at: Timestamp | None = None
-    """When all members first ran."""
+    """When all replicas were running for the first time."""
     resumed_at: Timestamp | None = None
-    """Since when the job waits for all its members to run, if not since its start: it was suspended meanwhile."""
+    """When the job was last resumed; startLimit counts from then instead of from the start."""
     active_since: Timestamp | None = None
-    """Since when the time limit runs; None before the first run and while suspended."""
+    """Since when timeLimit has been counting; None before the first run and while suspended."""
     active_seconds_before: float = 0.0
-    """Seconds that ran off before."""
+    """Seconds counted against timeLimit before `active_since`."""
     avoided_nodes: tuple[str, ...] = ()
-    """Nodes where members were lost or not created, the latest last; new pods keep off them where they can."""
+    """Nodes where replicas were lost or could not be created, the latest last; new pods prefer other nodes."""
     ended_at: Timestamp | None = None
     status_written_at: Timestamp | None = None
     outcome: JobOutcome | None = None
     groups: dict[str, GroupState] = {}
     replica_counts: dict[str, ReplicaCounts] = {}
     restart_count: int = 0
-    """Restarts decided so far; a wide one counts once, however many groups pay for it."""
+    """Restarts decided so far; one that restarts several groups counts once."""
     last_restarted_group: str = ""
-    """The group whose member called for the latest restart."""
+    """The group whose replica caused the latest restart."""
     emitted_warnings: tuple[str, ...] = ()
-    """What its author has been warned of."""
+    """Spec warnings that have been emitted as events."""
     root_cause: ReplicaFailure | None = None
-    """The earliest failure behind the end or, until then, behind the latest restart."""
+    """The earliest failure that led to the end of the job or, until then, to the latest restart."""
     failures: tuple[ReplicaFailure, ...] = ()
-    """The latest members that ended badly, each with a line of what it said."""
+    """The latest failures, each with one line of log."""
     plan_executions: dict[str, PlanExecution] = {}
-    """The plans that are being carried out, by uid."""
+    """The ScalePlans that are being executed, by UID."""
     work_done_since: Timestamp | None = None
-    """Since when all members whom a master looks after have done their work, and it has not ended the job."""
+    """Since when all master-managed members have succeeded while the master keeps the job running."""
     ps_hosts: tuple[str, ...] = ()
-    """The parameter servers in the order of their ranks, as the latest plan has them."""
+    """The parameter servers in rank order, as listed by the latest plan."""
     phase_start: PhaseStart | None = None
-    """The phase whose time is being counted."""
     phase_seconds: dict[JobPhase, float] = {}
-    """Seconds in each phase that was left, all times together."""
+    """Total seconds spent in each phase, the current stay excluded."""
     timeline: tuple[TimelineEntry, ...] = ()
 
     def group(self, name: str) -> GroupState:
-        """What is remembered about a group; a fresh memory if nothing is."""
+        """Return the state of a group; the default state if there is none."""
         return self.groups.get(name, GroupState())

@@ -1,4 +1,4 @@
-"""What others add to Pliant: the classes they write, and the tables in which all kinds and frameworks meet."""
+"""The plugin API: base classes for kinds and frameworks of other packages, and the registry of all of them."""
 
 from __future__ import annotations
 

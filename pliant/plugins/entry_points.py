@@ -1,4 +1,4 @@
-"""What installed packages offer: entry points, each to be loaded only when somebody wants to know."""
+"""Plugins in the entry points of installed packages, loaded on demand."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from pliant.frontends.frontend import Frontend
 from pliant.model.framework import Framework
 
 FRAMEWORK_GROUP, KIND_GROUP = "pliant.frameworks", "pliant.kinds"
-"""The groups of entry points that are looked at, in this order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginEntryPoint:
-    """One entry point of one package."""
-
     group: str
     name: str
     package: str
-    """`hello-kind 0.1`."""
+    """Name and version: `hello-kind 0.1`."""
     load: Callable[[], object]
 
     def __str__(self) -> str:
@@ -29,57 +26,50 @@ class PluginEntryPoint:
 
 
 def list_installed_plugins() -> Iterator[PluginEntryPoint]:
-    """Every offer in this Python, in an order that does not depend on how it was installed."""
+    """Yield the plugins of this Python environment, frameworks first, in a stable order."""
     for group in (FRAMEWORK_GROUP, KIND_GROUP):
         yield from sorted((_to_plugin(each) for each in entry_points(group=group)), key=str)
 
 
 def _to_plugin(entry_point: EntryPoint) -> PluginEntryPoint:
-    package = (
-        f"{entry_point.dist.name} {entry_point.dist.version}" if entry_point.dist is not None else entry_point.value
-    )
+    dist = entry_point.dist
+    package = f"{dist.name} {dist.version}" if dist is not None else entry_point.value
     return PluginEntryPoint(group=entry_point.group, name=entry_point.name, package=package, load=entry_point.load)
 
 
 def load_plugin(plugin: PluginEntryPoint) -> Frontend | Framework:
-    """The kind or the framework that is offered; raises BrokenPlugin if it cannot be used."""
+    """Load and check the kind or framework of a plugin; raises BrokenPlugin if it cannot be used."""
     try:
-        thing = plugin.load()
-        made = thing() if isinstance(thing, type) else thing
-        return _check_frontend(made) if plugin.group == KIND_GROUP else _check_framework(made)
+        loaded = plugin.load()
+        instance = loaded() if isinstance(loaded, type) else loaded
+        return _check_frontend(instance) if plugin.group == KIND_GROUP else _check_framework(instance)
     except BrokenPlugin:
         raise
-    except (Exception, SystemExit) as error:  # somebody else's code: it must not take everybody down
-        raise BrokenPlugin(_summarize_error(error)) from None
+    except (Exception, SystemExit) as error:  # a faulty plugin must not stop the operator
+        summary = " ".join(str(error).split())
+        raise BrokenPlugin(f"{type(error).__name__}: {summary}" if summary else type(error).__name__) from None
 
 
 def _check_frontend(candidate: object) -> Frontend:
     if not isinstance(candidate, Frontend):
-        raise BrokenPlugin(f"{_class_name(candidate)} is no kind: derive it from pliant.plugins.DLJob or Frontend")
-    if not all(
-        isinstance(word, str) and word
-        for word in (candidate.group, candidate.version, candidate.kind, candidate.plural)
-    ):
-        raise BrokenPlugin(f"{_class_name(candidate)} must name its group, version, kind and plural")
+        raise BrokenPlugin(f"{_class_name(candidate)} is not a kind: derive it from pliant.plugins.DLJob or Frontend")
+    names = (candidate.group, candidate.version, candidate.kind, candidate.plural)
+    if not all(isinstance(name, str) and name for name in names):
+        raise BrokenPlugin(f"{_class_name(candidate)} must set group, version, kind and plural")
     name, wanted = candidate.crd()["metadata"]["name"], f"{candidate.plural}.{candidate.group}"
     if name != wanted:
-        raise BrokenPlugin(f"the definition of {candidate.kind} is named {name}, not {wanted}")
+        raise BrokenPlugin(f"the CRD of {candidate.kind} is named {name}, it must be {wanted}")
     return candidate
 
 
 def _check_framework(candidate: object) -> Framework:
     if not isinstance(candidate, Framework):
-        raise BrokenPlugin(f"{_class_name(candidate)} is no framework: derive it from pliant.plugins.Framework")
-    words = (candidate.name, *candidate.aliases)
-    if not all(isinstance(word, str) and word and word == word.lower() for word in words):
-        raise BrokenPlugin(f"{_class_name(candidate)} must have a name in lower case, got {candidate.name!r}")
+        raise BrokenPlugin(f"{_class_name(candidate)} is not a framework: derive it from pliant.plugins.Framework")
+    names = (candidate.name, *candidate.aliases)
+    if not all(isinstance(name, str) and name and name == name.lower() for name in names):
+        raise BrokenPlugin(f"{_class_name(candidate)} must have a non-empty name in lower case, got {candidate.name!r}")
     return candidate
 
 
 def _class_name(candidate: object) -> str:
     return candidate.__name__ if isinstance(candidate, type) else type(candidate).__name__
-
-
-def _summarize_error(error: BaseException) -> str:
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,6 +1,6 @@
-"""The structure of Kubernetes' own kinds, as facts without words: fields, types, defaults, list semantics.
+"""Structural schemas of the built-in Kubernetes kinds, without descriptions.
 
-The data file is written by `scripts/update-schemas` from the OpenAPI documents Kubernetes publishes.
+`scripts/update-schemas` generates the data file from the OpenAPI documents of Kubernetes.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import msgspec
 
 
 def load_definition(name: str) -> dict[str, Any]:
-    """A self-contained structural schema, fit for a CRD: `definition("PodTemplateSpec")`.
+    """Return a copy of a structural schema without references, suitable for a CRD.
 
-    Names are the last part of Kubernetes' own (`Pod`, `ObjectMeta`, `CustomResourceDefinition`). The caller owns
-    the answer and may change it. Raises KeyError for a name that is not kept.
+    The name is the last part of the Kubernetes name: `Pod`, `PodTemplateSpec`, `ObjectMeta`. Raises KeyError if the
+    data file does not contain it.
     """
     return cast("dict[str, Any]", _resolve_references(_load_definitions()[name]))
 
 
 def definition_names() -> tuple[str, ...]:
-    """Every definition that is kept."""
     return tuple(_load_definitions())
 
 
@@ -33,7 +32,7 @@ def _load_definitions() -> dict[str, Any]:
 
 
 def _resolve_references(schema: Any) -> Any:
-    """A deep copy in which every reference is replaced by what it names; the data has no cycles."""
+    """Return a deep copy with every `$ref` replaced by its definition; the data has no cycles."""
     if isinstance(schema, dict):
         if "$ref" in schema:
             return _resolve_references(_load_definitions()[schema["$ref"]])

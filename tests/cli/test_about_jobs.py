@@ -36,7 +36,7 @@ CODE = """volumeMounts: [{name: code, mountPath: /app}]
 def bert(cluster: OrdinaryUser) -> OrdinaryUser:
     """The user of a cluster with a job `bert`, for tests that do not change it."""
     submit(cluster, "bert")
-    wait_for(cluster, "bert", "every member runs")
+    wait_for(cluster, "bert", "all replicas are running")
     return cluster
 
 
@@ -51,7 +51,9 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
 
     listed = said(cluster, "get").out
     assert re.search(r"^NAME +PHASE +READY +RESTARTS +SIZE +AGE +MESSAGE\n", listed)
-    assert re.search(r"^gpt +Running +4/4 +0 +worker 4 \[1–4\] +[\dms]+ +every member runs$", listed, re.MULTILINE)
+    assert re.search(
+        r"^gpt +Running +4/4 +0 +worker 4 \[1–4\] +[\dms]+ +all replicas are running$", listed, re.MULTILINE
+    )
     assert "\x1b" not in listed
     assert "aitrainingjob.elasticdeeplearning.ai/gpt" in said(cluster, "get", "-A", "-o", "name").out.splitlines()
     assert json.loads(said(cluster, "get", "aitj/gpt", "-o", "json").out)["metadata"]["name"] == "gpt"
@@ -76,7 +78,7 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     assert "worker has size 4: scaling asked for 9" in why
     assert "pliant resume gpt" in why
     assert "is suspended already" in said(cluster, "suspend", "gpt").out
-    assert said(cluster, "resume", "gpt", "--wait").out.splitlines()[-1] == "gpt: Running, every member runs"
+    assert said(cluster, "resume", "gpt", "--wait").out.splitlines()[-1] == "gpt: Running, all replicas are running"
 
     assert said(cluster, "delete", "gpt", "--wait").out == "gpt: deleted\nnothing of them is left\n"
     assert "no job `gpt`" in said(cluster, "get", "gpt", code=2).err

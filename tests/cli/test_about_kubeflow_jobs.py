@@ -69,13 +69,15 @@ spec:
 
 def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("vits.yaml", TORCH))
-    wait_for(cluster, "vits", "every member runs")
+    wait_for(cluster, "vits", "all replicas are running")
     assert said(cluster, "scale", "vits", "9", "--wait").out.splitlines() == [
         "vits: Worker 2 → 4 (bounds 1–4); you asked for 9",
         "vits: Worker has 4 members up",
     ]
     listed = said(cluster, "get").out
-    assert re.search(r"^vits +Running +4/4 +0 +Worker 4 \[1–4\] +[\dms]+ +every member runs$", listed, re.MULTILINE)
+    assert re.search(
+        r"^vits +Running +4/4 +0 +Worker 4 \[1–4\] +[\dms]+ +all replicas are running$", listed, re.MULTILINE
+    )
     assert said(cluster, "get", "vits", "-o", "name").out == "pytorchjob.kubeflow.org/vits\n"
     assert re.search(r"worker-3 +vits-worker-3 +node-\d +0 +Running", said(cluster, "describe", "vits").out)
     wait_for_log(cluster, "vits", "1:4 at", "--rank", "3")
@@ -84,7 +86,7 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     )
     assert said(cluster, "suspend", "vits", "--wait").out.splitlines()[-1] == "vits: Suspended, suspended"
     assert "It was asked to rest (spec.runPolicy.suspend)" in said(cluster, "why", "vits").out
-    assert said(cluster, "resume", "vits", "--wait").out.splitlines()[-1] == "vits: Running, every member runs"
+    assert said(cluster, "resume", "vits", "--wait").out.splitlines()[-1] == "vits: Running, all replicas are running"
     said(cluster, "scale", "vits", "1", "--group", "worker", "--wait")
     assert said(cluster, "delete", "vits", "--wait").out == "vits: deleted\nnothing of them is left\n"
 

@@ -40,7 +40,7 @@ def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_canno
     assert "worker of resnet keeps its size: trainers were told their number at the start" in held
     assert "set spec.elastic: 1" in held
     assert said(cluster, "scale", "elastic", "3", "--wait").out.splitlines() == [
-        "elastic: worker 2 → 3 (bounds 1–); all members start again, to be told of it",
+        "elastic: worker 2 → 3 (bounds 1–); all replicas restart",
         "elastic: worker has 3 members up",
     ]
     wait_for_log(cluster, "elastic", "2 of", "--rank", "2")

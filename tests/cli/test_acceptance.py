@@ -80,7 +80,7 @@ def test_every_exit_code_and_every_signal_there_is_reaches_the_job(user: Ordinar
     signals = without_verdict(kill, "signals", len(deadly) + 1)
     submitted = user.call("submit", "--wait", user.write("job.yaml", f"{codes}---\n{signals}"))
     assert submitted.code == 1
-    assert "no end policy was met" in submitted.err + submitted.out
+    assert "all replicas have terminated without meeting the completePolicy" in submitted.err + submitted.out
     pods = json.loads(kubectl(user, kubeconfig, "get", "pods", "-o", "json"))["items"]
     ends = {pod["metadata"]["name"]: terminated(pod)["exitCode"] for pod in pods}
     assert ends == {f"codes-worker-{code}": code for code in range(256)} | {

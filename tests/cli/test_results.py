@@ -75,9 +75,9 @@ def job(message: str, progress: Any) -> JobObject:
 
 def test_what_members_reported_stands_where_all_is_well_and_beside_everything_else() -> None:
     told = {"step": 5, "total": 10, "metrics": {"loss": "0.5", "odd": "x"}, "by": "worker-0", "at": NOON.isoformat()}
-    assert message_with_progress(job("every member runs", told)) == "step 5/10  loss 0.5"
+    assert message_with_progress(job("all replicas are running", told)) == "step 5/10  loss 0.5"
     assert message_with_progress(job("1 member running", told)) == "1 member running; step 5/10  loss 0.5"
-    assert message_with_progress(job("every member runs", None)) == "every member runs"
-    assert message_with_progress(job("every member runs", {"step": "x"})) == "every member runs"
+    assert message_with_progress(job("all replicas are running", None)) == "all replicas are running"
+    assert message_with_progress(job("all replicas are running", {"step": "x"})) == "all replicas are running"
     later = NOON + timedelta(minutes=1)
     assert progress_detail_text(job("", told), later) == "step 5/10  loss 0.5 (50%), worker-0, 60s ago"

@@ -88,9 +88,9 @@ def drawn(width: int, *lines: GroupStatusLine) -> list[str]:
 
 
 def test_the_region_has_one_line_per_group_below_a_rule_with_the_time() -> None:
-    rule, group = drawn(60, line(restarts=1, message="every member runs"))
+    rule, group = drawn(60, line(restarts=1, message="all replicas are running"))
     assert rule.startswith("── 1m15s ───")
-    assert group == "demo/worker  Running     2/2  1 restart  every member runs"
+    assert group == "demo/worker  Running     2/2  1 restart  all replicas are running"
 
 
 def test_a_narrow_terminal_cuts_lines_instead_of_breaking_them() -> None:
@@ -128,7 +128,7 @@ async def test_the_live_view_keeps_every_line_and_stands_below_them(monkeypatch:
     view = LiveView(out, OutputOptions(), lambda: None)
     view.open()
     view.reserve_prefixes(["worker-0"])
-    view.show([line(message="every member runs")])
+    view.show([line(message="all replicas are running")])
     shown = []
     for round_ in range(3):
         for step in range(4):
@@ -139,7 +139,7 @@ async def test_the_live_view_keeps_every_line_and_stands_below_them(monkeypatch:
         *above, rule, group = out.screen()
         assert above == shown
         assert re.match(r"── \d+\.\d", rule)
-        assert group == "demo/worker  Running     2/2  every member runs"
+        assert group == "demo/worker  Running     2/2  all replicas are running"
     view.close()
     assert out.screen() == shown
     assert out.getvalue().endswith("\x1b[2K")

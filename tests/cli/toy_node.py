@@ -99,7 +99,7 @@ class Shown:
 
 
 class LateView(PlainView):
-    """Lets the time limit of a run pass as soon as every member runs, however slow this machine is."""
+    """Lets the time limit of a run pass as soon as all replicas are running, however slow this machine is."""
 
     limit = timedelta(minutes=1)
 

@@ -64,9 +64,9 @@ def watched(name: str, replicas: int | None = None, **fields: Any) -> ReplicaGro
     )
 
 
-def elastic_job(*groups: ReplicaGroup, own_master: bool = True, **fields: Any) -> Job:
+def elastic_job(*groups: ReplicaGroup, uses_pliant_master: bool = True, **fields: Any) -> Job:
     every = (control(), *(groups or (watched("worker"), watched("ps"))))
-    return make_job(*every, naming=NAMING, framework_options={"own_master": own_master}, **fields)
+    return make_job(*every, naming=NAMING, framework_options={"uses_pliant_master": uses_pliant_master}, **fields)
 
 
 def elastic_world(job: Job | None = None, **fields: Any) -> World:

@@ -15,7 +15,11 @@ from pliant.model.state import EngineState, GroupState, JobOutcome, JobPhase
 from tests.builders import NOON, PlainFramework
 
 RUNNING = EngineState(
-    phase=JobPhase.RUNNING, message="every member runs", started_at=NOON, first_running_at=NOON, active_since=NOON
+    phase=JobPhase.RUNNING,
+    message="all replicas are running",
+    started_at=NOON,
+    first_running_at=NOON,
+    active_since=NOON,
 )
 
 

@@ -64,7 +64,7 @@ def test_a_change_of_counts_waits_until_it_settles() -> None:
 def test_the_message_tells_who_still_runs_when_others_have_ended() -> None:
     assert (
         status_of(decided(make_job(), seeing(make_pod(0), make_pod(1, PodPhase.SUCCEEDED)))).message
-        == "1 member running, 1 ended"
+        == "1 of 2 replicas are running, 1 finished"
     )
 
 
@@ -98,4 +98,4 @@ def test_a_job_without_members_rests() -> None:
     world = World(make_job(make_group(size=0)), lambda pod: 0)
     world.settle()
     assert world.job.state is not None
-    assert world.job.state.message == "the job has no members"
+    assert world.job.state.message == "the job has no replicas"

@@ -17,9 +17,9 @@ LEAVING = make_pod(1, is_terminating=True)
 KILLED = make_pod(1, PodPhase.FAILED, code=143, is_terminating=True)
 EVICTED = make_pod(1, PodPhase.FAILED, disruption="was evicted: The node was low on memory.")
 WAYS = [
-    (LEAVING, "worker-1 was deleted; replaced at no charge"),
-    (KILLED, "worker-1 was deleted; replaced at no charge"),
-    (EVICTED, "worker-1 was evicted: The node was low on memory.; replaced at no charge"),
+    (LEAVING, "worker-1 was deleted; replaced without counting a restart"),
+    (KILLED, "worker-1 was deleted; replaced without counting a restart"),
+    (EVICTED, "worker-1 was evicted: The node was low on memory.; replaced without counting a restart"),
 ]
 
 

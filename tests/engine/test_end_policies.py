@@ -98,7 +98,7 @@ def test_a_job_that_can_no_longer_complete_fails_instead_of_hanging() -> None:
     decision = decided(job, seeing(make_pod(0, PodPhase.SUCCEEDED), make_pod(1, PodPhase.FAILED, code=1)))
     verdict = verdict_of(decision)
     assert verdict.phase is JobPhase.FAILED
-    assert verdict.message.startswith("no end policy was met")
+    assert verdict.message.startswith("all replicas have terminated without meeting the completePolicy")
 
 
 def test_when_no_group_has_a_say_the_members_together_decide() -> None:

@@ -66,7 +66,7 @@ def test_whoever_may_be_restarted_is_not_given_up() -> None:
 def test_those_given_up_are_named_and_not_made_again() -> None:
     job = make_job(make_group(size=3, min_size=1, is_elastic=True), state=RUNNING, is_fault_tolerant=True)
     decision = decided(job, seeing(*(member(i, "RRF"[i]) for i in range(3))))
-    assert status_of(decision).message == "goes on although worker-2 exited with code 1"
+    assert status_of(decision).message == "running with failed replicas: worker-2 exited with code 1"
     later = decided(make_job(*job.groups, state=status_of(decision), is_fault_tolerant=True), seeing(member(0, "R")))
     assert names(later, CreatePod) == ["demo-worker-1"]
 

@@ -44,7 +44,7 @@ def test_what_is_quoted_is_told_from_what_is_said() -> None:
     memory = GroupState(attempt=1, restarts_by_cause={RestartCause.APP: 1})
     decision = decided(make_job(group, state=remembering(JobPhase.RUNNING, groups={"worker": memory})), pods)
     assert decision.intent is not None
-    said = "worker-0 exited with code 3: no data; worker has spent its 1 restart"
+    said = "worker-0 exited with code 3: no data; worker has used its 1 restart"
     assert decision.intent.state.message == said
 
 

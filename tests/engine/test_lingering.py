@@ -31,7 +31,7 @@ def test_a_job_that_cannot_end_says_what_it_waits_for_and_ends_with_its_own_word
     assert not early.status_updates
     assert early.requeue_after == timedelta(seconds=5)
     told = status_of(decided(make_job(state=state), seeing(leaving()), LATE))
-    assert told.message == f"training completed; waits for pods that should be gone: {HELD}"
+    assert told.message == f"training completed; waiting for pods to terminate: {HELD}"
     again = decided(make_job(state=told), seeing(leaving()), LATE + timedelta(seconds=9))
     assert not again.status_updates
     ended = status_of(decided(make_job(state=told), seeing(), LATE + timedelta(seconds=9)))
@@ -42,17 +42,17 @@ def test_a_suspended_job_says_which_pod_does_not_go() -> None:
     told = status_of(
         decided(make_job(state=remembering(JobPhase.SUSPENDED), is_suspended=True), seeing(leaving()), LATE)
     )
-    assert told.message == f"suspended; 1 pod still to go: {HELD}"
+    assert told.message == f"suspended; waiting for 1 pod to terminate: {HELD}"
 
 
 @pytest.mark.parametrize(
     ("pod", "why"),
     [
         (leaving(), "finalizer example.com/hold"),
-        (leaving(finalizers=(), node="n1"), "node n1 does not confirm its end"),
+        (leaving(finalizers=(), node="n1"), "node n1 has not confirmed the termination"),
     ],
 )
 def test_a_restart_says_which_old_pod_it_waits_for(pod: ObservedPod, why: str) -> None:
     state = of_workers(JobPhase.RESTARTING, attempt=1, job_min_attempt=1, applied_size=2)
     told = status_of(decided(make_job(state=state), seeing(pod), LATE))
-    assert told.message == f"waits for pods that should be gone: demo-worker-1 ({why})"
+    assert told.message == f"waiting for pods to terminate: demo-worker-1 ({why})"

@@ -100,7 +100,7 @@ def test_with_the_budget_spent_a_lost_member_ends_the_job_as_a_node_failure() ->
     job = make_job(make_group(restart=restarting(limit=1, policy=RestartPolicy.ON_NODE_FAIL)), state=state)
     verdict = verdict_of(decided(job, seeing(make_pod(0), on_node(1, DEAD))))
     assert verdict.phase is JobPhase.NODE_FAIL
-    assert verdict.message.endswith("and worker has spent its 1 restart")
+    assert verdict.message.endswith("worker has used its 1 restart")
 
 
 def test_a_job_fails_by_its_node_only_if_one_who_decided_was_lost() -> None:

@@ -141,5 +141,5 @@ def test_other_content_and_another_job_of_the_name_have_another_config_map() -> 
 
 
 def test_more_than_a_config_map_holds_is_refused_with_what_to_do() -> None:
-    with pytest.raises(InvalidSpec, match=r"spec\.replicaSpecs: the addresses of all members fill 1,000,001 bytes"):
+    with pytest.raises(InvalidSpec, match=r"spec\.replicaSpecs: the addresses of all replicas take 1,000,001 bytes"):
         decide(make_job(), seeing(), Talkative(HOSTS="x" * (MAX_FILES_BYTES + 1)), NOON)

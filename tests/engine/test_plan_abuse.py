@@ -27,7 +27,7 @@ def test_a_plan_whose_list_no_cluster_could_keep_fails_and_the_next_one_has_its_
     write(world, "small", worker=1)
     world.settle()
     assert world.plan_phases["huge"][-1] is PlanPhase.FAILED
-    assert "it makes a list of 900 members" in world.plans["huge"].status_message
+    assert "the list of 900 members takes" in world.plans["huge"].status_message
     assert names(world, "worker") == ["demo-edljob-worker-0"]
 
 
@@ -108,12 +108,12 @@ def test_an_id_far_beyond_the_others_is_refused_and_uses_none_up() -> None:
     write(world, "p0", is_manual=True, create_pods=(pod("worker", id=999_999_999),))
     write(world, "p1", worker=1)
     world.settle()
-    assert world.plans["p0"].status_message == "worker-999999999: the id is far beyond the next one, 0"
+    assert world.plans["p0"].status_message == "worker-999999999: the ID is too far above the next ID, 0"
     assert members(world, "worker") == {0: 0}
 
 
 def test_a_label_that_tells_of_an_id_far_beyond_the_others_uses_none_up() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     foreign(world, "worker", 999_999_999, rank=0)
     write(world, "p0", create_pods=(pod("worker", rank=1),))
     world.settle()

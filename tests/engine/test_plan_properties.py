@@ -79,8 +79,8 @@ def act(world: World, deed: str, number: int) -> None:  # noqa: C901 - a table o
             world.pass_time(timedelta(seconds=number * 7))
 
 
-def lived(own_master: bool, days: list[tuple[str, int]]) -> World:
-    job = elastic_job(watched("worker", 1), watched("ps"), own_master=own_master)
+def lived(uses_pliant_master: bool, days: list[tuple[str, int]]) -> World:
+    job = elastic_job(watched("worker", 1), watched("ps"), uses_pliant_master=uses_pliant_master)
     world = World(job=job, ending=lambda each: -1, rules=OperatorConfig(plan_timeout=timedelta(seconds=60)))
     for deed, number in days:
         act(world, deed, number)
@@ -91,8 +91,8 @@ def lived(own_master: bool, days: list[tuple[str, int]]) -> World:
 
 @MANY
 @given(st.booleans(), histories)
-def test_whatever_is_planned_everything_comes_to_rest(own_master: bool, days: list[tuple[str, int]]) -> None:
-    world = lived(own_master, days)
+def test_whatever_is_planned_everything_comes_to_rest(uses_pliant_master: bool, days: list[tuple[str, int]]) -> None:
+    world = lived(uses_pliant_master, days)
     names = [name for name, _ in world.created if "edljob" in name]
     assert len(names) == len(set(names)), "a member was made twice"
     ours = {each.name for each in world.pods.values() if not each.is_external and each.group != MASTER}

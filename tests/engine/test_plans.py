@@ -130,7 +130,7 @@ def test_a_plan_that_takes_too_long_fails_and_leaves_things_as_they_were() -> No
     write(world, "p1", migrate_pods=(pod("ps", name="demo-edljob-ps-0"),))
     world.settle()
     assert world.plan_phases["p1"][-1] is PlanPhase.FAILED
-    assert world.plan_words["p1"] == "waits until ps-1 runs"
+    assert world.plan_words["p1"] == "waiting for ps-1 to run"
     assert members(world, "ps") == {0: 0}
 
 
@@ -150,7 +150,7 @@ def test_a_plan_by_hand_that_changes_nothing_says_so() -> None:
     write(world, "mine", worker=1, is_manual=True)
     world.settle()
     assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
-    assert world.plans["mine"].status_message == "there was nothing to change"
+    assert world.plans["mine"].status_message == "no changes required"
 
 
 def test_a_plan_for_members_that_the_job_has_not_fails_and_names_those_it_has() -> None:
@@ -173,7 +173,7 @@ def test_a_suspended_job_holds_plans_and_keeps_a_fresh_master() -> None:
     write(world, "p1", worker=3)
     world.settle()
     assert world.plans["p1"].phase is PlanPhase.PENDING
-    assert world.plans["p1"].status_message == "held: the job is suspended"
+    assert world.plans["p1"].status_message == "waiting: the job is suspended"
     world.resume()
     world.settle()
     assert len(names(world, "worker")) == 3
@@ -196,7 +196,7 @@ def test_a_job_comes_back_only_when_those_who_leave_have_left() -> None:
 
 
 def test_after_a_rest_a_foreign_master_finds_the_ids_that_it_counts_from_0() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "p0", worker=2)
     world.settle()
     world.suspend()
@@ -281,7 +281,7 @@ def test_what_its_master_asked_for_before_an_edit_is_no_news_after_it() -> None:
 
 
 def test_a_master_that_makes_pods_itself_is_followed() -> None:
-    world = elastic_world(elastic_job(watched("worker", 2), own_master=False))
+    world = elastic_world(elastic_job(watched("worker", 2), uses_pliant_master=False))
     foreign(world, "worker", 0)
     foreign(world, "worker", 1)
     world.settle()
@@ -295,7 +295,7 @@ def test_a_master_that_makes_pods_itself_is_followed() -> None:
 
 
 def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> None:
-    world = elastic_world(elastic_job(watched("worker", 2), own_master=False))
+    world = elastic_world(elastic_job(watched("worker", 2), uses_pliant_master=False))
     foreign(world, "worker", 0)
     foreign(world, "worker", 1)
     world.settle()
@@ -307,11 +307,11 @@ def test_whom_a_foreign_master_makes_beyond_a_persons_wish_goes_for_good() -> No
 
 
 def test_a_plan_by_hand_waits_for_a_master_that_may_take_it() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "mine", worker=2, is_manual=True)
     for _ in range(5):
         world.perform(world.decide())
-    assert world.plans["mine"].status_message == "waits a moment for the job's master to take it"
+    assert world.plans["mine"].status_message == "waiting for the job's master to claim the plan"
     world.plans["mine"] = replace(world.plans["mine"], is_claimed=True)
     world.settle()
     assert world.plans["mine"].phase is PlanPhase.SUCCEEDED
@@ -319,7 +319,7 @@ def test_a_plan_by_hand_waits_for_a_master_that_may_take_it() -> None:
 
 
 def test_a_plan_by_hand_is_carried_out_if_no_master_takes_it() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "mine", worker=2, is_manual=True)
     world.settle()
     assert len(names(world, "worker")) == 2
@@ -338,7 +338,7 @@ def test_the_end_of_the_master_is_the_end_of_the_job_and_of_all_its_members() ->
 
 
 def test_open_plans_of_a_job_that_ended_fail() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "mine", worker=2, is_manual=True)
     world.perform(world.decide())
     world.ending = lambda each: 1 if each.group == MASTER else -1
@@ -359,7 +359,7 @@ def test_a_memory_that_was_lost_is_made_again_from_the_pods() -> None:
 
 
 def test_a_foreign_master_that_asks_for_nobody_is_started_again_a_few_times() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     made = [world.pods[MASTER_POD].uid]
     for _ in range(5):
         started(world)
@@ -370,12 +370,12 @@ def test_a_foreign_master_that_asks_for_nobody_is_started_again_a_few_times() ->
                 world.step(name)
         made.append(world.pods[MASTER_POD].uid)
     assert len(set(made)) == 4
-    assert [event.reason for event in world.events].count("MasterIdle") == 3
+    assert [event.reason for event in world.events].count("MasterIdleRestart") == 3
     assert world.memory.group(MASTER).charged_restarts == 0
 
 
 def test_a_master_that_has_asked_for_members_may_do_without() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "p0", worker=1)
     world.settle()
     del world.pods["demo-edljob-worker-0"]
@@ -387,7 +387,7 @@ def test_a_master_that_has_asked_for_members_may_do_without() -> None:
 
 
 def test_a_job_whose_members_are_done_ends_though_its_master_does_not() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "p0", worker=2, ps=1)
     world.settle()
     world.ending = lambda each: 0 if each.group == "worker" else -1
@@ -399,7 +399,7 @@ def test_a_job_whose_members_are_done_ends_though_its_master_does_not() -> None:
 
 
 def test_a_job_some_member_of_which_still_works_goes_on() -> None:
-    world = elastic_world(elastic_job(own_master=False))
+    world = elastic_world(elastic_job(uses_pliant_master=False))
     write(world, "p0", worker=2)
     world.settle()
     world.ending = lambda each: 0 if each.name.endswith("worker-1") else -1

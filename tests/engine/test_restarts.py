@@ -88,7 +88,7 @@ def test_beyond_the_limit_a_failure_fails_the_job() -> None:
     decision = failed_worker(restarting(limit=2), state=spent)
     verdict = verdict_of(decision)
     assert verdict.phase is JobPhase.FAILED
-    assert "worker has spent its 2 restarts" in verdict.message
+    assert "worker has used its 2 restarts" in verdict.message
 
 
 NODE_DOWN = NodeFault(description="is not ready", since=NOON - timedelta(minutes=1))
@@ -155,7 +155,7 @@ def test_a_job_may_limit_the_restarts_of_all_its_groups_together() -> None:
     spent = replace(RUNNING, restart_count=1)
     verdict = verdict_of(decided(make_job(*groups, state=spent, restart_limit=1), failures))
     assert verdict.phase is JobPhase.FAILED
-    assert verdict.message.startswith("a-0 exited with code 1 and the job has spent its 1 restart")
+    assert verdict.message.startswith("a-0 exited with code 1; the job has used its 1 restart")
 
 
 def test_the_limit_of_the_group_that_triggers_is_the_one_that_counts() -> None:
@@ -179,7 +179,7 @@ def test_two_that_fail_together_with_one_restart_left_end_the_job() -> None:
     state = intent_of(decided(make_job(make_group(restart=rule), state=RUNNING), seeing(*failed)))
     assert state.group("worker").index_min_attempts == {0: 1}
     later = decided(make_job(make_group(restart=rule), state=state), seeing(*failed))
-    assert verdict_of(later).message == "worker-1 exited with code 1 and worker has spent its 1 restart"
+    assert verdict_of(later).message == "worker-1 exited with code 1; worker has used its 1 restart"
 
 
 def test_the_widest_restart_takes_everybody_along() -> None:

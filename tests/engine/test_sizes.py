@@ -234,7 +234,7 @@ def test_the_author_s_size_counts_again_once_the_autoscaler_is_kept_out() -> Non
     state = after_wishes((automatic(), advised(5)), (copied(automatic(), is_autoscaled=False), advised(5)))
     assert state.group("worker").applied_size == 2
     assert state.group("worker").advice is None
-    assert state.timeline[-1].message == "resizing worker from 5 to 2 (the autoscaler was kept out)"
+    assert state.timeline[-1].message == "resizing worker from 5 to 2 (autoscaling was disabled)"
 
 
 def test_an_advice_is_remembered_and_not_acted_upon() -> None:
@@ -263,25 +263,23 @@ def test_members_who_must_be_told_start_again_together_at_no_charge() -> None:
     memory = state.group("worker")
     assert (memory.applied_size, memory.job_min_attempt, memory.restarts_by_cause, state.restart_count) == (4, 1, {}, 0)
     assert state.phase is JobPhase.RESTARTING
-    assert state.message == (
-        "resizing worker from 2 to 4 (autoscaler: 2 more fit); all members start again, to be told of it"
-    )
+    assert state.message == ("resizing worker from 2 to 4 (autoscaler: 2 more fit); all replicas restart")
 
 
 def test_a_group_that_cannot_be_resized_keeps_its_size_and_says_so_once() -> None:
     held = automatic(4, resize=ResizeMode.FIXED, hold="servers count their trainers")
     state = after_wishes((held, {}))
     assert state.group("worker").applied_size == 2
-    assert state.timeline[-1].reason == "SizeHeld"
-    assert state.timeline[-1].message == "worker stays at 2, not 4: servers count their trainers"
+    assert state.timeline[-1].reason == "ResizeRejected"
+    assert state.timeline[-1].message == "worker keeps size 2, size 4 is rejected: servers count their trainers"
     again = after_wishes((held, {}), (held, {}))
-    assert [moment.reason for moment in again.timeline].count("SizeHeld") == 1
+    assert [moment.reason for moment in again.timeline].count("ResizeRejected") == 1
 
 
 def test_what_is_refused_again_after_it_was_taken_back_is_told_again() -> None:
     held = automatic(4, resize=ResizeMode.FIXED, hold="servers count their trainers")
     state = after_wishes((held, {}), (copied(held, requested_sizes={SizeRequester.SPEC: 2}), {}), (held, {}))
-    assert [moment.reason for moment in state.timeline].count("SizeHeld") == 2
+    assert [moment.reason for moment in state.timeline].count("ResizeRejected") == 2
 
 
 def test_measured_speeds_are_remembered_until_there_are_newer_ones() -> None:

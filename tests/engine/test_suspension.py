@@ -52,7 +52,7 @@ def test_a_job_suspended_from_the_start_has_no_pods() -> None:
 def test_the_message_tells_who_is_still_to_go() -> None:
     state = of_workers(JobPhase.SUSPENDED, applied_size=2, attempt=1, job_min_attempt=1)
     still = status_of(decided(suspended_job(state), seeing(make_pod(0, is_terminating=True))))
-    assert still.message == "suspended; 1 pod still to go"
+    assert still.message == "suspended; waiting for 1 pod to terminate"
     assert status_of(decided(suspended_job(state))).message == "suspended"
 
 

@@ -60,7 +60,7 @@ def test_a_limit_may_count_from_the_start_whether_members_run_or_not() -> None:
     waiting = make_job(state=state, time_limit=HOUR, counts_time_from_start=True)
     assert decided(waiting, seeing(), NOON + MINUTE).requeue_after == 59 * MINUTE
     verdict = verdict_of(decided(waiting, seeing(), NOON + HOUR))
-    assert (verdict.phase, verdict.message) == (JobPhase.TIMEOUT, "not done within 1:00:00 of its start")
+    assert (verdict.phase, verdict.message) == (JobPhase.TIMEOUT, "not completed within 1:00:00 of the start")
     resumed = make_job(
         state=remembering(JobPhase.CREATING, resumed_at=NOON + HOUR), time_limit=HOUR, counts_time_from_start=True
     )
@@ -115,7 +115,7 @@ def test_a_job_that_never_came_up_is_over_in_time(phase: JobPhase) -> None:
     assert decided(job, seeing(make_pod(0)), NOON + MINUTE / 2).requeue_after == MINUTE / 2
     verdict = verdict_of(decided(job, seeing(make_pod(0)), NOON + MINUTE))
     assert (verdict.phase, verdict.must_delete_all) == (JobPhase.TIMEOUT, True)
-    assert verdict.message.startswith("not all members ran within 0:01:00 (startLimit): ")
+    assert verdict.message.startswith("not all replicas were running within 0:01:00 (startLimit): ")
 
 
 def test_the_limit_for_coming_up_is_known_from_the_first_look() -> None:

@@ -14,7 +14,7 @@ ODD = "max is below min"
 def test_a_warning_is_told_before_anybody_starts() -> None:
     decision = decided(make_job(warnings=(ODD,)), seeing())
     event = event_of(decision)
-    assert (event.reason, event.message, event.is_warning) == ("OddSpec", ODD, True)
+    assert (event.reason, event.message, event.is_warning) == ("SpecWarning", ODD, True)
     assert intent_of(decision).emitted_warnings == (ODD,)
     assert intent_of(decision).timeline[-1].message == ODD
 

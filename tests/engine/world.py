@@ -167,7 +167,7 @@ class World:
                 pass  # nobody here reads files
             case DeletePod(name=name, uid=uid, is_forced=is_forced):
                 if name in self.pods and self.pods[name].uid == uid:
-                    if action.reason == "the job no longer has this member":
+                    if action.reason == "no longer part of the job":
                         self._strike_off(name)
                     self._let_go(self.pods[name], at_once=is_forced)
             case DeleteService(name=name, uid=uid):

@@ -96,11 +96,11 @@ def test_a_plugin_that_is_broken_is_named_in_one_line_and_jobs_run_all_the_same(
     (info / "entry_points.txt").write_text("[pliant.kinds]\nbad = bad_kind:BadJob\n")
     path = f"{author.home}{os.pathsep}{author.environment['PYTHONPATH']}"
     unlucky = replace(author, more={**author.more, "PYTHONPATH": path})
-    told = "plugin bad of bad-kind 1.0 is left out: ModuleNotFoundError: No module named 'bad_kind'"
+    told = "plugin bad of bad-kind 1.0 is skipped: ModuleNotFoundError: No module named 'bad_kind'"
     ended = unlucky.run("run", "--quiet", str(EXAMPLE / "ring.yaml"))
     assert ended.code == 0
     assert ended.err.splitlines()[0] == told
     assert ended.err.count("bad_kind") == 1
     examined = unlucky.run("doctor")
     assert examined.code == 1
-    assert "✗ plugins        bad of bad-kind 1.0 is left out" in examined.out
+    assert "✗ plugins        bad of bad-kind 1.0 is skipped" in examined.out

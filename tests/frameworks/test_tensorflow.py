@@ -81,5 +81,5 @@ def test_chief_and_evaluator_keep_their_place_among_dynamic_workers(role: str) -
 
 
 def test_a_cluster_that_fits_no_variable_is_refused_by_name() -> None:
-    with pytest.raises(InvalidSpec, match="fewer members"):
+    with pytest.raises(InvalidSpec, match="fewer replicas"):
         told(written_for("tensorflow", worker=10_000), "worker")

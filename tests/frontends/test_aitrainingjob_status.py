@@ -53,7 +53,7 @@ def rejected(problem: str, previous: Mapping[str, Any] | None = None, now: datet
 
 def test_the_whole_status_in_its_own_words() -> None:
     state = a_state(
-        message="every member runs",
+        message="all replicas are running",
         after=90,
         first_running_at=NOON + timedelta(seconds=30, microseconds=700),
         restart_count=3,
@@ -65,7 +65,7 @@ def test_the_whole_status_in_its_own_words() -> None:
     assert status == {
         "phase": "Running",
         "reason": "TrainingJobRunning",
-        "message": "every member runs",
+        "message": "all replicas are running",
         "ready": "2/3",
         "restarts": 3,
         "conditions": [
@@ -73,7 +73,7 @@ def test_the_whole_status_in_its_own_words() -> None:
                 "type": "Running",
                 "status": "True",
                 "reason": "TrainingJobRunning",
-                "message": "every member runs",
+                "message": "all replicas are running",
                 "lastProbeTime": "2026-01-01T12:01:30Z",
                 "lastTransitionTime": "2026-01-01T12:01:30Z",
             }
@@ -131,7 +131,7 @@ def test_news_within_a_phase_keep_its_beginning() -> None:
 
 
 def test_the_same_arguments_give_the_same_status_and_again_from_it() -> None:
-    state = a_state(message="every member runs")
+    state = a_state(message="all replicas are running")
     before = told(a_state(JobPhase.PENDING))
     after = told(state, before, COUNTS)
     assert told(state, before, COUNTS) == after

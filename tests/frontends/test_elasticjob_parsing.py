@@ -70,7 +70,7 @@ def test_without_an_image_and_a_command_the_master_is_ours() -> None:
     for each in ({}, {"dlrover_master": master()}, {"dlrover_master": {"restartCount": 1}}):
         job = parsed(replicaSpecs=replicas(worker=role(), **each))
         first = main_of(job, "dlrover-master")
-        assert job.framework_options["own_master"] is True
+        assert job.framework_options["uses_pliant_master"] is True
         assert "image" not in first
         assert "command" not in first
         assert first["args"] == WORDS
@@ -79,7 +79,7 @@ def test_without_an_image_and_a_command_the_master_is_ours() -> None:
 
 def test_with_an_image_alone_it_is_dlrovers() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(), dlrover_master=master(image="dlrover:0.6.1")))
-    assert job.framework_options["own_master"] is False
+    assert job.framework_options["uses_pliant_master"] is False
     first = main_of(job, "dlrover-master")
     assert first["command"] == ["python", "-m", "dlrover.python.master.main", "--platform", "pyk8s", *WORDS]
     assert first["resources"]["limits"] == {"cpu": "1", "memory": "2Gi", "ephemeral-storage": "2Gi"}
@@ -99,7 +99,7 @@ def test_a_command_is_left_as_it_is_written(container: dict[str, Any], is_ours: 
     job = parsed(
         annotations={"service_type": "http"}, replicaSpecs=replicas(worker=role(), dlrover_master=master(**container))
     )
-    assert job.framework_options["own_master"] is is_ours
+    assert job.framework_options["uses_pliant_master"] is is_ours
     assert {key: value for key, value in main_of(job, "dlrover-master").items() if key in container} == container
 
 

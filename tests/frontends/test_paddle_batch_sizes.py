@@ -51,7 +51,9 @@ def test_sizes_may_change_as_far_as_members_can_be_told(
 
 
 def test_annotations_say_more_about_elastic_workers() -> None:
-    job = parsed(annotations={"pliant/autoscale": "off", "pliant/resize": "hold"}, worker=role(2, requests=1, limits=4))
+    job = parsed(
+        annotations={"pliant/autoscale": "off", "pliant/resize": "fixed"}, worker=role(2, requests=1, limits=4)
+    )
     assert (group_of(job).is_autoscaled, group_of(job).resize_mode) == (False, HOLD)
 
 

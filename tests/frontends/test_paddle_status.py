@@ -30,7 +30,7 @@ def told(
     counts = {"pserver": ReplicaCounts(size=1, active=1), "trainer": trainers or ReplicaCounts(size=2, active=2)}
     state = EngineState(
         phase=phase,
-        message="every member runs",
+        message="all replicas are running",
         started_at=NOON,
         groups={"trainer": GroupState(applied_size=size), "pserver": GroupState(applied_size=1)},
         timeline=tuple(TimelineEntry(at=NOON, reason=what) for what in stories),
@@ -92,7 +92,7 @@ def test_an_end_is_told_when_it_is_decided() -> None:
 
 def test_warnings_are_part_of_the_reason() -> None:
     said = "spec.trainer.min-instance (9) is above max-instance (6): there are 9 trainers, and no more"
-    assert told(least=9)["reason"] == f"every member runs; {said}"
+    assert told(least=9)["reason"] == f"all replicas are running; {said}"
 
 
 def test_a_new_job_that_cannot_be_used_has_failed_until_it_is_mended() -> None:

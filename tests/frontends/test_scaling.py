@@ -47,7 +47,7 @@ def test_what_makes_no_sense_is_answered_with_the_field(text: str, said: str) ->
 
 def test_the_way_of_resizing_may_be_chosen_for_elastic_groups_alone() -> None:
     groups = (make_group(name="ps"), make_group(name="worker", is_elastic=True))
-    fixed, elastic = with_scaling_annotations(groups, {RESIZE_ANNOTATION: "Hold"})
+    fixed, elastic = with_scaling_annotations(groups, {RESIZE_ANNOTATION: "Fixed"})
     assert (fixed.resize_mode, elastic.resize_mode) == (ResizeMode.JOIN, ResizeMode.FIXED)
     assert elastic.fixed_size_reason == "annotation pliant/resize says so"
     with pytest.raises(InvalidSpec, match="pliant/resize"):

@@ -145,8 +145,8 @@ def test_training_goes_on_when_the_master_is_killed_and_comes_back(master: Maste
     assert sum(found.values()) <= 400 + 10
     for _, err in outs:
         begun, back = err.splitlines()
-        assert begun.startswith(f"pliant: the job's master at {master.address} does not answer (")
-        assert back.startswith("pliant: the job's master is back after ")
+        assert begun.startswith(f"pliant: the job's master at {master.address} does not respond (")
+        assert back.startswith("pliant: the job's master responds again after ")
     assert master.data_set()["done"] == 200
 
 
@@ -246,10 +246,11 @@ print(seen[-1].rank, seen[-1].world_size, seen[-1].leader, seen[-1].id)
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        ("list(job.shards('train', size=0, shard_size=5))", "Refused: size: must be 1 or more, got 0"),
+        ("list(job.shards('train', size=0, shard_size=5))", "RequestRejected: size: must be 1 or more, got 0"),
         (
             "[list(job.shards('train', size=size, shard_size=5)) for size in (10, 11)]",
-            "Refused: data set 'train' was registered otherwise: size is 10, not 11; give a new data set a name",
+            "RequestRejected: data set 'train' was registered otherwise: size is 10, not 11; "
+            + "give a new data set a name",
         ),
     ],
 )

@@ -85,8 +85,8 @@ JOB_BUGS = (
         area=FRAMEWORKS,
         what="WORLD_SIZE counts pods, not processes",
         file="pliant/frameworks/pytorch.py",
-        before='        "WORLD_SIZE": str(nodes * each),\n',
-        after='        "WORLD_SIZE": str(nodes),\n',
+        before="str(nodes * int(processes) if processes.isdigit() else nodes),\n",
+        after="str(nodes),\n",
         likely=("tests/frameworks/test_pytorch.py", GOLDEN),
     ),
     Bug(
@@ -94,8 +94,8 @@ JOB_BUGS = (
         area=FRAMEWORKS,
         what="the rendezvous id stays the same when a group is restarted",
         file="pliant/frameworks/role_assignment.py",
-        before="    floor = max(memory.job_min_attempt, memory.group_min_attempt) if memory else 0\n",
-        after="    floor = memory.job_min_attempt if memory else 0\n",
+        before="    attempt = max(group_state.job_min_attempt, group_state.group_min_attempt) if group_state else 0\n",
+        after="    attempt = group_state.job_min_attempt if group_state else 0\n",
         likely=("tests/frameworks/test_pytorch.py",),
     ),
     Bug(
@@ -130,8 +130,8 @@ JOB_BUGS = (
         area=FRAMEWORKS,
         what="process ids of JAX start again at 0 in every group",
         file="pliant/frameworks/jax.py",
-        before="        number = str(RoleAssignment(job, self).global_rank(rank))\n",
-        after="        global_rank = str(rank.index)\n",
+        before="        process_id = str(RoleAssignment(job, self).global_rank(rank))\n",
+        after="        process_id = str(rank.index)\n",
         likely=("tests/frameworks/test_jax.py",),
     ),
 )

@@ -62,7 +62,7 @@ def test_a_kind_may_build_on_the_framework_of_another_package() -> None:
 
     assert build_registry([offered(Hello, FRAMEWORK_GROUP), offered(Built)]).problems == []
     assert build_registry([offered(Built)]).problems == [
-        "plugin hello of hello-kind 0.1 is left out: it needs a framework `hello`, which is not installed"
+        "plugin hello of hello-kind 0.1 is skipped: it requires the framework `hello`, which is not installed"
     ]
 
 
@@ -94,11 +94,8 @@ def leaving() -> object:
 
 
 BROKEN: dict[str, tuple[PluginEntryPoint, str]] = {
-    "taken kind": (offered(Impostor), "there is a kind PyTorchJob of kubeflow.org already, by Pliant itself"),
-    "taken framework": (
-        offered(Pretender, FRAMEWORK_GROUP),
-        "there is a framework `pytorch` already, by Pliant itself",
-    ),
+    "taken kind": (offered(Impostor), "kind PyTorchJob of kubeflow.org already exists, provided by Pliant"),
+    "taken framework": (offered(Pretender, FRAMEWORK_GROUP), "framework `pytorch` already exists, provided by Pliant"),
     "no module": (
         PluginEntryPoint(group=KIND_GROUP, name="hello", package="hello-kind 0.1", load=absent),
         "ModuleNotFoundError: No module named 'no_such_module'",
@@ -107,12 +104,12 @@ BROKEN: dict[str, tuple[PluginEntryPoint, str]] = {
         PluginEntryPoint(group=KIND_GROUP, name="hello", package="hello-kind 0.1", load=leaving),
         "SystemExit: I will not be imported",
     ),
-    "no kind": (offered(dict), "dict is no kind: derive it from pliant.plugins.DLJob or Frontend"),
-    "a framework among kinds": (offered(Hello), "Hello is no kind"),
-    "a kind among frameworks": (offered(HelloJob, FRAMEWORK_GROUP), "HelloJob is no framework"),
-    "no name": (offered(Shouting, FRAMEWORK_GROUP), "Shouting must have a name in lower case, got 'LOUD'"),
+    "no kind": (offered(dict), "dict is not a kind: derive it from pliant.plugins.DLJob or Frontend"),
+    "a framework among kinds": (offered(Hello), "Hello is not a kind"),
+    "a kind among frameworks": (offered(HelloJob, FRAMEWORK_GROUP), "HelloJob is not a framework"),
+    "no name": (offered(Shouting, FRAMEWORK_GROUP), "Shouting must have a non-empty name in lower case, got 'LOUD'"),
     "half a class": (offered(DLJob), "DLJob: job_type must be a kind such as MyJob, got ''"),
-    "another definition": (offered(Misnamed), "the definition of HelloJob is named others.example.com"),
+    "another definition": (offered(Misnamed), "the CRD of HelloJob is named others.example.com"),
 }
 
 
@@ -120,7 +117,7 @@ BROKEN: dict[str, tuple[PluginEntryPoint, str]] = {
 def test_what_cannot_be_used_is_named_in_one_line_and_changes_nothing(offer: PluginEntryPoint, why: str) -> None:
     found = build_registry([offer])
     [problem] = found.problems
-    assert problem.startswith(f"plugin hello of hello-kind 0.1 is left out: {why}")
+    assert problem.startswith(f"plugin hello of hello-kind 0.1 is skipped: {why}")
     assert "\n" not in problem
     assert found.kinds == dict(FRONTENDS)
     assert found.frameworks.items() >= FRAMEWORKS.items()
@@ -129,7 +126,7 @@ def test_what_cannot_be_used_is_named_in_one_line_and_changes_nothing(offer: Plu
 
 def test_of_two_that_want_one_name_the_first_has_it() -> None:
     [problem] = build_registry([offered(HelloJob), offered(HelloJob)]).problems
-    assert problem.endswith("there is a kind HelloJob of example.com already, by hello-kind 0.1")
+    assert problem.endswith("kind HelloJob of example.com already exists, provided by hello-kind 0.1")
 
 
 @pytest.fixture
@@ -152,7 +149,7 @@ def test_installed_packages_are_looked_for_once_and_a_broken_one_is_told_once(
     assert registered_kinds() == FRONTENDS
     assert registered_kinds() is get_registry().kinds
     assert isinstance(get_registry(), PluginRegistry)
-    assert caplog.messages == ["plugin broken of broken-kind 0.2 is left out: RuntimeError: not today"]
+    assert caplog.messages == ["plugin broken of broken-kind 0.2 is skipped: RuntimeError: not today"]
     (package / "broken_kind.py").write_text("raise SystemExit\n")
     assert get_registry().problems == caplog.messages
 

@@ -55,7 +55,8 @@ async def test_whoever_is_ended_by_its_node_comes_back_and_costs_nothing(scene: 
         )
         assert not any({"Restarting", "Failed"} & set(scene.phases(name)) for name in rows)
         said = {
-            name: f"worker-1 {WORDS[reason]}: The node was low on resource: memory.; replaced at no charge"
+            name: f"worker-1 {WORDS[reason]}: The node was low on resource: memory.; "
+            "replaced without counting a restart"
             for name, (_, reason) in rows.items()
         }
         await expect_rows(scene, said, lambda name: scene.events(name).get("Disrupted", ""))
@@ -80,7 +81,7 @@ async def test_a_program_that_fails_is_charged_although_others_were_evicted(scen
         rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, **rules))}))
         status = await scene.until_phase("t", "Failed")
-        assert status["message"] == "worker-0 exited with code 4 and worker has spent its 1 restart"
+        assert status["message"] == "worker-0 exited with code 4; worker has used its 1 restart"
         assert scene.attempts("t-worker-0") == ["0", "1", "2"]
 
 

@@ -64,7 +64,7 @@ async def a_suspended_job_holds_its_plans(scene: ElasticScene, nodes: PaperNodes
     await scene.until_phase(name, "Suspended")
     await scene.until_workers(name)
     await scene.plan(f"{name}-held", name, "manual", **workers(1))
-    said = "held: the job is suspended"
+    said = "waiting: the job is suspended"
     await scene.until(lambda: _within(scene.plans, f"{name}-held", "status", "message") == said, said)
     await scene.edit(name, {"spec": {"suspend": False}})
     await scene.until_done(f"{name}-held")

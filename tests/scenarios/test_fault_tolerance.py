@@ -66,7 +66,7 @@ async def test_who_may_be_lost(scene: Scene) -> None:
         wanted |= {name: (row.phase, len(row.failed), len(row.done)) for name, row in running.items()}
         await expect_rows(scene, wanted, seen)
         for name in running:
-            assert scene.status(name)["message"].startswith("goes on although worker-"), name
+            assert scene.status(name)["message"].startswith("running with failed replicas: worker-"), name
 
 
 async def test_a_member_that_may_be_restarted_is_not_given_up(scene: Scene) -> None:
@@ -74,7 +74,9 @@ async def test_a_member_that_may_be_restarted_is_not_given_up(scene: Scene) -> N
         nodes.behaviour = lambda pod: Ends(1) if place_of(pod)[1] == "worker-2" else Runs()
         rules: dict[str, Any] = {"restartPolicy": "OnFailure", "restartScope": "Pod", "restartLimit": 1, **BOUNDS}
         await scene.submit(job("t", {"worker": nodes.place(group(FOREVER, 3, **rules))}, faultTolerant=True))
-        await scene.until(lambda: scene.status("t").get("message", "").startswith("goes on although"), "it given up")
+        await scene.until(
+            lambda: scene.status("t").get("message", "").startswith("running with failed replicas:"), "it given up"
+        )
         assert scene.attempts("t-worker-2") == ["0", "1"]
         assert scene.status("t")["RestartCount"] == {"worker": 1}
         assert scene.phases("t")[-1] == "Running"

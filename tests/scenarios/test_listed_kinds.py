@@ -124,7 +124,7 @@ async def test_a_signal_restarts_the_whole_job_until_its_restarts_are_spent(stag
     row = replicas_of(status)["worker-train-1"]
     assert (row["restarts"], row["lastExit"]["signal"], row["lastExit"]["exitCode"]) == (1, "SIGKILL", 137)
     assert replicas_of(status)["ps-train-0"]["restarts"] == 1
-    assert "has spent its 1 restart" in status["message"]
+    assert "has used its 1 restart" in status["message"]
 
 
 async def test_members_of_a_tensorflow_job_are_told_of_each_other_in_one_variable(stage: Stage) -> None:

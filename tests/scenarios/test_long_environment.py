@@ -68,8 +68,8 @@ async def test_more_hosts_than_any_file_holds_are_refused_in_words_and_fewer_are
     await scene.until(lambda: scene.status(LONG_NAME).get("conditions"), "a condition")
     complaint = scene.status(LONG_NAME)["conditions"][-1]
     assert complaint["type"] == "Invalid"
-    assert complaint["message"].startswith("spec.replicaSpecs: the addresses of all members fill 1,")
-    assert complaint["message"].endswith("use fewer members, fewer ports or shorter names")
+    assert complaint["message"].startswith("spec.replicaSpecs: the addresses of all replicas take 1,")
+    assert complaint["message"].endswith("use fewer replicas, fewer ports or shorter names")
     told = await scene.until(lambda: scene.events(LONG_NAME).get("InvalidSpec", ""), "an event about it")
     assert told == complaint["message"]
     assert scene.pods == {}

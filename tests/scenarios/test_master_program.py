@@ -57,7 +57,7 @@ async def test_our_master_leads_a_job_to_its_end_with_no_more_rights_than_it_is_
         await scene.until_master(NAME)
         async with program(scene, site, tmp_path):
             first = await scene.until_workers(NAME, 0, 1)
-            told = "the master runs, with 2 of 2 worker"
+            told = "the master is running; running replicas: 2 of 2 worker"
             await scene.until(lambda: scene.status(NAME).get("message") == told, told)
             await scene.delete_pod(f"{NAME}-edljob-worker-1")
             again = await scene.until_workers(NAME, 0, 2)

@@ -35,7 +35,7 @@ async def test_a_running_job_that_is_broken_by_an_edit_trains_on_and_is_mended(s
     await scene.until(lambda: scene.status("t")["message"].startswith(PROBLEM), "the complaint")
     assert scene.phase("t") == "Running"
     await scene.edit("t", {"spec": {"restartingExitCode": None}})
-    await scene.until(lambda: scene.status("t")["message"] == "every member runs", "the complaint gone")
+    await scene.until(lambda: scene.status("t")["message"] == "all replicas are running", "the complaint gone")
     assert [len(scene.made(f"t-worker-{index}")) for index in (0, 1)] == [1, 1]
 
 

@@ -113,7 +113,7 @@ async def test_a_trainer_that_may_come_and_go_comes_back_alone_until_that_is_spe
     manifest = paddle_job(script, trainers=(2, 3), servers=1, trainer={"restart_limit": "50%"})
     await paddle.submit(manifest)
     status = await paddle.until_status("fit", "failed")
-    assert "trainer has spent its 1 restart" in status["reason"]
+    assert "trainer has used its 1 restart" in status["reason"]
     assert paddle.attempts("fit-trainer-1") == ["0", "1"]
     assert paddle.attempts("fit-trainer-0") == ["0"]
 
@@ -143,7 +143,7 @@ async def test_bounds_that_contradict_each_other_are_warned_of_once(paddle: Padd
     await paddle.submit(paddle_job("sleep 1", trainers=(2, 1)))
     status = await paddle.until_status("fit", "succeeded")
     said = "spec.trainer.min-instance (2) is above max-instance (1): there are 2 trainers, and no more"
-    assert paddle.events("fit")["OddSpec"] == said
+    assert paddle.events("fit")["SpecWarning"] == said
     assert status["reason"] == f"training completed; {said}"
 
 

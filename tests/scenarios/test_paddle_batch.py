@@ -142,9 +142,9 @@ async def test_elastic_workers_start_again_at_another_size_and_others_keep_their
 
     await paddle.until_told("fixed", 2, 0)
     await paddle.edit("fixed", {"spec": {"worker": {"replicas": 3}}})
-    message = await paddle.until(lambda: paddle.events("fixed").get("SizeHeld"), "a word about the size")
+    message = await paddle.until(lambda: paddle.events("fixed").get("ResizeRejected"), "a word about the size")
     assert message == (
-        "worker stays at 2, not 3: trainers were told their number at the start (PADDLE_TRAINERS_NUM);"
+        "worker keeps size 2, size 3 is rejected: trainers were told their number at the start (PADDLE_TRAINERS_NUM);"
         " set spec.elastic: 1 to let them start again at another size"
     )
     await paddle.until_told("fixed", 2, 0)

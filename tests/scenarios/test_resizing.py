@@ -167,7 +167,7 @@ async def test_a_failure_that_is_scaled_away_is_forgotten(scene: Scene) -> None:
         await scene.until(lambda: scene.status("t")["replicaStatuses"]["worker"].get("failed") == 1, "one failed")
         await resize(scene, "t", "edit", 2)
         await scene.until(lambda: members(scene, "t") == wanted("t", 2), "it gone")
-        await scene.until(lambda: scene.status("t")["message"] == "every member runs", "it forgotten")
+        await scene.until(lambda: scene.status("t")["message"] == "all replicas are running", "it forgotten")
         scene.excuse("t-worker-2")
         await resize(scene, "t", "edit", 3)
         await scene.until(lambda: scene.status("t").get("ready") == "3/3", "another in its place")

@@ -132,7 +132,7 @@ async def expect_table(scene: Scene, rows: dict[str, Row], blame: str) -> None:
         return scene.phase(name), status.get("RestartCount"), words
 
     def words(row: Row) -> str:
-        spent = f" and a has spent its {row.limit} restart" if row.limit == row.restarts == 1 else ""
+        spent = f"; a has used its {row.limit} restart" if row.limit == row.restarts == 1 else ""
         return "3/3" if row.phase == "Running" else f"{blame}{spent}"
 
     wanted = {name: (row.phase, row.charges, words(row)) for name, row in rows.items()}

@@ -68,7 +68,7 @@ async def test_a_member_that_keeps_failing_comes_back_later_each_time_until_the_
     worker = group("exit 3", restartPolicy="Always", restartScope="Pod", restartLimit=3)
     await scene.submit(job("t", {"worker": worker}))
     status = await scene.until_phase("t", "Failed")
-    assert status["message"] == "worker-0 exited with code 3 and worker has spent its 3 restarts"
+    assert status["message"] == "worker-0 exited with code 3; worker has used its 3 restarts"
     assert status["RestartCount"] == {"worker": 3}
     assert scene.attempts("t-worker-0") == ["0", "1", "2", "3"]
     came = [change.at for change in scene.history if change.kind == "Pod" and change.type is WatchEventType.ADDED]

@@ -129,7 +129,9 @@ async def test_a_job_that_is_called_back_at_once_never_meets_its_past(scene: Sce
         nodes.kubelet.abandon(slow)
         await scene.edit("t", SUSPEND)
         await scene.until(lambda: scene.phase("t") == "Suspended" and list(scene.pods) == ["t-worker-1"], "one left")
-        await scene.until(lambda: scene.status("t")["message"] == "suspended; 1 pod still to go", "it told")
+        await scene.until(
+            lambda: scene.status("t")["message"] == "suspended; waiting for 1 pod to terminate", "it told"
+        )
         await scene.edit("t", RESUME)
         await scene.until(lambda: "t-worker-0" in scene.services, "the job at work again")
         assert list(scene.pods) == ["t-worker-1"]
@@ -203,7 +205,7 @@ async def test_templates_and_groups_of_a_job_under_way_stay_as_they_are(scene: S
             assert told.startswith(complaint)
             undone = undo or {"trainer": None, "worker": first["spec"]["replicaSpecs"]["worker"]}
             await scene.edit(name, {"spec": {"replicaSpecs": undone}})
-            await scene.until(lambda: scene.status(name)["message"] == "every member runs", "the complaint gone")
+            await scene.until(lambda: scene.status(name)["message"] == "all replicas are running", "the complaint gone")
 
         await asyncio.gather(*map(story, EDITS))
         await expect_rows(scene, dict.fromkeys(EDITS, "2/2"), lambda name: scene.status(name)["ready"])

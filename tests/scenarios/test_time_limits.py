@@ -124,7 +124,7 @@ async def test_a_job_may_run_so_long_and_no_longer(scene: Scene) -> None:
 async def nobody_waits_for_ever_for_a_place(scene: Scene, nodes: PaperNodes, name: str) -> None:
     await scene.submit(a_job(nodes, name, startLimit=1, schedulerName="nobody", cleanPodPolicy="None"))
     status = await scene.until_phase(name, "Timeout")
-    assert status["message"].startswith("not all members ran within 0:00:01 (startLimit): ")
+    assert status["message"].startswith("not all replicas were running within 0:00:01 (startLimit): ")
     assert "startRunningTime" not in status
     await scene.until(lambda: is_cleared(scene, name), "nothing left")
 
@@ -155,7 +155,7 @@ async def a_start_begins_with_the_resumption(scene: Scene, nodes: PaperNodes, na
     await scene.until(lambda: is_cleared(scene, name), "everybody gone")
     await scene.edit(name, {"spec": {"suspend": False}})
     status = await scene.until_phase(name, "Timeout")
-    assert status["message"].startswith("not all members ran within 0:00:03 (startLimit): ")
+    assert status["message"].startswith("not all replicas were running within 0:00:03 (startLimit): ")
 
 
 async def nobody_is_late_who_was_not_to_start(scene: Scene, nodes: PaperNodes, name: str) -> None:

@@ -13,7 +13,7 @@ from pliant.frontends.status.results import read_progress
 from pliant.model.observed import PodExit
 from pliant.model.state import EngineState, JobPhase, ReplicaFailure, RestartCause
 
-ALL_RUNNING_MESSAGE = "every member runs"
+ALL_RUNNING_MESSAGE = "all replicas are running"
 """What need not be said of a job that tells its steps."""
 MAX_MESSAGE_LINES = 8
 _PHASE_WORDS = {

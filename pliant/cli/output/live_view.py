@@ -159,7 +159,7 @@ def render_status_area(groups: Sequence[GroupStatusLine], elapsed: timedelta, wi
 
 
 def render_group_line(line: GroupStatusLine, name_width: int, width: int = 0) -> Text:
-    """One group: `bert/worker  Running  2/2  1 restart  every member runs`; numbers go before the bar."""
+    """One group: `bert/worker  Running  2/2  1 restart  all replicas are running`; numbers go before the bar."""
     restarts = f"{line.restarts} restart{'' if line.restarts == 1 else 's'}" if line.restarts else ""
     message = "" if line.progress and line.message == ALL_RUNNING_MESSAGE else line.message
     text = Text.assemble(

@@ -13,7 +13,7 @@ from pliant.cli.local.run_state import GroupStatusLine
 from pliant.cli.output.streams import redirect_to_devnull
 from pliant.model.state import FINAL_PHASES, JobPhase
 
-LOST_REPLICA_PREFIX = "goes on although"
+LOST_REPLICA_PREFIX = "running with failed replicas:"
 """How a message begins that tells of members which a job does without."""
 
 

@@ -1,4 +1,4 @@
-"""Who speaks for a job: members for their group, groups for the job."""
+"""Complete and fail policies: the outcome of a job from that of its replicas and groups."""
 
 from __future__ import annotations
 
@@ -9,82 +9,81 @@ from pliant.model.job import EndPolicy, Job, ReplicaGroup
 from pliant.model.state import ReplicaOutcome
 
 GroupPolicy = tuple[EndPolicy, tuple[Replica, ...]]
-"""A group with a say: its policy and the members that count."""
+"""The policy of a group and the replicas it applies to."""
 
 
 def has_job_completed(job: Job, replicas: Replicas) -> bool:
-    """Whether the members that must succeed have."""
     return _is_job_policy_met(job.complete_policy, _completion_policies(job, replicas), ReplicaOutcome.SUCCEEDED)
 
 
 def has_job_failed(job: Job, replicas: Replicas) -> bool:
-    """Whether so many have failed that the job has."""
-    voters = _group_policies(job, replicas, [(group.fail_policy, group) for group in job.groups])
-    return _is_job_policy_met(job.fail_policy, voters, ReplicaOutcome.FAILED)
+    return _is_job_policy_met(job.fail_policy, _fail_policies(job, replicas), ReplicaOutcome.FAILED)
 
 
 def list_decisive_failures(job: Job, replicas: Replicas) -> list[Replica]:
-    """The failed members whose say counted when the job failed."""
-    voters = _group_policies(job, replicas, [(group.fail_policy, group) for group in job.groups])
-    speaking = [
-        places[:1] if own is EndPolicy.RANK0 else places
-        for own, places in voters
-        if _is_group_policy_met(own, places, ReplicaOutcome.FAILED)
+    """Return the failed replicas that met the fail policies of their groups."""
+    decisive = [
+        counted[:1] if policy is EndPolicy.RANK0 else counted
+        for policy, counted in _fail_policies(job, replicas)
+        if _is_group_policy_met(policy, counted, ReplicaOutcome.FAILED)
     ]
-    return [place for places in speaking for place in places if place.outcome is ReplicaOutcome.FAILED]
+    return [replica for counted in decisive for replica in counted if replica.outcome is ReplicaOutcome.FAILED]
 
 
 def have_all_ended(job: Job, replicas: Replicas) -> bool:
-    """Whether every member that could still complete the job has ended."""
-    voting = [place for _, places in _completion_policies(job, replicas) for place in places]
-    places = voting or replicas.all
-    return bool(places) and all(place.outcome is not None for place in places)
+    """Return whether all replicas that could still complete the job have terminated."""
+    deciding = [replica for _, counted in _completion_policies(job, replicas) for replica in counted] or replicas.all
+    return bool(deciding) and all(replica.outcome is not None for replica in deciding)
+
+
+def _fail_policies(job: Job, replicas: Replicas) -> list[GroupPolicy]:
+    return _group_policies(job, replicas, [(group.fail_policy, group) for group in job.groups])
 
 
 def _completion_policies(job: Job, replicas: Replicas) -> list[GroupPolicy]:
-    voters = _group_policies(job, replicas, [(group.complete_policy, group) for group in job.groups])
-    return [(policy, _without_unstarted(places) if policy is EndPolicy.ALL else places) for policy, places in voters]
+    policies = _group_policies(job, replicas, [(group.complete_policy, group) for group in job.groups])
+    return [(policy, _without_unstarted(each) if policy is EndPolicy.ALL else each) for policy, each in policies]
 
 
 def _without_unstarted(replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
-    """The members that are waited for: when one has done the work, nobody else has to come for it.
+    """Once a replica has succeeded, drop those above the minimum size that never started.
 
-    That holds for those whom the autoscaler has added; there may never be room for them.
+    The autoscaler has added these; the cluster may never have capacity for them.
     """
     group = replicas[0].rank.group
-    if not group.is_autoscaled or all(place.outcome is not ReplicaOutcome.SUCCEEDED for place in replicas):
+    if not group.is_autoscaled or all(replica.outcome is not ReplicaOutcome.SUCCEEDED for replica in replicas):
         return replicas
-    return tuple(place for place in replicas if place.rank.index < group.min_size or _has_started_or_ended(place))
-
-
-def _has_started_or_ended(replica: Replica) -> bool:
-    return replica.state.has_started or replica.outcome is not None
+    return tuple(
+        replica
+        for replica in replicas
+        if replica.rank.index < group.min_size or replica.state.has_started or replica.outcome is not None
+    )
 
 
 def _group_policies(
     job: Job, replicas: Replicas, policies: Iterable[tuple[EndPolicy, ReplicaGroup]]
 ) -> list[GroupPolicy]:
-    rows = [(policy, _counted_replicas(job, group, replicas.in_group(group))) for policy, group in policies]
-    return [(policy, places) for policy, places in rows if places and policy is not EndPolicy.NONE]
+    counted = [(policy, _counted_replicas(job, group, replicas.in_group(group))) for policy, group in policies]
+    return [(policy, replicas) for policy, replicas in counted if replicas and policy is not EndPolicy.NONE]
 
 
 def _counted_replicas(job: Job, group: ReplicaGroup, replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
-    """The members that count: of a group that may lose some, those it still has, and always the first."""
+    """Leave out the failed replicas of a fault-tolerant group unless the first failed or too few are left."""
     if not (job.is_fault_tolerant and group.is_elastic):
         return replicas
-    kept = [place for place in replicas if place.outcome is not ReplicaOutcome.FAILED]
+    kept = [replica for replica in replicas if replica.outcome is not ReplicaOutcome.FAILED]
     if len(kept) < max(group.min_size, 1) or not replicas or replicas[0].outcome is ReplicaOutcome.FAILED:
         return replicas
     return tuple(kept)
 
 
 def _is_job_policy_met(policy: EndPolicy, group_policies: list[GroupPolicy], outcome: ReplicaOutcome) -> bool:
-    votes = [_is_group_policy_met(own, places, outcome) for own, places in group_policies]
-    return bool(votes) and (any(votes) if policy is EndPolicy.ANY else all(votes))
+    is_met = [_is_group_policy_met(group_policy, replicas, outcome) for group_policy, replicas in group_policies]
+    return bool(is_met) and (any(is_met) if policy is EndPolicy.ANY else all(is_met))
 
 
 def _is_group_policy_met(policy: EndPolicy, replicas: tuple[Replica, ...], outcome: ReplicaOutcome) -> bool:
-    matches = [place.outcome is outcome for place in replicas]
+    matches = [replica.outcome is outcome for replica in replicas]
     match policy:
         case EndPolicy.ANY:
             return any(matches)

@@ -1,4 +1,4 @@
-"""Groups that a master looks after: who belongs to them is a list, kept true to the pods that are seen."""
+"""The membership lists of master-managed groups, kept in sync with the observed pods."""
 
 from __future__ import annotations
 
@@ -13,36 +13,33 @@ from pliant.model.labels import normalize_group_name, replica_pod_name
 from pliant.model.observed import Observed, ObservedPod
 from pliant.model.state import EngineState, GroupMember, GroupState
 
-PLIANT_MASTER_OPTION = "own_master"
-"""The option of a job that says whether its master is ours: it knows who was sent away, and who came."""
+PLIANT_MASTER_OPTION = "uses_pliant_master"
+"""The framework option that is true if the master is Pliant's own, which follows changes of the membership."""
 MANUAL_ID_GAP = 100
 MAX_ID_JUMP = 1_000_000
-"""How far ids may go beyond the next one."""
+"""How far a requested ID may lie above the next ID."""
 GONE_STATES = (ReplicaState.FAILED, ReplicaState.LOST, ReplicaState.TERMINATING, ReplicaState.DISRUPTED)
-"""Those who hold a rank no longer."""
+"""States in which a member no longer occupies its rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipChange:
-    """What becomes of a group: who is listed from now on, and which pods of others have to go."""
-
     group_state: GroupState
     added_ids: tuple[int, ...] = ()
-    """The ids of newcomers."""
     removed_pod_uids: tuple[str, ...] = ()
-    """The uids of pods that a master made and that have to go."""
+    """The UIDs of pods to delete that the master created."""
 
     def then(self, other: MembershipChange) -> MembershipChange:
-        """This, and after it another."""
+        """Return this change followed by another one."""
         return MembershipChange(
             group_state=other.group_state,
-            added_ids=(*(index for index in self.added_ids if index in other.group_state.members), *other.added_ids),
+            added_ids=(*(each for each in self.added_ids if each in other.group_state.members), *other.added_ids),
             removed_pod_uids=(*self.removed_pod_uids, *other.removed_pod_uids),
         )
 
 
 def with_synced_members(job: Job, observed: Observed, state: EngineState) -> EngineState:
-    """The memory with the lists kept true: who was there and is not has left, and is made again by nobody."""
+    """Remove members whose pods are gone: the engine never recreates them."""
     groups = {
         group.name: _sync_members(job, group, state.group(group.name), observed.pods)
         for group in job.groups
@@ -54,87 +51,77 @@ def with_synced_members(job: Job, observed: Observed, state: EngineState) -> Eng
 def resize_members(
     group_state: GroupState, replicas: Iterable[Replica], size: int, *, id_gap: int = 0
 ) -> MembershipChange:
-    """As many members as wanted: newcomers at the lowest free ranks, the highest ranks go first.
+    """Resize a group: new members get the lowest free ranks, and the highest ranks are removed first.
 
-    Ids of newcomers may be kept apart from those that a master would give next.
+    `id_gap` separates the IDs of new members from those that a DLRover master would assign next.
     """
-    alive = {place.rank.index: place for place in replicas if place.state not in GONE_STATES}
+    alive = {replica.rank.index: replica for replica in replicas if replica.state not in GONE_STATES}
     by_rank: dict[int, list[Replica]] = {}
-    for place in alive.values():
-        by_rank.setdefault(member_rank(place), []).append(place)
+    for replica in alive.values():
+        by_rank.setdefault(member_rank(replica), []).append(replica)
     surplus = sorted(by_rank, reverse=True)[: max(len(by_rank) - size, 0)]
-    change = remove_members(group_state, [place for rank in surplus for place in by_rank[rank]])
+    change = remove_members(group_state, [replica for rank in surplus for replica in by_rank[rank]])
     free = (rank for rank in range(size + len(by_rank)) if rank not in by_rank)
-    newcomers = [
-        GroupMember(rank=next(free), resources=group_state.member_resources) for _ in range(size - len(by_rank))
-    ]
-    return change.then(add_members(change.group_state, newcomers, id_gap)) if newcomers else change
+    resources = group_state.member_resources
+    added = [GroupMember(rank=next(free), resources=resources) for _ in range(size - len(by_rank))]
+    return change.then(add_members(change.group_state, added, id_gap)) if added else change
 
 
 def remove_members(group_state: GroupState, replicas: Iterable[Replica]) -> MembershipChange:
-    """Without these members."""
-    leaving = list(replicas)
-    ids = {place.rank.index for place in leaving}
-    foreign = [place.pod.uid for place in leaving if place.pod is not None and place.pod.is_external]
-    members = {index: member for index, member in group_state.members.items() if index not in ids}
-    kept = {member.rank for member in members.values()}
-    left = {member_rank(place) for place in leaving} - kept
-    holders = {rank: times for rank, times in group_state.rank_relaunches.items() if rank not in left}
-    return MembershipChange(
-        group_state=replace(group_state, members=members, rank_relaunches=holders), removed_pod_uids=tuple(foreign)
-    )
+    removed = list(replicas)
+    ids = {replica.rank.index for replica in removed}
+    uids = tuple(replica.pod.uid for replica in removed if replica.pod is not None and replica.pod.is_external)
+    members = {member_id: member for member_id, member in group_state.members.items() if member_id not in ids}
+    freed_ranks = {member_rank(replica) for replica in removed} - {member.rank for member in members.values()}
+    relaunches = {rank: count for rank, count in group_state.rank_relaunches.items() if rank not in freed_ranks}
+    after = replace(group_state, members=members, rank_relaunches=relaunches)
+    return MembershipChange(group_state=after, removed_pod_uids=uids)
 
 
 def member_id_gap(framework_options: Mapping[str, object], *, is_manual: bool) -> int:
-    """How far ids of newcomers are kept from those of a master that is not ours, and does not know of them yet."""
+    """Return the gap before the IDs of manually added members, which a DLRover master does not know yet."""
     return MANUAL_ID_GAP if is_manual and not framework_options.get(PLIANT_MASTER_OPTION) else 0
 
 
 def add_members(group_state: GroupState, members: Iterable[GroupMember], id_gap: int = 0) -> MembershipChange:
-    """With these members more, at the next ids."""
-    first = group_state.next_member_id + (id_gap if group_state.next_member_id else 0)
-    fresh = dict(enumerate(members, first))
+    """Add members with the next IDs."""
+    first_id = group_state.next_member_id + (id_gap if group_state.next_member_id else 0)
+    added = dict(enumerate(members, first_id))
+    relaunches = {member.rank: member.relaunches for member in added.values()}
     after = replace(
         group_state,
-        members={**group_state.members, **fresh},
-        rank_relaunches={
-            **group_state.rank_relaunches,
-            **{member.rank: member.relaunches for member in fresh.values()},
-        },
-        next_member_id=first + len(fresh),
+        members={**group_state.members, **added},
+        rank_relaunches={**group_state.rank_relaunches, **relaunches},
+        next_member_id=first_id + len(added),
     )
-    return MembershipChange(group_state=after, added_ids=tuple(fresh))
+    return MembershipChange(group_state=after, added_ids=tuple(added))
 
 
 def member_rank(replica: Replica) -> int:
-    """The rank that a member holds, which is not its id."""
+    """Return the rank of a member, which differs from its ID."""
     return replica.rank.member.rank if replica.rank.member else replica.rank.index
 
 
 def _sync_members(job: Job, group: ReplicaGroup, group_state: GroupState, pods: Iterable[ObservedPod]) -> GroupState:
-    of_group = [pod for pod in pods if pod.group == normalize_group_name(group.name)]
-    there = {pod.name for pod in of_group if not pod.is_external}
-    listed = group_state.members or _adopt_pods(group_state, of_group)
+    group_pods = [pod for pod in pods if pod.group == normalize_group_name(group.name)]
+    existing = {pod.name for pod in group_pods if not pod.is_external}
+    listed = group_state.members or _adopt_pods(group_state, group_pods)
     members: dict[int, GroupMember] = {}
-    for index, member in listed.items():
-        if replica_pod_name(job, group.name, index) in there:
-            members[index] = member if member.was_created else replace(member, was_created=True)
+    for member_id, member in listed.items():
+        if replica_pod_name(job, group.name, member_id) in existing:
+            members[member_id] = member if member.was_created else replace(member, was_created=True)
         elif not member.was_created:
-            members[index] = member
-    # Labels may say anything, and an id is used once: whoever leaps would leave none for those who come.
-    next_id = max(
-        [
-            group_state.next_member_id,
-            *(pod.index + 1 for pod in of_group if pod.index < group_state.next_member_id + MAX_ID_JUMP),
-        ]
-    )
+            members[member_id] = member
+    # The labels of external pods are not validated: a huge index must not use up the IDs.
+    max_index = group_state.next_member_id + MAX_ID_JUMP
+    next_id = max([group_state.next_member_id, *(pod.index + 1 for pod in group_pods if pod.index < max_index)])
     if (members, next_id) == (group_state.members, group_state.next_member_id):
         return group_state
     return replace(group_state, members=members, next_member_id=next_id)
 
 
 def _adopt_pods(group_state: GroupState, pods: Iterable[ObservedPod]) -> Mapping[int, GroupMember]:
-    """Who is there although nobody is known to have been: the memory was lost, and the pods were not."""
+    """Rebuild the list from the pods if the engine state was lost."""
     if group_state.next_member_id:
         return group_state.members
     return {

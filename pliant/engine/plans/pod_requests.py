@@ -1,4 +1,4 @@
-"""Pods that a plan names: who joins, who leaves, who gives way. However many they are, each is looked up once."""
+"""Pods that a ScalePlan asks to create, remove or migrate."""
 
 from __future__ import annotations
 
@@ -13,28 +13,26 @@ from pliant.model.state import GroupMember, GroupState
 
 
 class MemberIndex:
-    """The members of one group, found by name, by id and by rank."""
+    """An index of the members of one group by pod name, ID and rank."""
 
     def __init__(self, replicas: Iterable[Replica]) -> None:
         self._by_name: dict[str, list[Replica]] = {}
         self._by_id: dict[int, list[Replica]] = {}
         self._by_rank: dict[int, list[Replica]] = {}
-        for place in replicas:
-            self._by_name.setdefault(place.pod_name, []).append(place)
-            self._by_id.setdefault(place.rank.index, []).append(place)
-            if place.rank.member is not None:
-                self._by_rank.setdefault(place.rank.member.rank, []).append(place)
+        for replica in replicas:
+            self._by_name.setdefault(replica.pod_name, []).append(replica)
+            self._by_id.setdefault(replica.rank.index, []).append(replica)
+            if replica.rank.member is not None:
+                self._by_rank.setdefault(replica.rank.member.rank, []).append(replica)
 
     def has_id(self, member_id: int) -> bool:
-        """Whether somebody has this id."""
         return member_id in self._by_id
 
     def at_rank(self, rank: int | None) -> list[Replica]:
-        """All who hold a rank."""
         return self._by_rank.get(rank, []) if rank is not None else []
 
     def find_requested(self, request: PodRequest) -> list[Replica]:
-        """Whom a plan means: by name, else by id, else by rank."""
+        """Return the members that a request names: by pod name, else by ID, else by rank."""
         if request.name and (found := self._by_name.get(request.name)):
             return found
         if request.id is not None and (found := self._by_id.get(request.id)):
@@ -45,73 +43,73 @@ class MemberIndex:
 def create_requested(
     member_index: MemberIndex, group_state: GroupState, requests: Iterable[PodRequest]
 ) -> tuple[MembershipChange, list[str]]:
-    """So many more; one that is there already is no news."""
-    members, holders, next_id = dict(group_state.members), dict(group_state.rank_relaunches), group_state.next_member_id
+    """Add the requested members; those that exist already are ignored."""
+    members, relaunches, next_id = (
+        dict(group_state.members),
+        dict(group_state.rank_relaunches),
+        group_state.next_member_id,
+    )
     added: list[int] = []
-    told: list[str] = []
+    messages: list[str] = []
     for pod in requests:
         if pod.id is not None and (pod.id in members or member_index.has_id(pod.id)):
             continue
-        index = next_id if pod.id is None else pod.id
-        rank = index if pod.rank is None else pod.rank
+        member_id = next_id if pod.id is None else pod.id
+        rank = member_id if pod.rank is None else pod.rank
         before = [each.rank.member.relaunches for each in member_index.at_rank(rank) if each.rank.member is not None]
-        relaunches = max([*before, holders.get(rank, -1)]) + 1
-        members[index] = GroupMember(
+        relaunches[rank] = max([*before, relaunches.get(rank, -1)]) + 1
+        members[member_id] = GroupMember(
             rank=rank,
             service=pod.service,
             port=pod.port,
             resources=dict(pod.resources) or group_state.member_resources,
-            relaunches=relaunches,
+            relaunches=relaunches[rank],
         )
-        holders[rank], next_id = relaunches, max(next_id, index + 1)
-        added.append(index)
-        told.append(f"{pod.group}-{index} joins at rank {rank}")
-    after = (
-        replace(group_state, members=members, rank_relaunches=holders, next_member_id=next_id) if added else group_state
-    )
-    return MembershipChange(group_state=after, added_ids=tuple(added)), told
+        next_id = max(next_id, member_id + 1)
+        added.append(member_id)
+        messages.append(f"{pod.group}-{member_id} joins at rank {rank}")
+    if not added:
+        return MembershipChange(group_state=group_state), []
+    after = replace(group_state, members=members, rank_relaunches=relaunches, next_member_id=next_id)
+    return MembershipChange(group_state=after, added_ids=tuple(added)), messages
 
 
 def remove_requested(
     member_index: MemberIndex, group_state: GroupState, requests: Iterable[PodRequest]
 ) -> tuple[MembershipChange, list[str]]:
-    """Without these; those who left before are no news."""
-    meant = {place.pod_name: place for pod in requests for place in member_index.find_requested(pod)}
-    leaving = [place for place in meant.values() if _can_be_removed(place, group_state)]
-    return remove_members(group_state, leaving), [f"{place.display_name} leaves" for place in leaving]
+    """Remove the requested members; those that were removed before are ignored."""
+    found = {replica.pod_name: replica for pod in requests for replica in member_index.find_requested(pod)}
+    removed = [replica for replica in found.values() if _can_be_removed(replica, group_state)]
+    return remove_members(group_state, removed), [f"{replica.display_name} leaves" for replica in removed]
 
 
 def migrate_requested(
     member_index: MemberIndex, group_state: GroupState, requests: Sequence[PodRequest], id_gap: int
 ) -> tuple[MembershipChange, list[str]]:
-    """A successor for each, who stays until it runs."""
-    taken = {member.replaces_id for member in group_state.members.values()}
-    heirs: list[GroupMember] = []
-    told: list[str] = []
+    """Add a replacement for each requested member; the member stays until its replacement runs."""
+    migrating_ids = {member.replaces_id for member in group_state.members.values()}
+    replacements: list[GroupMember] = []
+    names: list[str] = []
     for pod in requests:
-        # Some plans name the one that gives way, others the one that comes: a rank is held by the former.
-        meant = member_index.find_requested(pod) or member_index.at_rank(pod.rank)
-        place = next((place for place in meant if place.state not in GONE_STATES), None)
-        if place is None or place.rank.index in taken:
+        # Some plans name the pod to replace, others the new pod, which has the rank of the pod to replace.
+        found = member_index.find_requested(pod) or member_index.at_rank(pod.rank)
+        replica = next((replica for replica in found if replica.state not in GONE_STATES), None)
+        if replica is None or replica.rank.index in migrating_ids:
             continue
-        old = place.rank.member or GroupMember(rank=place.rank.index)
-        resource = {**old.resources, **pod.resources}
-        heirs.append(
-            GroupMember(rank=old.rank, resources=resource, relaunches=old.relaunches, replaces_id=place.rank.index)
+        member_id, member = replica.rank.index, replica.rank.member or GroupMember(rank=replica.rank.index)
+        resources = {**member.resources, **pod.resources}
+        replacements.append(
+            GroupMember(rank=member.rank, resources=resources, relaunches=member.relaunches, replaces_id=member_id)
         )
-        taken.add(place.rank.index)
-        told.append(place.display_name)
-    if not heirs:
+        migrating_ids.add(member_id)
+        names.append(replica.display_name)
+    if not replacements:
         return MembershipChange(group_state=group_state), []
-    change = add_members(group_state, heirs, id_gap)
-    group = requests[0].group
-    return change, [
-        f"{title} gives way to {group}-{index}" for title, index in zip(told, change.added_ids, strict=True)
-    ]
+    change, group = add_members(group_state, replacements, id_gap), requests[0].group
+    return change, [f"{name} migrates to {group}-{new}" for name, new in zip(names, change.added_ids, strict=True)]
 
 
 def _can_be_removed(replica: Replica, group_state: GroupState) -> bool:
-    """Whether a member is still to be sent away: one that has been, or is leaving, is not."""
     if replica.pod is not None and replica.pod.is_external:
         return not replica.pod.is_terminating
     return replica.rank.index in group_state.members

@@ -1,9 +1,9 @@
-"""How pods are let go: in good order, or at once where nobody is left to see them off."""
+"""Deletion of pods: gracefully, or with grace period 0 if the node is dead."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import replace as altered
 from datetime import datetime, timedelta
 
 from pliant.model.actions import DeletePod
@@ -11,49 +11,45 @@ from pliant.model.observed import Observed, ObservedPod
 from pliant.model.operator_config import OperatorConfig
 
 TERMINATION_GRACE = timedelta(seconds=10)
-"""How much later than due a pod may be gone before people are told; nodes take their time, too."""
+"""How long after its deletion deadline a pod is reported as stuck."""
 
 
 def is_lost(pod: ObservedPod, config: OperatorConfig, now: datetime) -> bool:
-    """Whether the node of a pod has been at fault for so long that the pod is given up."""
+    """Return whether the node of the pod has been faulty for longer than the grace period."""
     return pod.node_fault is not None and now >= pod.node_fault.since + config.node_grace_period
 
 
 def delete_pods(observed: Observed, pods: Iterable[ObservedPod], reason: str, now: datetime) -> Iterator[DeletePod]:
-    """The deletions due among some pods; one that is leaving is left alone, unless nobody is there to end it."""
+    """Yield deletions of the pods that are not terminating, and forced deletions of those on dead nodes."""
     for pod in pods:
-        is_stranded = is_lost(pod, observed.config, now) and pod.node_fault is not None and pod.node_fault.is_dead
-        if is_stranded or not pod.is_terminating:
-            yield DeletePod(name=pod.name, uid=pod.uid, reason=reason, is_forced=is_stranded)
+        is_forced = is_lost(pod, observed.config, now) and pod.node_fault is not None and pod.node_fault.is_dead
+        if is_forced or not pod.is_terminating:
+            yield DeletePod(name=pod.name, uid=pod.uid, reason=reason, is_forced=is_forced)
 
 
 def delete_pods_permanently(
     observed: Observed, pods: Iterable[ObservedPod], reason: str, now: datetime
 ) -> Iterator[DeletePod]:
-    """The deletions due among pods that a master made, and is not to make again."""
-    return (altered(each, is_permanent=True) for each in delete_pods(observed, pods, reason, now))
+    """Yield the same deletions for pods that the job's master must not recreate."""
+    return (dataclasses.replace(each, is_permanent=True) for each in delete_pods(observed, pods, reason, now))
 
 
 def time_to_pod_deadline(observed: Observed, now: datetime) -> timedelta | None:
-    """How long until the first pod is given up with its node, or is late in leaving; None if there is none."""
-    ends = [
-        pod.node_fault.since + observed.config.node_grace_period for pod in observed.pods if pod.node_fault is not None
-    ]
-    ends += [pod.deletion_deadline + TERMINATION_GRACE for pod in observed.pods if pod.deletion_deadline is not None]
-    return min((end - now for end in ends if end > now), default=None)
+    """Return the time until the next pod counts as lost or as stuck terminating; None if there is none."""
+    pods, grace = observed.pods, observed.config.node_grace_period
+    times = [pod.node_fault.since + grace for pod in pods if pod.node_fault is not None]
+    times += [pod.deletion_deadline + TERMINATION_GRACE for pod in pods if pod.deletion_deadline is not None]
+    return min((time - now for time in times if time > now), default=None)
 
 
 def list_stuck_terminating(observed: Observed, now: datetime) -> list[str]:
-    """Pods that should be gone by now, and what holds them: `demo-worker-1 (finalizer example.com/hold)`."""
-    late = [
-        pod
-        for pod in observed.pods
-        if pod.deletion_deadline is not None and now >= pod.deletion_deadline + TERMINATION_GRACE
-    ]
-    return [f"{pod.name} ({_termination_blocker(pod)})" for pod in sorted(late, key=lambda pod: pod.name)]
+    """Describe pods that should be gone and what blocks them: `demo-worker-1 (finalizer example.com/hold)`."""
+    deadline = now - TERMINATION_GRACE
+    stuck = [pod for pod in observed.pods if pod.deletion_deadline is not None and pod.deletion_deadline <= deadline]
+    return [f"{pod.name} ({_termination_blocker(pod)})" for pod in sorted(stuck, key=lambda pod: pod.name)]
 
 
 def _termination_blocker(pod: ObservedPod) -> str:
     if pod.finalizers:
         return f"finalizer {', '.join(pod.finalizers)}"
-    return f"node {pod.node} does not confirm its end" if pod.node else "nobody says why"
+    return f"node {pod.node} has not confirmed the termination" if pod.node else "reason unknown"

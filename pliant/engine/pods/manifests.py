@@ -1,4 +1,4 @@
-"""Pod and service manifests for one rank: the template the user wrote plus what makes it a member."""
+"""Manifests of the pods, services and ConfigMaps of a job."""
 
 from __future__ import annotations
 
@@ -17,39 +17,34 @@ from pliant.model.labels import (
     service_selector,
 )
 
-ENVIRONMENT_VOLUME = "pliant-env"
-"""Holds the files of a member's environment."""
-FRAMEWORK_FILES_VOLUME = "pliant-files"
-"""Holds the files of its framework."""
-READABLE_MODE = 0o444
-EXECUTABLE_MODE = 0o555
+ENVIRONMENT_VOLUME, FRAMEWORK_FILES_VOLUME = "pliant-env", "pliant-files"
+READABLE_MODE, EXECUTABLE_MODE = 0o444, 0o555
 
 
 def pod_manifest(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
-    """The pod of one rank; the same arguments always make the same pod."""
     job = environment.job
     template = rank.group.template
     metadata = template.get("metadata") or {}
-    described: dict[str, Any] = {
+    pod_metadata: dict[str, Any] = {
         "name": replica_pod_name(job, rank.group.name, rank.index),
         "namespace": job.key.namespace,
         "labels": {**(metadata.get("labels") or {}), **pod_labels(job, rank)},
         "ownerReferences": [owner_reference(job)],
     }
     if metadata.get("annotations"):
-        described["annotations"] = dict(metadata["annotations"])
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": described, "spec": _pod_spec(environment, rank)}
+        pod_metadata["annotations"] = dict(metadata["annotations"])
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": _pod_spec(environment, rank)}
 
 
 def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
-    """The service that gives one rank its name, whatever its attempt: headless, but for a job's master.
+    """Return the service of one replica: headless, except that of a master.
 
-    Members keep the address of their master, and must not be left with that of one that is gone.
+    Replicas cache the address of their master, so it must not change when the master is restarted.
     """
     headless = {} if rank.group.is_master else {"clusterIP": "None"}
     spec: dict[str, Any] = {
         **headless,
-        # Members look each other up while they start, before any of them is ready.
+        # Replicas resolve each other while they start, before they are ready.
         "publishNotReadyAddresses": True,
         "selector": service_selector(job, rank),
     }
@@ -72,7 +67,7 @@ def service_manifest(job: Job, rank: Rank) -> dict[str, Any]:
 
 
 def config_map_manifest(environment: SharedEnvironment) -> dict[str, Any]:
-    """The files of a job's environment; they never change, as other content has another name."""
+    """Return the ConfigMap with the files of a job; it is immutable, and its name contains a hash of the content."""
     job = environment.job
     return {
         "apiVersion": "v1",
@@ -100,7 +95,7 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     if environment.config_map_name:
         spec["volumes"] = [*(spec.get("volumes") or ()), *_config_map_volumes(environment)]
     if rank.group.restart_rule.policy is not None or not spec.get("restartPolicy"):
-        # The engine restarts members itself, as new pods, so that it can count and scope the restarts.
+        # The engine restarts replicas as new pods, so that it can count and scope the restarts.
         spec["restartPolicy"] = "Never"
     if job.naming.subdomain:
         name = replica_pod_name(job, rank.group.name, rank.index)
@@ -111,7 +106,7 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
     if job.priority_class:
         spec.setdefault("priorityClassName", job.priority_class)
     if spec.get("hostNetwork"):
-        # With the default policy such a pod would ask the host's name server, which knows none of its peers.
+        # With the default policy the pod would use the name server of the host, which cannot resolve its peers.
         spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")
     if job.state is not None and job.state.avoided_nodes:
         spec["affinity"] = _with_avoided_nodes(job.state.avoided_nodes, spec.get("affinity") or {})
@@ -119,59 +114,61 @@ def _pod_spec(environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
 
 
 def _with_avoided_nodes(nodes: tuple[str, ...], affinity: Mapping[str, Any]) -> dict[str, Any]:
-    """Prefer other nodes than these; no more than prefer, for they may be all there are."""
-    by_node = affinity.get("nodeAffinity") or {}
-    # A field takes a single value, so there is an expression for each node.
-    others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
-    wish = {"weight": 100, "preference": {"matchFields": others}}
-    wishes = [*(by_node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()), wish]
-    return {**affinity, "nodeAffinity": {**by_node, "preferredDuringSchedulingIgnoredDuringExecution": wishes}}
+    """Add a preference for other nodes; not a requirement, since there may be no others."""
+    node_affinity = affinity.get("nodeAffinity") or {}
+    # matchFields accepts a single value, so there is one expression per node.
+    expressions = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    preferences = [
+        *(node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
+        {"weight": 100, "preference": {"matchFields": expressions}},
+    ]
+    node_affinity = {**node_affinity, "preferredDuringSchedulingIgnoredDuringExecution": preferences}
+    return {**affinity, "nodeAffinity": node_affinity}
 
 
 def _with_environment(container: Mapping[str, Any], environment: SharedEnvironment, rank: Rank) -> dict[str, Any]:
-    """Our variables come first, so that the user's own may refer to them and may replace them."""
-    own = container.get("env") or ()
-    taken = {variable.get("name") for variable in own}
-    personal = environment.framework.environment(environment.job, rank, container.get("name", ""))
-    ours = [{"name": name, "value": value} for name, value in personal.items() if name not in taken]
-    fitted = {**container, "env": [*ours, *environment.variables_except(taken | personal.keys()), *own]}
-    # Of a program that says nothing of its own end, the last lines of its log do.
-    fitted.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    """Add the variables and mounts of the framework to a container.
+
+    The variables of the framework come first, so that those of the user can refer to them and override them.
+    """
+    user_env = container.get("env") or ()
+    user_names = {variable.get("name") for variable in user_env}
+    variables = environment.framework.environment(environment.job, rank, container.get("name", ""))
+    entries = [{"name": name, "value": value} for name, value in variables.items() if name not in user_names]
+    shared = environment.variables_except(user_names | variables.keys())
+    after = {**container, "env": [*entries, *shared, *user_env]}
+    # Without a termination message, the kubelet reports the last log lines.
+    after.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     if environment.config_map_name:
-        places = {
+        paths = {
             ENVIRONMENT_VOLUME: ENVIRONMENT_DIR if environment.variable_files else "",
             FRAMEWORK_FILES_VOLUME: environment.framework.files_dir if environment.framework_files else "",
         }
-        mounted = container.get("volumeMounts") or ()
-        # Where somebody has put a volume of their own, theirs is meant; no cluster takes two.
-        used = {"", *((mount.get("mountPath") or "").rstrip("/") for mount in mounted)}
-        mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in places.items()]
-        fitted["volumeMounts"] = [*mounted, *(mount for mount in mounts if mount["mountPath"] not in used)]
-    return fitted
+        user_mounts = container.get("volumeMounts") or ()
+        # Two mounts at one path are invalid: that of the user takes precedence.
+        used = {"", *((mount.get("mountPath") or "").rstrip("/") for mount in user_mounts)}
+        mounts = [{"name": name, "mountPath": path, "readOnly": True} for name, path in paths.items()]
+        after["volumeMounts"] = [*user_mounts, *(mount for mount in mounts if mount["mountPath"] not in used)]
+    return after
 
 
 def _with_resources(container: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str, Any]:
-    """A container with these requests, which are its limits, too; what a plan leaves out stays as it was."""
-    own = container.get("resources") or {}
-    wanted = {kind: {**(own.get(kind) or {}), **resources} for kind in ("requests", "limits")}
-    return {**container, "resources": {**own, **wanted}}
+    """Override these resources, in both requests and limits."""
+    before = container.get("resources") or {}
+    after = {kind: {**(before.get(kind) or {}), **resources} for kind in ("requests", "limits")}
+    return {**container, "resources": {**before, **after}}
 
 
 def _config_map_volumes(environment: SharedEnvironment) -> list[dict[str, Any]]:
-    """One ConfigMap, seen from two places."""
-    found: list[dict[str, Any]] = []
+    volumes: list[dict[str, Any]] = []
     if environment.variable_files:
-        found.append(
-            {
-                "name": ENVIRONMENT_VOLUME,
-                "configMap": {"name": environment.config_map_name, "defaultMode": READABLE_MODE},
-            }
-        )
+        config_map: dict[str, Any] = {"name": environment.config_map_name, "defaultMode": READABLE_MODE}
+        volumes.append({"name": ENVIRONMENT_VOLUME, "configMap": config_map})
     if environment.framework_files:
         items = [{"key": name, "path": name} for name in environment.framework_files]
-        held = {"name": environment.config_map_name, "items": items, "defaultMode": EXECUTABLE_MODE}
-        found.append({"name": FRAMEWORK_FILES_VOLUME, "configMap": held})
-    return found
+        config_map = {"name": environment.config_map_name, "items": items, "defaultMode": EXECUTABLE_MODE}
+        volumes.append({"name": FRAMEWORK_FILES_VOLUME, "configMap": config_map})
+    return volumes
 
 
 def owner_reference(job: Job) -> dict[str, Any]:

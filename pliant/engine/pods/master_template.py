@@ -1,4 +1,4 @@
-"""The pod of a job's own master: what its template leaves out is filled in."""
+"""Defaults of the pod template of a job's master."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pliant.model.operator_config import OperatorConfig
 
 
 def apply_master_defaults(job: Job, config: OperatorConfig) -> Job:
-    """The job with a master that can run: without an image of its own it is ours, started as we are.
+    """Fill in the image, the command and the service account of the master.
 
-    A template without an image leaves out what starts it, too; its arguments are there already. One that names no
-    account runs under one that is made for it.
+    A template without an image gets Pliant's master; its arguments are already in the template.
     """
     if not job.has_master:
         return job
@@ -26,17 +25,14 @@ def apply_master_defaults(job: Job, config: OperatorConfig) -> Job:
 def _with_master_defaults(group: ReplicaGroup, job: Job, config: OperatorConfig) -> ReplicaGroup:
     spec: Mapping[str, Any] = group.template.get("spec") or {}
     first, *others = spec.get("containers") or [{}]
-    if first.get("image"):
-        filled = first
-    else:
-        filled = {**first, "image": config.master_image or "pliant"}
-        if not first.get("command"):
-            filled["command"] = list(config.master_command)
+    if not first.get("image"):
+        command = first.get("command") or list(config.master_command)
+        first = {**first, "image": config.master_image or "pliant", "command": command}
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or master_account_name(job, group)
-    pod = {**spec, "serviceAccountName": account, "containers": [filled, *others]}
+    pod = {**spec, "serviceAccountName": account, "containers": [first, *others]}
     return replace(group, template={**group.template, "spec": pod})
 
 
 def master_account_name(job: Job, group: ReplicaGroup) -> str:
-    """The account that is made for a master, named as it is reached."""
+    """Return the name of the service account that is created for a master: that of its service."""
     return replica_service_name(job, group.name, 0)

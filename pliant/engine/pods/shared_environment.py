@@ -1,4 +1,4 @@
-"""What all members of a job carry alike: made once for a decision, however many members there are."""
+"""The environment that all replicas of a job share, computed once per decision."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pliant.model.job import Job
 from pliant.model.labels import environment_config_map_name
 
 ENVIRONMENT_DIR = "/etc/pliant/env"
-"""Where members find the variables that are too long to be variables."""
+"""The mount path of variables that are too long for the environment."""
 MAX_VARIABLE_BYTES = 64 * 1024
-"""Bytes of one variable; Linux starts no program with one of 128 KiB."""
+"""The limit of one variable; execve on Linux rejects a variable of 128 KiB."""
 MAX_INLINE_BYTES = 256 * 1024
-"""Bytes of all shared variables: every container of a pod repeats them, and API servers refuse huge pods."""
+"""The limit of all shared variables: every container of a pod repeats them, and the size of pods is limited."""
 MAX_FILES_BYTES = 1_000_000
-"""Bytes of all files: they share one ConfigMap, which holds a megabyte."""
+"""The limit of all files together: a ConfigMap holds 1 MiB."""
 
 
 class EnvironmentVariable(NamedTuple):
-    """A variable as its framework names it, and as a manifest writes it."""
+    """A variable of a framework, and its `env` entry in the manifest."""
 
     name: str
     manifest_entry: Mapping[str, str]
@@ -31,20 +31,17 @@ class EnvironmentVariable(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedEnvironment:
-    """A job's shared environment: variables, and files for what is too long for them."""
-
     job: Job
     framework: Framework
     variables: tuple[EnvironmentVariable, ...]
     variable_files: Mapping[str, str]
-    """What is too long for a variable, by the name it would have."""
+    """The values of variables that are too long, by variable name; mounted as files."""
     framework_files: Mapping[str, str]
-    """The files of the framework itself."""
     config_map_name: str
-    """The name of the ConfigMap with all files; empty if there are none."""
+    """The ConfigMap with all files; empty if there are none."""
 
     def variables_except(self, overridden_names: Collection[Any]) -> list[Mapping[str, str]]:
-        """The shared variables as a manifest writes them, less those whose place the named ones take."""
+        """Return the `env` entries of the variables that are not overridden."""
         return [
             entry
             for name, entry in self.variables
@@ -53,20 +50,20 @@ class SharedEnvironment:
 
 
 def build_shared_environment(job: Job, framework: Framework) -> SharedEnvironment:
-    """The outfit of a job's members; raises InvalidSpec if there are too many of them to be listed."""
+    """Compute the shared environment; raise InvalidSpec if the addresses of all replicas exceed a ConfigMap."""
     shared = framework.shared_environment(job)
-    files, papers = _select_file_variables(shared), framework.files(job)
+    variable_files, framework_files = _select_file_variables(shared), framework.files(job)
+    files = {**variable_files, **framework_files}
     return SharedEnvironment(
         job=job,
         framework=framework,
         variables=tuple(
-            EnvironmentVariable(name, _variable_entry(name, value, name in files)) for name, value in shared.items()
+            EnvironmentVariable(name, _variable_entry(name, value, name in variable_files))
+            for name, value in shared.items()
         ),
-        variable_files=files,
-        framework_files=papers,
-        config_map_name=environment_config_map_name(job.key, _content_hash(job, {**files, **papers}))
-        if files or papers
-        else "",
+        variable_files=variable_files,
+        framework_files=framework_files,
+        config_map_name=environment_config_map_name(job.key, _content_hash(job, files)) if files else "",
     )
 
 
@@ -77,7 +74,7 @@ def _variable_entry(name: str, value: str, is_file: bool) -> dict[str, str]:
 
 
 def _select_file_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those that must be files: each that is too long, and the longest of what is too much together."""
+    """Return the variables to mount as files: those that are too long, and the longest until the rest fits."""
     sizes = {name: len(value.encode()) for name, value in variables.items()}
     inline = sum(sizes.values())
     chosen = set()
@@ -87,14 +84,14 @@ def _select_file_variables(variables: Mapping[str, str]) -> dict[str, str]:
         chosen.add(name)
         inline -= sizes[name]
     if (total := sum(sizes[name] for name in chosen)) > MAX_FILES_BYTES:
-        problem = f"the addresses of all members fill {total:,} bytes, and one ConfigMap can take {MAX_FILES_BYTES:,}"
-        raise InvalidSpec("spec.replicaSpecs", f"{problem}: use fewer members, fewer ports or shorter names")
+        problem = f"the addresses of all replicas take {total:,} bytes, a ConfigMap holds {MAX_FILES_BYTES:,}"
+        raise InvalidSpec("spec.replicaSpecs", f"{problem}: use fewer replicas, fewer ports or shorter names")
     return {name: value for name, value in variables.items() if name in chosen}
 
 
 def _content_hash(job: Job, files: Mapping[str, str]) -> str:
-    """Tells one content from another, and the content of one job from that of its namesake before it."""
-    told = blake2b(job.owner.uid.encode(), digest_size=4)
+    """Hash the files and the UID of the job: a later job of the same name gets another ConfigMap."""
+    digest = blake2b(job.owner.uid.encode(), digest_size=4)
     for name, value in files.items():
-        told.update(f"{name}={value}\n".encode())
-    return told.hexdigest()
+        digest.update(f"{name}={value}\n".encode())
+    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""A master that never asked for anybody: its first plan was lost, and it does not ask twice."""
+"""Restarts of a master that never requested members: its first ScalePlan was lost, and it does not retry."""
 
 from __future__ import annotations
 
@@ -12,57 +12,46 @@ from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.model.job import MembershipSource
 
 IDLE_MASTER_TIMEOUT = timedelta(minutes=3)
-"""DLRover's masters ask within seconds, and give up after fifteen if the API server would not take it."""
+"""DLRover's masters create a plan within seconds, and give up after fifteen if the API server is unavailable."""
 MAX_IDLE_RESTARTS = 3
-"""How often a master is made anew for that: one that still asks for nobody may have its reasons."""
 
 
 def restart_idle_master(context: Context) -> Transition | None:
-    """Make a master anew that should have asked for members by now; ours asks until it is heard."""
-    place = _find_idle_master(context)
-    since = _pod_started_at(place)
-    if place is None or since is None or context.now < since + IDLE_MASTER_TIMEOUT:
+    """Restart a DLRover master that has not requested members in time; Pliant's own master retries by itself."""
+    replica, since = _find_idle_master(context)
+    if replica is None or since is None or context.now < since + IDLE_MASTER_TIMEOUT:
         return None
-    memory = context.state.group(place.rank.group.name)
-    attempt = memory.attempt + 1
+    group_name = replica.rank.group.name
+    group_state = context.state.group(group_name)
+    attempt = group_state.attempt + 1
     after = replace(
-        memory,
+        group_state,
         attempt=attempt,
-        index_min_attempts={**memory.index_min_attempts, place.rank.index: attempt},
-        idle_master_restarts=memory.idle_master_restarts + 1,
+        index_min_attempts={**group_state.index_min_attempts, replica.rank.index: attempt},
+        idle_master_restarts=group_state.idle_master_restarts + 1,
     )
-    state = replace(context.state, groups={**context.state.groups, place.rank.group.name: after})
-    return make_transition(state, context.now, "MasterIdle", "the master has asked for nobody yet: it is started again")
+    state = replace(context.state, groups={**context.state.groups, group_name: after})
+    message = "the master has not requested replicas; restarting it"
+    return make_transition(state, context.now, "MasterIdleRestart", message)
 
 
 def time_to_idle_restart(context: Context) -> timedelta | None:
-    """How long until a master is taken to be idle; None if it is not."""
-    since = _pod_started_at(_find_idle_master(context))
+    """Return the time until the master counts as idle; None if it does not apply."""
+    _, since = _find_idle_master(context)
     return max(since + IDLE_MASTER_TIMEOUT - context.now, timedelta(0)) if since is not None else None
 
 
-def _pod_started_at(replica: Replica | None) -> datetime | None:
-    return replica.pod.started_at if replica is not None and replica.pod is not None else None
-
-
-def _find_idle_master(context: Context) -> Replica | None:
-    """The place of a foreign master that runs alone and has never done otherwise."""
-    job = context.job
-    if (
-        not job.has_master
-        or job.framework_options.get(PLIANT_MASTER_OPTION)
-        or job.is_suspended
-        or context.observed.plans
-    ):
-        return None
-    if any(
-        context.state.group(group.name).next_member_id
-        for group in job.groups
-        if group.membership_source is MembershipSource.MASTER
-    ):
-        return None
-    masters = (place for place in context.replicas.all if place.rank.group.is_master)
-    found = next((place for place in masters if place.state is ReplicaState.RUNNING), None)
-    if found is None or context.state.group(found.rank.group.name).idle_master_restarts >= MAX_IDLE_RESTARTS:
-        return None
-    return found
+def _find_idle_master(context: Context) -> tuple[Replica | None, datetime | None]:
+    """Find a running master, not Pliant's own, that has never had members, and the start time of its pod."""
+    job, state = context.job, context.state
+    is_pliant_master = job.framework_options.get(PLIANT_MASTER_OPTION)
+    if not job.has_master or is_pliant_master or job.is_suspended or context.observed.plans:
+        return None, None
+    managed = (group for group in job.groups if group.membership_source is MembershipSource.MASTER)
+    if any(state.group(group.name).next_member_id for group in managed):
+        return None, None
+    for replica in context.replicas.all:
+        if replica.rank.group.is_master and replica.state is ReplicaState.RUNNING and replica.pod is not None:
+            restarts = state.group(replica.rank.group.name).idle_master_restarts
+            return (replica, replica.pod.started_at) if restarts < MAX_IDLE_RESTARTS else (None, None)
+    return None, None

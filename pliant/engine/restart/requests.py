@@ -1,4 +1,4 @@
-"""Who calls for a restart: members that failed, were lost, cannot be created, or were taken away."""
+"""Restart requests: replicas that failed, were lost, cannot be created or were disrupted."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ _SCOPES_WIDEST_FIRST = (RestartScope.ALL, RestartScope.REPLICA, RestartScope.POD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRequest:
-    """A reason to restart, at one place."""
-
     replica: Replica
     cause: RestartCause
     scope: RestartScope
 
     @property
     def is_uncharged(self) -> bool:
-        """Whether it is charged to nobody."""
+        """Whether the restart does not count against any limit."""
         return self.cause is RestartCause.DISRUPTION and not self.replica.rank.group.restart_rule.counts_disruptions
 
     def __str__(self) -> str:
@@ -35,54 +33,55 @@ class RestartRequest:
 
 
 def list_restart_requests(context: Context) -> list[RestartRequest]:
-    """Every call at present, those that reach farthest first."""
-    every = [
+    """Return all current restart requests, the widest scope first."""
+    requests = [
         *_requests_for_failures(context.job, context.replicas),
         *_requests_for_creation_timeouts(context),
         *_requests_for_disruptions(context.replicas),
     ]
-    return sorted(every, key=lambda call: _SCOPES_WIDEST_FIRST.index(call.scope))
+    return sorted(requests, key=lambda request: _SCOPES_WIDEST_FIRST.index(request.scope))
 
 
 def is_creation_overdue(stuck_container: StuckContainer | None, config: OperatorConfig, now: datetime) -> bool:
-    """Whether a container has failed to be created for too long."""
     return stuck_container is not None and now >= stuck_container.since + config.creation_timeout
 
 
 def time_to_creation_timeout(context: Context) -> timedelta | None:
-    """How long until the first container that cannot be created has failed for too long."""
-    ends = (
-        place.pod.stuck_container.since + context.config.creation_timeout
-        for place in context.replicas.list_engine_managed()
-        if place.state is ReplicaState.SCHEDULED and place.pod is not None and place.pod.stuck_container is not None
+    """Return the time until the first failing container creation reaches its timeout."""
+    deadlines = (
+        each.pod.stuck_container.since + context.config.creation_timeout
+        for each in context.replicas.list_engine_managed()
+        if each.state is ReplicaState.SCHEDULED and each.pod is not None and each.pod.stuck_container is not None
     )
-    return min((end - context.now for end in ends if end > context.now), default=None)
+    return min((deadline - context.now for deadline in deadlines if deadline > context.now), default=None)
 
 
 def list_creation_timeouts(context: Context) -> list[Replica]:
-    """Members whose containers cannot be created, although there was patience."""
+    """Return the replicas whose containers could not be created within the timeout."""
     return [
-        place
-        for place in context.replicas.list_engine_managed()
-        if place.state is ReplicaState.SCHEDULED
-        and place.pod is not None
-        and is_creation_overdue(place.pod.stuck_container, context.config, context.now)
+        replica
+        for replica in context.replicas.list_engine_managed()
+        if replica.state is ReplicaState.SCHEDULED
+        and replica.pod is not None
+        and is_creation_overdue(replica.pod.stuck_container, context.config, context.now)
     ]
 
 
 def _requests_for_failures(job: Job, replicas: Replicas) -> Iterator[RestartRequest]:
-    for place in replicas.list_failed():
-        if place.pod is not None and is_restartable(job, place):
-            yield RestartRequest(replica=place, cause=place.failure_cause, scope=place.rank.group.restart_rule.scope)
+    for replica in replicas.list_failed():
+        if replica.pod is not None and is_restartable(job, replica):
+            scope = replica.rank.group.restart_rule.scope
+            yield RestartRequest(replica=replica, cause=replica.failure_cause, scope=scope)
 
 
 def is_restartable(job: Job, replica: Replica) -> bool:
-    """Whether a member ended in a way that its group restarts on, as long as there is a budget."""
-    end = replica.pod.exit if replica.pod else None
-    is_listed = end is not None and end.code in job.restart_exit_codes
-    if end is not None and end.code in replica.rank.group.restart_rule.permanent_exit_codes:
+    """Return whether the restart policy of the group applies to this failure; limits are not considered."""
+    rule = replica.rank.group.restart_rule
+    pod_exit = replica.pod.exit if replica.pod else None
+    is_listed = pod_exit is not None and pod_exit.code in job.restart_exit_codes
+    if pod_exit is not None and pod_exit.code in rule.permanent_exit_codes:
         return False
-    match replica.rank.group.restart_rule.policy:
+    match rule.policy:
         case RestartPolicy.ALWAYS:
             return True
         case RestartPolicy.ON_FAILURE:
@@ -98,11 +97,11 @@ def is_restartable(job: Job, replica: Replica) -> bool:
 
 
 def _requests_for_creation_timeouts(context: Context) -> Iterator[RestartRequest]:
-    """Pods to be made anew elsewhere: only that place is concerned, whatever the group's scope."""
-    for place in list_creation_timeouts(context):
-        memory = context.state.group(place.rank.group.name)
-        if _may_retry_creation(place, memory, context.config, context.now):
-            yield RestartRequest(replica=place, cause=RestartCause.CREATION, scope=RestartScope.POD)
+    """Request to recreate stuck pods on other nodes: always with scope Pod, whatever the scope of the group."""
+    for replica in list_creation_timeouts(context):
+        group_state = context.state.group(replica.rank.group.name)
+        if _may_retry_creation(replica, group_state, context.config, context.now):
+            yield RestartRequest(replica=replica, cause=RestartCause.CREATION, scope=RestartScope.POD)
 
 
 def _may_retry_creation(replica: Replica, group_state: GroupState, config: OperatorConfig, now: datetime) -> bool:
@@ -111,6 +110,6 @@ def _may_retry_creation(replica: Replica, group_state: GroupState, config: Opera
 
 
 def _requests_for_disruptions(replicas: Replicas) -> Iterator[RestartRequest]:
-    for place in replicas.list_engine_managed():
-        if place.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED):
-            yield RestartRequest(replica=place, cause=RestartCause.DISRUPTION, scope=RestartScope.POD)
+    for replica in replicas.list_engine_managed():
+        if replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED):
+            yield RestartRequest(replica=replica, cause=RestartCause.DISRUPTION, scope=RestartScope.POD)

@@ -1,4 +1,4 @@
-"""Who ended badly and how: kept while pods come and go, so that the first cause can be named at the end."""
+"""Recorded failures of replicas, kept after their pods are deleted so that the root cause can be reported."""
 
 from __future__ import annotations
 
@@ -12,57 +12,56 @@ from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, ReplicaFailure, ReplicaOutcome, RestartCause
 
 MAX_FAILURES = 8
-"""Failures kept; the oldest go first."""
 MAX_MESSAGE_CHARS = 160
-"""Characters of what each of them said; the first cause is quoted in full."""
+"""The limit for a recorded failure; the root cause keeps its whole message."""
 
 
 def record_failures(state: EngineState, replicas: Iterable[Replica], now: datetime) -> EngineState:
-    """The memory with these failures among those kept; what is known of one never changes."""
+    """Add the failures of these replicas; a recorded failure never changes."""
     known = {(failure.replica, failure.attempt) for failure in state.failures}
-    fresh = [each for each in collect_failures(state, replicas, now) if (each.replica, each.attempt) not in known]
-    if not fresh:
+    new = [each for each in collect_failures(state, replicas, now) if (each.replica, each.attempt) not in known]
+    if not new:
         return state
-    kept = (*state.failures, *(replace(each, message=_last_line(each.message)) for each in fresh[:MAX_FAILURES]))
-    return replace(state, failures=kept[-MAX_FAILURES:])
+    shortened = (replace(each, message=_last_line(each.message)) for each in new[:MAX_FAILURES])
+    return replace(state, failures=(*state.failures, *shortened)[-MAX_FAILURES:])
 
 
 def set_root_cause(state: EngineState, replicas: Iterable[Replica], now: datetime) -> EngineState:
-    """The memory with the earliest of these failures as the first cause of what is decided now."""
-    everyone = list(replicas)
-    found = collect_failures(state, everyone, now)
-    return replace(record_failures(state, everyone, now), root_cause=found[0] if found else None)
+    """Record the failures of these replicas, the earliest one as the root cause."""
+    failed = list(replicas)
+    failures = collect_failures(state, failed, now)
+    return replace(record_failures(state, failed, now), root_cause=failures[0] if failures else None)
 
 
 def list_new_failures(state: EngineState, replicas: Iterable[Replica]) -> list[Replica]:
-    """The members that have ended badly and are not known to have."""
+    """Return the failed replicas whose failure is not in the state yet."""
     return [
-        place
-        for place in replicas
-        if place.state is ReplicaState.FAILED
-        and state.group(place.rank.group.name).replica_outcomes.get(place.rank.index) is not ReplicaOutcome.FAILED
+        replica
+        for replica in replicas
+        if replica.state is ReplicaState.FAILED
+        and state.group(replica.rank.group.name).replica_outcomes.get(replica.rank.index) is not ReplicaOutcome.FAILED
     ]
 
 
 def collect_failures(state: EngineState, replicas: Iterable[Replica], now: datetime) -> list[ReplicaFailure]:
-    """How these members failed, the earliest first; of one whose pod is gone, what was known."""
-    known = {(failure.replica, failure.attempt): failure for failure in state.failures}
-    found = []
-    for place in replicas:
-        attempt = place.pod.attempt if place.pod else place.rank.attempt
-        kept = known.get((place.display_name, attempt))
-        if place.pod is None:
-            found.append(kept or ReplicaFailure(replica=place.display_name, attempt=attempt, at=now))
+    """Return the failures of these replicas, the earliest first; recorded ones if the pod is gone."""
+    recorded_failures = {(failure.replica, failure.attempt): failure for failure in state.failures}
+    failures = []
+    for replica in replicas:
+        attempt = replica.pod.attempt if replica.pod else replica.rank.attempt
+        recorded = recorded_failures.get((replica.display_name, attempt))
+        if replica.pod is None:
+            failures.append(recorded or ReplicaFailure(replica=replica.display_name, attempt=attempt, at=now))
             continue
-        fresh = _make_failure(place, place.pod, now)
-        # At the scene more can be quoted than was kept.
-        found.append(replace(kept, message=fresh.message) if kept else fresh)
-    return sorted(found, key=lambda failure: (failure.at, failure.replica))
+        current = _make_failure(replica, replica.pod, now)
+        # The pod has the whole message, the recorded failure only its last line.
+        failures.append(replace(recorded, message=current.message) if recorded else current)
+    return sorted(failures, key=lambda failure: (failure.at, failure.replica))
 
 
 def _make_failure(replica: Replica, pod: ObservedPod, now: datetime) -> ReplicaFailure:
-    end, fault = pod.exit, pod.node_fault
-    about = ReplicaFailure(
+    fault = pod.node_fault
+    failure = ReplicaFailure(
         replica=replica.display_name,
         attempt=pod.attempt,
         cause=replica.failure_cause,
@@ -72,26 +71,25 @@ def _make_failure(replica: Replica, pod: ObservedPod, now: datetime) -> ReplicaF
     )
     if pod.stuck_container is not None and replica.state is ReplicaState.SCHEDULED:
         return replace(
-            about,
+            failure,
             cause=RestartCause.CREATION,
             container=pod.stuck_container.container,
             reason=pod.stuck_container.reason,
             message=pod.problem,
             at=pod.stuck_container.since,
         )
-    if end is None:
-        return about
+    if pod.exit is None:
+        return failure
     return replace(
-        about,
-        container=end.container,
-        exit_code=end.code,
-        signal=end.signal,
-        reason=end.reason or about.reason,
-        message=end.last_log_lines or end.message,
+        failure,
+        container=pod.exit.container,
+        exit_code=pod.exit.code,
+        signal=pod.exit.signal,
+        reason=pod.exit.reason or failure.reason,
+        message=pod.exit.last_log_lines or pod.exit.message,
     )
 
 
 def _last_line(text: str) -> str:
-    """The last line of a quotation, if need be its end."""
     lines = text.splitlines()
     return lines[-1][-MAX_MESSAGE_CHARS:] if lines else ""

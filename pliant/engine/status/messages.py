@@ -1,4 +1,4 @@
-"""The sentences people read in statuses, events and timelines."""
+"""English descriptions of replica failures for statuses, events and timelines."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from pliant.model.observed import PodExit
 
 MAX_LISTED_NAMES = 3
 START_ERROR_REASONS = frozenset({"StartError", "ContainerCannotRun"})
-"""Reasons of containers whose program never ran, so that its exit code is not its own."""
+"""Reasons of containers whose program never ran: the exit code is not that of the program."""
 
 
 def describe_exit(pod_exit: PodExit | None) -> str:
-    """How a member ended: `exited with code 3`, `was killed by SIGKILL (exit code 137)`."""
+    """Describe how a pod terminated: `exited with code 3`, `was killed by SIGKILL (exit code 137)`."""
     if pod_exit is None:
         return "failed"
-    if pod_exit.code is None:
-        return _with_detail(f"failed: {pod_exit.reason}" if pod_exit.reason else "failed", pod_exit.message)
-    said = f"exited with code {pod_exit.code}"
-    if pod_exit.reason in START_ERROR_REASONS:
-        said = f"could not be started ({pod_exit.reason})"
-    elif pod_exit.reason == "OOMKilled":
-        said = f"ran out of memory (OOMKilled, exit code {pod_exit.code})"
+    code, reason = pod_exit.code, pod_exit.reason
+    if code is None:
+        text = f"failed: {reason}" if reason else "failed"
+    elif reason in START_ERROR_REASONS:
+        text = f"could not be started ({reason})"
+    elif reason == "OOMKilled":
+        text = f"ran out of memory (OOMKilled, exit code {code})"
     elif pod_exit.signal:
-        said = f"was killed by {pod_exit.signal} (exit code {pod_exit.code})"
-    return _with_detail(said, pod_exit.message)
+        text = f"was killed by {pod_exit.signal} (exit code {code})"
+    else:
+        text = f"exited with code {code}"
+    return f"{text}: {pod_exit.message}" if pod_exit.message else text
 
 
 def describe_failure(replica: Replica) -> str:
-    """Which member is in trouble and how: `worker-1 exited with code 3`."""
+    """Describe which replica failed and how: `worker-1 exited with code 3`."""
     pod = replica.pod
     if pod is None:
         return f"{replica.display_name} failed"
@@ -46,21 +48,17 @@ def describe_failure(replica: Replica) -> str:
     return f"{replica.display_name} {describe_exit(pod.exit)} on node {pod.node}, which {pod.node_fault.description}"
 
 
+def describe_problems(replicas: Iterable[Replica]) -> list[str]:
+    """Return why replicas do not start, one message per replica."""
+    return [f"{each.display_name}: {each.pod.problem}" for each in replicas if each.pod and each.pod.problem]
+
+
 def join_names(names: Sequence[str]) -> str:
-    """A short enumeration: `a, b, c and 4 more`."""
+    """Join the first names: `a, b, c and 4 more`."""
     shown = ", ".join(names[:MAX_LISTED_NAMES])
     return f"{shown} and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else shown
 
 
-def describe_problems(replicas: Iterable[Replica]) -> list[str]:
-    """Why members do not start, one sentence each."""
-    return [f"{place.display_name}: {place.pod.problem}" for place in replicas if place.pod and place.pod.problem]
-
-
 def pluralize(number: int, noun: str) -> str:
-    """`1 member`, `2 members`, `2 ps`."""
+    """Return `1 pod`, `2 pods` or `2 ps`."""
     return f"{number} {noun}" if number == 1 or noun.endswith("s") else f"{number} {noun}s"
-
-
-def _with_detail(text: str, detail: str) -> str:
-    return f"{text}: {detail}" if detail else text

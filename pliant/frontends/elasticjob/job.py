@@ -115,11 +115,11 @@ class ElasticJobFrontend(RenderingFrontend):
             naming=naming,
             frameworks=("dlrover",),
             framework_options={
-                "own_master": master.is_builtin,
+                "uses_pliant_master": master.is_builtin,
                 "strategy": strategy,
                 "service_type": metadata.annotations.get("service_type", "").strip() or "grpc",
                 "elastic_mode": metadata.annotations.get("training_elastic_mode", "").strip(),
-                "lends_chief": CHIEF not in spec.replica_specs,
+                "has_implicit_chief": CHIEF not in spec.replica_specs,
             },
             complete_policy=EndPolicy.ALL,
             fail_policy=EndPolicy.ANY,

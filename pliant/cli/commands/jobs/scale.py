@@ -64,7 +64,7 @@ async def _scale_job(args: Namespace) -> int:
         bounds = f" (bounds {within})" if (within := size_bounds_text(group)) else ""
         held = f"; you asked for {args.size}" if size != args.size else ""
         before = now.size if now else group.size
-        anew = "; all members start again, to be told of it" if _restarts_all(group, before, size) else ""
+        anew = "; all replicas restart" if _restarts_all(group, before, size) else ""
         sys.stdout.write(f"{one.key.name}: {group.name} {before} → {size}{bounds}{held}{anew}\n")
         sys.stdout.flush()
         if args.wait:
