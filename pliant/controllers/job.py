@@ -16,7 +16,7 @@ from pliant.controllers.orphan_pods import OrphanPodCleaner
 from pliant.controllers.progress_reports import ProgressReceiver, progress_fields
 from pliant.engine.decide import decide, shortest_wait
 from pliant.errors import InvalidSpec, RetryLater
-from pliant.frameworks.combined import CombinedFramework
+from pliant.frameworks import CombinedFramework
 from pliant.frontends.frontend import Frontend
 from pliant.frontends.status.engine_state import STATE_FIELD, raw_status
 from pliant.kube.cache.store import ObjectStore

@@ -1,16 +1,20 @@
-"""The input of a decision about one job, and the transitions that it may lead to."""
+"""The input of a decision about one job, its transitions, and the timeline that records them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from pliant.engine.pods.replicas import Replicas
-from pliant.engine.timeline import with_timeline_entry
 from pliant.model.job import Job
 from pliant.model.observed import Observed
 from pliant.model.operator_config import OperatorConfig
-from pliant.model.state import EngineState
+from pliant.model.state import EngineState, PhaseStart, TimelineEntry
+
+MAX_TIMELINE_ENTRIES = 24
+"""Older entries are dropped, so that the status stays small however often a job restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +51,21 @@ def make_transition(
     """Return the transition to `state`, with a timeline entry."""
     state = with_timeline_entry(state, at, reason, message)
     return Transition(state=state, reason=reason, message=message, is_warning=is_warning)
+
+
+def with_timeline_entry(state: EngineState, at: datetime, reason: str, message: str = "") -> EngineState:
+    entry = TimelineEntry(at=at, reason=reason, message=message)
+    return replace(state, timeline=(*state.timeline, entry)[-MAX_TIMELINE_ENTRIES:])
+
+
+def with_phase_time(state: EngineState, at: datetime) -> EngineState:
+    """If the phase has changed, add the time spent in the previous phase and start counting for the new one."""
+    previous = state.phase_start
+    if previous is not None and previous.phase is state.phase:
+        return state
+    after = replace(state, phase_start=PhaseStart(phase=state.phase, since=at))
+    if previous is None:
+        return after
+    # The start may lie in the future if the clock was set back.
+    seconds = max((at - previous.since).total_seconds(), 0.0) + state.phase_seconds.get(previous.phase, 0.0)
+    return replace(after, phase_seconds={**state.phase_seconds, previous.phase: seconds})

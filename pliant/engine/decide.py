@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from pliant.engine.context import Context, Transition
+from pliant.engine.context import Context, Transition, with_phase_time, with_timeline_entry
 from pliant.engine.lifecycle.finish import (
     FINISHED_POD_PHASES,
     clean_up_job,
@@ -18,15 +18,16 @@ from pliant.engine.lifecycle.finish import (
     termination_message,
     time_out_job,
     time_to_idle_completion,
+    time_to_limit,
+    ttl_left,
 )
 from pliant.engine.lifecycle.suspend import delete_for_suspend, resume_job, suspend_job, with_master_only
-from pliant.engine.lifecycle.time_limits import time_to_limit, ttl_left
 from pliant.engine.plans.execution import execute_plans, without_failed_members, without_finished_plans
 from pliant.engine.plans.membership import with_synced_members
 from pliant.engine.plans.plan_status import fail_open_plans, sync_plans
 from pliant.engine.pod_sync import sync_pods
 from pliant.engine.pods.deletion import list_stuck_terminating, time_to_pod_deadline
-from pliant.engine.pods.master_template import apply_master_defaults
+from pliant.engine.pods.manifests import apply_master_defaults
 from pliant.engine.pods.replicas import match_pods, recover_attempts
 from pliant.engine.restart.idle_master import restart_idle_master, time_to_idle_restart
 from pliant.engine.restart.requests import time_to_creation_timeout
@@ -40,7 +41,6 @@ from pliant.engine.status.rollup import (
     roll_up_status,
     status_write_delay,
 )
-from pliant.engine.timeline import with_phase_time, with_timeline_entry
 from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatusUpdate
 from pliant.model.framework import Framework
 from pliant.model.job import Job

@@ -8,14 +8,13 @@ from datetime import timedelta
 from pliant.engine.context import Context
 from pliant.engine.plans.membership import GONE_STATES, PLIANT_MASTER_OPTION, member_rank
 from pliant.engine.pods.deletion import delete_pods, delete_pods_permanently
-from pliant.engine.pods.manifests import config_map_manifest, pod_manifest, service_manifest
-from pliant.engine.pods.master_template import master_account_name
+from pliant.engine.pods.manifests import config_map_manifest, master_account_name, pod_manifest, service_manifest
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.pods.shared_environment import SharedEnvironment, build_shared_environment
 from pliant.engine.restart.restarts import backoff_left
 from pliant.model.actions import Action, CreateConfigMap, CreatePod, CreateService, DeleteService, GrantMasterAccess
 from pliant.model.framework import Framework, Rank
-from pliant.model.job import Job, MembershipSource
+from pliant.model.job import Job
 from pliant.model.labels import format_service_name, normalize_group_name
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState
@@ -87,7 +86,7 @@ def _blocked_groups(job: Job, replicas: Replicas, state: EngineState) -> set[str
 
 def _delete_master_managed_pods(context: Context) -> Iterator[Action]:
     """Delete lost pods of master-managed groups, so that the master notices, and pods removed from the job."""
-    managed = [each for each in context.replicas.all if each.rank.group.membership_source is MembershipSource.MASTER]
+    managed = [each for each in context.replicas.all if each.rank.group.is_master_managed]
     if not managed:
         return
     lost = [replica.pod for replica in managed if replica.state is ReplicaState.LOST and replica.pod is not None]
@@ -102,7 +101,7 @@ def _delete_orphan_pods(context: Context, orphan_pods: list[ObservedPod]) -> Ite
     """Delete pods without a replica; a master other than Pliant's would recreate those of its groups."""
     master_groups: set[str] = set()
     if not context.job.framework_options.get(PLIANT_MASTER_OPTION):
-        groups = [group for group in context.job.groups if group.membership_source is MembershipSource.MASTER]
+        groups = [group for group in context.job.groups if group.is_master_managed]
         master_groups = {normalize_group_name(group.name) for group in groups}
     for pod in orphan_pods:
         delete = delete_pods_permanently if pod.group in master_groups else delete_pods
@@ -118,7 +117,7 @@ def _list_surplus_uids(context: Context) -> set[str]:
     for group in context.job.groups:
         group_state = context.state.group(group.name)
         is_capped = group_state.is_user_capped and group_state.applied_size is not None
-        if group.membership_source is not MembershipSource.MASTER or not is_capped:
+        if not group.is_master_managed or not is_capped:
             continue
         alive = [replica for replica in context.replicas.in_group(group) if replica.state not in GONE_STATES]
         kept_ranks = set(sorted({member_rank(replica) for replica in alive})[: group_state.applied_size])

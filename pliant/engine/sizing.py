@@ -9,7 +9,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, make_transition
-from pliant.model.job import Job, MembershipSource, ReplicaGroup, ResizeMode
+from pliant.model.job import Job, ReplicaGroup, ResizeMode
 from pliant.model.observed import ScaleRecommendation
 from pliant.model.state import EngineState, GroupState, JobPhase, SizeAdvice, SizeRequest, SizeRequester
 
@@ -44,8 +44,7 @@ def resize_groups(context: Context) -> Transition | None:
     changed = [
         group
         for group in context.requested_job.groups
-        if group.membership_source is MembershipSource.ENGINE
-        and context.state.group(group.name).applied_size != wanted[group.name]
+        if not group.is_master_managed and context.state.group(group.name).applied_size != wanted[group.name]
     ]
     is_suspended = context.state.phase is JobPhase.SUSPENDED  # all replicas start with the new sizes when it resumes
     resizable = [group for group in changed if group.resize_mode is not ResizeMode.FIXED or is_suspended]
@@ -184,7 +183,7 @@ def _with_size(group_state: GroupState, size: int) -> GroupState:
 
 def _restart_all(job: Job, state: EngineState, message: str) -> EngineState:
     """Restart all replicas without charging a restart and without backoff: a resize is not a failure."""
-    names = [group.name for group in job.groups if group.membership_source is MembershipSource.ENGINE]
+    names = [group.name for group in job.groups if not group.is_master_managed]
     groups = {name: with_new_attempt(state.group(name)) for name in names}
     phase = JobPhase.RESTARTING if state.phase is JobPhase.RUNNING else state.phase
     return replace(state, phase=phase, message=message, groups={**state.groups, **groups})

@@ -1,10 +1,10 @@
-"""PyTorch: a fixed world size with MASTER_ADDR and RANK, or an elastic one with the rendezvous of torchrun."""
+"""PyTorch and DeepSpeed: a fixed world size by MASTER_ADDR and RANK, or an elastic one by torchrun's rendezvous."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pliant.frameworks.role_assignment import RoleAssignment, generation_id
+from pliant.frameworks.role_assignment import RoleAssignment, count_gpus, generation_id
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
 
@@ -49,6 +49,26 @@ class PyTorch(Framework):
         return {"RANK": global_rank, "PET_NODE_RANK": global_rank}
 
 
+class DeepSpeed(PyTorch):
+    """The PyTorch environment and /job/hostfile.
+
+    Option `nproc_per_node` is the number of slots per host; the default is the number of GPUs, at least 1.
+    """
+
+    name = "deepspeed"
+    files_dir = "/job"
+
+    def files(self, job: Job) -> Mapping[str, str]:
+        """Return the hostfile, in rank order; a replica keeps the hostfile of the time when it started."""
+        assignment = RoleAssignment(job, self)
+        lines = [
+            f"{host} slots={_slots_per_host(job, group)}\n"
+            for group in assignment.groups()
+            for host in assignment.group_hosts(group)
+        ]
+        return {"hostfile": "".join(lines)} if lines else {}
+
+
 def _static_environment(assignment: RoleAssignment, rank0_group: ReplicaGroup) -> dict[str, str]:
     host, port = assignment.host(rank0_group), str(assignment.group_port(rank0_group))
     nodes, processes = assignment.count_replicas(), str(assignment.job.framework_options.get("nproc_per_node"))
@@ -84,3 +104,8 @@ def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> d
     if options.get("standalone"):
         variables["PET_STANDALONE"] = "1"  # torchrun reads flags as numbers
     return variables
+
+
+def _slots_per_host(job: Job, group: ReplicaGroup) -> int:
+    option = str(job.framework_options.get("nproc_per_node"))
+    return int(option) if option.isdigit() else max(count_gpus(group), 1)

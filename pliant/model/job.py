@@ -66,15 +66,6 @@ class ResizeMode(StrEnum):
     """Resizing is not supported: the group keeps its initial size."""
 
 
-class MembershipSource(StrEnum):
-    """Who decides which members a group has."""
-
-    ENGINE = "engine"
-    """The engine: `size` replicas with indexes from 0, replaced according to the restart rule."""
-    MASTER = "master"
-    """The job's master, by ScalePlans or by creating pods itself; the master replaces lost members."""
-
-
 class Port(NamedTuple):
     name: str
     number: int
@@ -142,7 +133,9 @@ class ReplicaGroup:
     resize_mode: ResizeMode = ResizeMode.JOIN
     fixed_size_reason: str = ""
     """Why the group cannot be resized, if the mode is FIXED."""
-    membership_source: MembershipSource = MembershipSource.ENGINE
+    is_master_managed: bool = False
+    """Whether the job's master decides about the members and replaces lost ones, by ScalePlans or by creating pods;
+    otherwise the engine runs `size` replicas with indexes from 0."""
     is_master: bool = False
     """Whether the group runs the job's master, which has no rank and stays while the job is suspended."""
     requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)

@@ -88,7 +88,7 @@ def drawn(width: int, *lines: GroupStatusLine) -> list[str]:
 
 
 def test_the_region_has_one_line_per_group_below_a_rule_with_the_time() -> None:
-    rule, group = drawn(60, line(restarts=1, message="all replicas are running"))
+    rule, group = drawn(70, line(restarts=1, message="all replicas are running"))
     assert rule.startswith("── 1m15s ───")
     assert group == "demo/worker  Running     2/2  1 restart  all replicas are running"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pliant.frameworks.deepspeed import DeepSpeed
+from pliant.frameworks.pytorch import DeepSpeed
 from tests.builders import make_group
 from tests.frameworks.contracts import told, written_for
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pliant.model.job import CleanPodPolicy, EndPolicy, MembershipSource, RestartPolicy, RestartScope
+from pliant.model.job import CleanPodPolicy, EndPolicy, RestartPolicy, RestartScope
 from pliant.model.labels import replica_pod_name, replica_service_name
 from pliant.model.state import JobPhase, SizeRequester
 from tests.frontends.elasticjob import group_of, main_of, master, parsed, replicas, role
@@ -15,9 +15,9 @@ WORDS = ["--namespace", "team", "--job_name", "demo", "--port", "50001"]
 
 def test_a_job_is_its_master_and_those_whom_it_looks_after() -> None:
     job = parsed(replicaSpecs=replicas(worker=role(2)))
-    assert [(each.name, each.size, each.membership_source, each.is_master) for each in job.groups] == [
-        ("dlrover-master", 1, MembershipSource.ENGINE, True),
-        ("worker", 2, MembershipSource.MASTER, False),
+    assert [(each.name, each.size, each.is_master_managed, each.is_master) for each in job.groups] == [
+        ("dlrover-master", 1, False, True),
+        ("worker", 2, True, False),
     ]
     assert job.has_master
     assert job.scalable_group == "worker"

@@ -249,8 +249,10 @@ print(seen[-1].rank, seen[-1].world_size, seen[-1].leader, seen[-1].id)
         ("list(job.shards('train', size=0, shard_size=5))", "RequestRejected: size: must be 1 or more, got 0"),
         (
             "[list(job.shards('train', size=size, shard_size=5)) for size in (10, 11)]",
-            "RequestRejected: data set 'train' was registered otherwise: size is 10, not 11; "
-            + "give a new data set a name",
+            (
+                "RequestRejected: data set 'train' was registered otherwise: size is 10, not 11; "
+                "give a new data set a name"
+            ),
         ),
     ],
 )

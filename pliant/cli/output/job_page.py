@@ -24,7 +24,7 @@ from pliant.cli.output.table import PHASE_COLOURS, Table
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.sizing import with_applied_sizes
 from pliant.engine.status.messages import describe_exit
-from pliant.model.job import Job, MembershipSource, ReplicaGroup
+from pliant.model.job import Job, ReplicaGroup
 from pliant.model.observed import ObservedPod
 from pliant.model.state import EngineState, GroupState, RestartCause
 
@@ -180,7 +180,7 @@ def _group_row(group: ReplicaGroup, sized_group: ReplicaGroup, group_state: Grou
 
 def _restart_policy_text(group: ReplicaGroup) -> str:
     rule = group.restart_rule
-    if group.membership_source is MembershipSource.MASTER:
+    if group.is_master_managed:
         return "by the master"
     return f"{rule.policy}, scope {rule.scope}" if rule.policy else "never"
 

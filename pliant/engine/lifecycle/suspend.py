@@ -14,7 +14,7 @@ from pliant.engine.pods.replicas import Replicas, ReplicaState
 from pliant.engine.sizing import with_new_attempt
 from pliant.engine.status.rollup import roll_up_status
 from pliant.model.actions import Action, DeleteService
-from pliant.model.job import Job, MembershipSource, ReplicaGroup
+from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name, replica_service_name
 from pliant.model.observed import Observed
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaOutcome
@@ -50,7 +50,7 @@ def resume_job(context: Context) -> Transition | None:
 
 def _reset_for_resume(job: Job, group: ReplicaGroup, group_state: GroupState) -> GroupState:
     group_state = replace(group_state, template_hash=group.template_hash, creation_stuck_since=None)
-    if group.membership_source is MembershipSource.MASTER and not job.framework_options.get(PLIANT_MASTER_OPTION):
+    if group.is_master_managed and not job.framework_options.get(PLIANT_MASTER_OPTION):
         # A new DLRover master numbers its members from 0 and waits for these IDs.
         return replace(group_state, members={}, next_member_id=0)
     return group_state
@@ -106,7 +106,7 @@ def _with_next_attempts(context: Context) -> dict[str, GroupState]:
     """
     groups = {**context.state.groups}
     for group in context.job.groups:
-        if group.membership_source is MembershipSource.MASTER:
+        if group.is_master_managed:
             continue
         group_state = context.state.group(group.name)
         succeeded = {

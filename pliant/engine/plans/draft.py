@@ -14,7 +14,7 @@ from pliant.engine.plans.membership import GONE_STATES, MAX_ID_JUMP, MembershipC
 from pliant.engine.plans.pod_requests import MemberIndex, create_requested, migrate_requested, remove_requested
 from pliant.engine.sizing import wanted_size
 from pliant.engine.status.messages import join_names, pluralize
-from pliant.model.job import MembershipSource, ReplicaGroup
+from pliant.model.job import ReplicaGroup
 from pliant.model.labels import replica_pod_name
 from pliant.model.scale_plans import GroupRequest, PodRequest, ScalePlan
 from pliant.model.state import GroupState, SizeRequest, SizeRequester
@@ -39,7 +39,7 @@ class ScalePlanDraft:
 
 def draft_plan(context: Context, plan: ScalePlan) -> ScalePlanDraft:
     """Compute the membership lists after a plan."""
-    managed = {group.name: group for group in context.job.groups if group.membership_source is MembershipSource.MASTER}
+    managed = {group.name: group for group in context.job.groups if group.is_master_managed}
     if problem := _find_problem(context, plan, managed):
         return ScalePlanDraft(problem=problem)
     changes: dict[str, MembershipChange] = {}

@@ -12,7 +12,7 @@ from pliant.engine.plans.membership import PLIANT_MASTER_OPTION, member_id_gap, 
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.sizing import RESIZED_REASON, wanted_size
 from pliant.engine.status.messages import join_names
-from pliant.model.job import Job, MembershipSource
+from pliant.model.job import Job
 from pliant.model.labels import replica_pod_name
 from pliant.model.observed import Observed
 from pliant.model.scale_plans import PlanPhase, ScalePlan
@@ -68,7 +68,7 @@ def apply_edited_sizes(context: Context) -> Transition | None:
         group_state = context.state.group(group.name)
         size = wanted_size(group, group_state)
         is_edited = group_state.latest_requester in (SizeRequester.SPEC, SizeRequester.SCALE)
-        is_managed = group.membership_source is MembershipSource.MASTER
+        is_managed = group.is_master_managed
         if not is_managed or not is_edited or group_state.applied_size in (None, size):
             continue
         replicas = context.replicas.in_group(context.job.group(group.name) or group)
@@ -179,7 +179,7 @@ def has_pending_changes(context: Context) -> bool:
 
 
 def list_master_managed(context: Context) -> list[Replica]:
-    return [each for each in context.replicas.all if each.rank.group.membership_source is MembershipSource.MASTER]
+    return [each for each in context.replicas.all if each.rank.group.is_master_managed]
 
 
 def is_plan_due(context: Context, plan: ScalePlan) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from pliant.engine.pods.replicas import Replica, ReplicaState
-from pliant.model.job import Job, MembershipSource, ReplicaGroup
+from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name, replica_pod_name
 from pliant.model.observed import Observed, ObservedPod
 from pliant.model.state import EngineState, GroupMember, GroupState
@@ -43,7 +43,7 @@ def with_synced_members(job: Job, observed: Observed, state: EngineState) -> Eng
     groups = {
         group.name: _sync_members(job, group, state.group(group.name), observed.pods)
         for group in job.groups
-        if group.membership_source is MembershipSource.MASTER
+        if group.is_master_managed
     }
     return replace(state, groups={**state.groups, **groups}) if groups else state
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from pliant.engine.pods.shared_environment import ENVIRONMENT_DIR, SharedEnvironment
 from pliant.model.framework import Rank
-from pliant.model.job import Job
+from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import (
     job_labels,
     pod_labels,
     rank_service_name,
     replica_labels,
     replica_pod_name,
+    replica_service_name,
     service_selector,
 )
+from pliant.model.operator_config import OperatorConfig
 
 ENVIRONMENT_VOLUME, FRAMEWORK_FILES_VOLUME = "pliant-env", "pliant-files"
 READABLE_MODE, EXECUTABLE_MODE = 0o444, 0o555
@@ -180,3 +183,30 @@ def owner_reference(job: Job) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def apply_master_defaults(job: Job, config: OperatorConfig) -> Job:
+    """Fill in the image, the command and the service account of the master.
+
+    A template without an image gets Pliant's master; its arguments are already in the template.
+    """
+    if not job.has_master:
+        return job
+    groups = tuple(_with_master_defaults(group, job, config) if group.is_master else group for group in job.groups)
+    return dataclasses.replace(job, groups=groups)
+
+
+def _with_master_defaults(group: ReplicaGroup, job: Job, config: OperatorConfig) -> ReplicaGroup:
+    spec: Mapping[str, Any] = group.template.get("spec") or {}
+    first, *others = spec.get("containers") or [{}]
+    if not first.get("image"):
+        command = first.get("command") or list(config.master_command)
+        first = {**first, "image": config.master_image or "pliant", "command": command}
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or master_account_name(job, group)
+    pod = {**spec, "serviceAccountName": account, "containers": [first, *others]}
+    return dataclasses.replace(group, template={**group.template, "spec": pod})
+
+
+def master_account_name(job: Job, group: ReplicaGroup) -> str:
+    """Return the name of the service account that is created for a master: that of its service."""
+    return replica_service_name(job, group.name, 0)

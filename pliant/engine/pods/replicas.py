@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pliant.engine.pods.deletion import is_lost
 from pliant.model.framework import Rank
-from pliant.model.job import Job, MembershipSource, ReplicaGroup
+from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name, rank_service_name, replica_pod_name, replica_service_name
 from pliant.model.observed import Observed, ObservedPod, PodPhase
 from pliant.model.state import EngineState, GroupMember, GroupState, ReplicaOutcome, RestartCause
@@ -89,7 +89,7 @@ class Replicas:
         return tuple(replica for replica in self.all if replica.rank.group is group)
 
     def list_engine_managed(self) -> tuple[Replica, ...]:
-        return tuple(each for each in self.all if each.rank.group.membership_source is MembershipSource.ENGINE)
+        return tuple(each for each in self.all if not each.rank.group.is_master_managed)
 
     def list_failed(self) -> Iterator[Replica]:
         """Return the failed and lost replicas in order."""
@@ -115,7 +115,7 @@ def match_pods(job: Job, observed: Observed, state: EngineState, now: datetime) 
     replicas: list[Replica] = []
     for group in job.groups:
         group_state = state.group(group.name)
-        if group.membership_source is MembershipSource.MASTER:
+        if group.is_master_managed:
             for replica in _match_members(job, group, group_state, pods):
                 is_on_node = replica.state in _ON_NODE_STATES
                 if is_on_node and replica.pod is not None and is_lost(replica.pod, observed.config, now):

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.plans.membership import PLIANT_MASTER_OPTION
 from pliant.engine.pods.replicas import Replica, ReplicaState
-from pliant.model.job import MembershipSource
 
 IDLE_MASTER_TIMEOUT = timedelta(minutes=3)
 """DLRover's masters create a plan within seconds, and give up after fifteen if the API server is unavailable."""
@@ -47,7 +46,7 @@ def _find_idle_master(context: Context) -> tuple[Replica | None, datetime | None
     is_pliant_master = job.framework_options.get(PLIANT_MASTER_OPTION)
     if not job.has_master or is_pliant_master or job.is_suspended or context.observed.plans:
         return None, None
-    managed = (group for group in job.groups if group.membership_source is MembershipSource.MASTER)
+    managed = (group for group in job.groups if group.is_master_managed)
     if any(state.group(group.name).next_member_id for group in managed):
         return None, None
     for replica in context.replicas.all:

@@ -10,7 +10,7 @@ from pliant.engine.context import Context, Transition, make_transition
 from pliant.engine.restart.requests import RestartRequest, list_restart_requests
 from pliant.engine.status.failures import set_root_cause
 from pliant.engine.status.messages import join_names
-from pliant.model.job import Job, MembershipSource, ReplicaGroup, RestartScope
+from pliant.model.job import Job, ReplicaGroup, RestartScope
 from pliant.model.state import EngineState, GroupState, JobPhase, RestartCause
 
 MAX_BACKOFF = timedelta(minutes=5)
@@ -59,7 +59,7 @@ def _charge_restart(job: Job, state: EngineState, request: RestartRequest, now: 
     group, index = request.replica.rank.group, request.replica.rank.index
     restarted = [group]
     if request.scope is RestartScope.ALL:
-        restarted = [each for each in job.groups if each.membership_source is MembershipSource.ENGINE]
+        restarted = [each for each in job.groups if not each.is_master_managed]
     groups = {**state.groups}
     for each in restarted:
         group_state = _count_restart(state.group(each.name), request, now)

@@ -7,14 +7,13 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from pliant.engine.context import Context, Transition, make_transition
+from pliant.engine.context import Context, Transition, make_transition, with_timeline_entry
 from pliant.engine.pods.deletion import list_stuck_terminating
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.sizing import RESIZED_REASON
 from pliant.engine.status.failures import list_new_failures, record_failures
 from pliant.engine.status.messages import describe_failure, describe_problems, join_names, pluralize
-from pliant.engine.timeline import with_timeline_entry
-from pliant.model.job import Job, MembershipSource, ReplicaGroup
+from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name
 from pliant.model.state import EngineState, GroupMember, GroupState, JobPhase, ReplicaCounts, SizeRequest, SizeRequester
 
@@ -47,11 +46,7 @@ def roll_up_status(context: Context) -> EngineState:
 
 def is_work_done(job: Job, replicas: Replicas, state: EngineState) -> bool:
     """Return whether all master-managed members other than servers have succeeded."""
-    groups = [
-        group
-        for group in job.groups
-        if group.membership_source is MembershipSource.MASTER and group.name not in SERVER_GROUPS
-    ]
+    groups = [group for group in job.groups if group.is_master_managed and group.name not in SERVER_GROUPS]
     if not any(state.group(group.name).replica_outcomes for group in groups):
         return False
     return all(replica.state is ReplicaState.SUCCEEDED for replica in replicas.all if replica.rank.group in groups)
@@ -153,7 +148,7 @@ def _describe_node_faults(replicas: Replicas) -> list[str]:
 
 def _master_job_message(context: Context) -> str:
     counts = []
-    for group in (group for group in context.job.groups if group.membership_source is MembershipSource.MASTER):
+    for group in (group for group in context.job.groups if group.is_master_managed):
         replicas = context.replicas.in_group(group)
         running = sum(replica.state is ReplicaState.RUNNING for replica in replicas)
         finished = sum(replica.outcome is not None for replica in replicas)
@@ -182,7 +177,7 @@ def _count_replicas(group: ReplicaGroup, replicas: tuple[Replica, ...], state: E
     is_restarting = state.phase is JobPhase.RESTARTING
     returning = tally[ReplicaState.STALE] + tally[ReplicaState.TERMINATING] + tally[ReplicaState.DISRUPTED]
     return ReplicaCounts(
-        size=group.size if group.membership_source is MembershipSource.ENGINE else len(replicas),
+        size=len(replicas) if group.is_master_managed else group.size,
         pending=tally[ReplicaState.PENDING] + (0 if is_restarting else absent),
         scheduled=tally[ReplicaState.SCHEDULED],
         active=tally[ReplicaState.RUNNING],
@@ -198,7 +193,7 @@ def _record_outcomes(job: Job, replicas: Replicas, state: EngineState) -> dict[s
     for group in job.groups:
         group_state, group_replicas = state.group(group.name), replicas.in_group(group)
         stuck_since, recorded_states = group_state.creation_stuck_since, _ENGINE_RECORDED_STATES
-        if group.membership_source is MembershipSource.MASTER:
+        if group.is_master_managed:
             recorded_states = _MASTER_RECORDED_STATES
         elif all(replica.state.has_started for replica in group_replicas):
             stuck_since = None

@@ -18,7 +18,7 @@ from pliant.frontends.elasticjob.pod_templates import (
 from pliant.frontends.elasticjob.types import CHIEF, EVALUATOR, MASTER, PS, WORKER, ElasticJobSpec, ElasticReplicaSpec
 from pliant.frontends.spec.decoding import invalid_choice_message
 from pliant.frontends.spec.pod_templates import hash_template
-from pliant.model.job import EndPolicy, MembershipSource, Port, ReplicaGroup
+from pliant.model.job import EndPolicy, Port, ReplicaGroup
 from pliant.model.state import SizeRequester
 
 REPLICA_TYPES = (WORKER, PS, CHIEF, EVALUATOR)
@@ -92,7 +92,7 @@ def _build_group(name: str, replica: ElasticReplicaSpec, context: ElasticJobCont
         min_size=replica.min_replicas or 0,
         max_size=replica.max_replicas,
         is_elastic=True,
-        membership_source=MembershipSource.MASTER,
+        is_master_managed=True,
         requested_sizes={} if replica.replicas is None else {SizeRequester.SPEC: replica.replicas},
         template=template,
         template_hash=hash_template(template),
