@@ -7,20 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from pliant.engine.context import Context, Transition, with_phase_time, with_timeline_entry
-from pliant.engine.lifecycle.finish import (
-    FINISHED_POD_PHASES,
-    clean_up_job,
-    complete_idle_job,
-    complete_job,
-    end_on_request,
-    fail_job,
-    list_leftover_objects,
-    termination_message,
-    time_out_job,
-    time_to_idle_completion,
-    time_to_limit,
-    ttl_left,
-)
+from pliant.engine.lifecycle import finish
 from pliant.engine.lifecycle.suspend import delete_for_suspend, resume_job, suspend_job, with_master_only
 from pliant.engine.plans.execution import execute_plans, without_failed_members, without_finished_plans
 from pliant.engine.plans.membership import with_synced_members
@@ -33,14 +20,7 @@ from pliant.engine.restart.idle_master import restart_idle_master, time_to_idle_
 from pliant.engine.restart.requests import time_to_creation_timeout
 from pliant.engine.restart.restarts import restart_replicas
 from pliant.engine.sizing import resize_groups, with_applied_sizes, with_size_requests
-from pliant.engine.status.rollup import (
-    emit_warnings,
-    final_counts,
-    has_status_changed,
-    must_write_now,
-    roll_up_status,
-    status_write_delay,
-)
+from pliant.engine.status import rollup
 from pliant.model.actions import Action, Decision, DeleteJob, EmitEvent, JobStatusUpdate
 from pliant.model.framework import Framework
 from pliant.model.job import Job
@@ -53,12 +33,10 @@ def decide(job: Job, observed: Observed, framework: Framework, now: datetime) ->
     if job.is_deleting:
         return Decision()  # the garbage collector deletes the dependents
     job = apply_master_defaults(job, observed.config)
-    state = recover_attempts(
-        job, observed, with_size_requests(job, observed.recommendations, job.state or _initial_state(now), now)
-    )
-    state = with_synced_members(
-        job, observed, without_finished_plans(without_failed_members(state, job, observed), observed)
-    )
+    state = with_size_requests(job, observed.recommendations, job.state or _initial_state(now), now)
+    state = recover_attempts(job, observed, state)
+    state = without_finished_plans(without_failed_members(state, job, observed), observed)
+    state = with_synced_members(job, observed, state)
     if state.phase.is_final:
         return _decide_finished(job, observed, state, now)
     if state.outcome is not None:
@@ -68,7 +46,8 @@ def decide(job: Job, observed: Observed, framework: Framework, now: datetime) ->
     replicas = match_pods(job, observed, state, now)
     context = Context(job=job, requested_job=requested_job, observed=observed, state=state, replicas=replicas, now=now)
     if (transition := _next_transition(context)) is not None:
-        return _persist_transition(transition, context)
+        event = EmitEvent(reason=transition.reason, message=transition.message, is_warning=transition.is_warning)
+        return Decision(intent=_status_update(transition.state, observed, now), actions=(event,))
     if state.phase is JobPhase.SUSPENDED:
         actions, wait = sync_pods(with_master_only(context), framework) if job.has_master else ((), None)
         actions = (*delete_for_suspend(job, observed, now), *actions)
@@ -80,8 +59,8 @@ def decide(job: Job, observed: Observed, framework: Framework, now: datetime) ->
 def _next_transition(context: Context) -> Transition | None:
     """Return the first transition that is due, in order of precedence."""
     transition = (
-        end_on_request(context)
-        or complete_job(context)
+        finish.end_on_request(context)
+        or finish.complete_job(context)
         or suspend_job(context)
         or resize_groups(context)
         or resume_job(context)
@@ -90,29 +69,28 @@ def _next_transition(context: Context) -> Transition | None:
     # The pods that a suspension deletes cannot fail the job; its master, which stays, can.
     if transition is not None or (is_suspended and not context.job.has_master):
         return transition
-    transition = restart_replicas(context) or fail_job(context)
+    transition = restart_replicas(context) or finish.fail_job(context)
     if transition is not None or is_suspended:
         return transition
     return (
-        time_out_job(context)
+        finish.time_out_job(context)
         or execute_plans(context)
-        or complete_idle_job(context)
+        or finish.complete_idle_job(context)
         or restart_idle_master(context)
-        or emit_warnings(context)
+        or rollup.emit_warnings(context)
     )
 
 
 def _act_and_update_status(context: Context, actions: tuple[Action, ...], requeue_after: timedelta | None) -> Decision:
     """Combine the actions with the status updates; an unimportant status change is written after a delay."""
-    before, after, plans = context.job.state, roll_up_status(context), sync_plans(context)
+    before, after, plans = context.job.state, rollup.roll_up_status(context), sync_plans(context)
     actions, requeue_after = (*actions, *plans.actions), shortest_wait(requeue_after, plans.requeue_after)
-    statuses = {context.job.key: _status_update(after, context.observed, context.now)}
-    if not has_status_changed(before, after):
-        statuses = {}
-    elif (
-        before is not None and not must_write_now(before, after) and (delay := status_write_delay(before, context.now))
-    ):
-        statuses, requeue_after = {}, shortest_wait(delay, requeue_after)
+    statuses = {}
+    if rollup.has_status_changed(before, after):
+        if delay := rollup.status_write_delay(before, after, context.now):
+            requeue_after = shortest_wait(delay, requeue_after)
+        else:
+            statuses = {context.job.key: _status_update(after, context.observed, context.now)}
     return Decision(actions=actions, status_updates=statuses, plan_statuses=plans.statuses, requeue_after=requeue_after)
 
 
@@ -120,37 +98,32 @@ def _decide_terminating(
     job: Job, observed: Observed, state: EngineState, outcome: JobOutcome, now: datetime
 ) -> Decision:
     """Delete the remaining objects; the job enters its final phase when none is left."""
-    if any(list_leftover_objects(job, observed, state)):
-        after = replace(state, message=termination_message(outcome, list_stuck_terminating(observed, now)))
+    if any(finish.list_leftover_objects(job, observed, state)):
+        after = replace(state, message=finish.termination_message(outcome, list_stuck_terminating(observed, now)))
         statuses = {job.key: _status_update(after, observed, now)} if after.message != state.message else {}
         return Decision(
-            actions=clean_up_job(job, observed, state, now),
+            actions=finish.clean_up_job(job, observed, state, now),
             status_updates=statuses,
             plan_statuses=fail_open_plans(observed, now).statuses,
             requeue_after=time_to_pod_deadline(observed, now),
         )
-    has_running_pods = any(pod.phase not in FINISHED_POD_PHASES for pod in observed.pods)
-    counts = state.replica_counts if has_running_pods else final_counts(state)
+    has_running_pods = any(pod.phase not in finish.FINISHED_POD_PHASES for pod in observed.pods)
+    counts = state.replica_counts if has_running_pods else rollup.final_counts(state)
     ended = replace(state, phase=outcome.phase, message=outcome.message, ended_at=now, replica_counts=counts)
     return Decision(status_updates={job.key: _status_update(ended, observed, now)})
 
 
 def _decide_finished(job: Job, observed: Observed, state: EngineState, now: datetime) -> Decision:
     """Delete the remaining objects of a finished job, and the job itself when its TTL expires."""
-    left = ttl_left(job, state, now)
+    left = finish.ttl_left(job, state, now)
     if left is not None and left <= timedelta(0):
         return Decision(actions=(DeleteJob(),))
     plans = fail_open_plans(observed, now)
     return Decision(
-        actions=(*clean_up_job(job, observed, state, now), *plans.actions),
+        actions=(*finish.clean_up_job(job, observed, state, now), *plans.actions),
         plan_statuses=plans.statuses,
         requeue_after=shortest_wait(left, time_to_pod_deadline(observed, now), plans.requeue_after),
     )
-
-
-def _persist_transition(transition: Transition, context: Context) -> Decision:
-    event = EmitEvent(reason=transition.reason, message=transition.message, is_warning=transition.is_warning)
-    return Decision(intent=_status_update(transition.state, context.observed, context.now), actions=(event,))
 
 
 def _time_to_next_deadline(context: Context) -> timedelta | None:
@@ -158,9 +131,9 @@ def _time_to_next_deadline(context: Context) -> timedelta | None:
     return shortest_wait(
         time_to_pod_deadline(context.observed, context.now),
         time_to_creation_timeout(context),
-        time_to_limit(context.job, context.state, context.now),
+        finish.time_to_limit(context.job, context.state, context.now),
         time_to_idle_restart(context),
-        time_to_idle_completion(context),
+        finish.time_to_idle_completion(context),
     )
 
 
@@ -170,14 +143,10 @@ def shortest_wait(*waits: timedelta | None) -> timedelta | None:
 
 def _status_update(state: EngineState, observed: Observed, now: datetime) -> JobStatusUpdate:
     pods = tuple(sorted(observed.pods, key=lambda pod: pod.name))
-    return JobStatusUpdate(
-        state=replace(with_phase_time(state, now), status_written_at=now),
-        replica_counts=state.replica_counts,
-        observed_pods=pods,
-    )
+    written = replace(with_phase_time(state, now), status_written_at=now)
+    return JobStatusUpdate(state=written, replica_counts=state.replica_counts, observed_pods=pods)
 
 
 def _initial_state(now: datetime) -> EngineState:
-    return with_timeline_entry(
-        EngineState(phase=JobPhase.PENDING, started_at=now), now, str(JobPhase.PENDING), "job accepted"
-    )
+    state = EngineState(phase=JobPhase.PENDING, started_at=now)
+    return with_timeline_entry(state, now, str(JobPhase.PENDING), "job accepted")

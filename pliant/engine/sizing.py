@@ -52,7 +52,8 @@ def resize_groups(context: Context) -> Transition | None:
         return _reject_resize(context, changed, wanted)
     before = {group.name: context.state.group(group.name) for group in resizable}
     changes = ", ".join(f"{name} from {state.applied_size} to {wanted[name]}" for name, state in before.items())
-    requesters = {_describe_requester(state, _previous_state(context, name)) for name, state in before.items()}
+    persisted = context.job.state or context.state
+    requesters = {_describe_requester(state, persisted.group(name)) for name, state in before.items()}
     message = f"resizing {changes} ({' and '.join(sorted(requesters))})"
     groups = {name: _with_size(group_state, wanted[name]) for name, group_state in before.items()}
     state = replace(context.state, groups={**context.state.groups, **groups})
@@ -92,11 +93,6 @@ def _describe_requester(group_state: GroupState, previous: GroupState) -> str:
     if had_autoscaler_size and SizeRequester.AUTOSCALER not in group_state.size_requests:
         return "autoscaling was disabled"
     return _REQUESTER_MESSAGES[latest]
-
-
-def _previous_state(context: Context, group_name: str) -> GroupState:
-    """Return the group state as persisted by the previous reconciliation."""
-    return context.job.state.group(group_name) if context.job.state else GroupState()
 
 
 def _reject_resize(

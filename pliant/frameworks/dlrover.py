@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
+from pliant.frameworks.role_assignment import to_compact_json
 from pliant.model.framework import Framework, Rank
 from pliant.model.job import Job, Port, ReplicaGroup
 from pliant.model.labels import rank_service_name, replica_service_name
@@ -31,7 +31,10 @@ class DLRover(Framework):
         if rank.group.is_master:
             return {}
         rank_number = str(rank.index if rank.member is None else rank.member.rank)
-        world_size = str(_count_workers(job))
+        # An implicit chief is one of the workers.
+        worker_types = (WORKER_TYPE, CHIEF_TYPE) if job.framework_options.get("has_implicit_chief") else (WORKER_TYPE,)
+        world_size = str(sum(max(group.size, 0) for group in job.groups if group.name in worker_types))
+        elastic_mode = job.framework_options.get("elastic_mode")
         return {
             "ELASTIC_JOB_NAME": job.key.name,
             "JOB_UID": job.owner.uid,
@@ -46,7 +49,7 @@ class DLRover(Framework):
             "WORKER_NUM": world_size,
             "GRPC_ENABLE_FORK_SUPPORT": "false",
             "MONITOR_ENABLED": "true",
-            **_elastic_mode_environment(job),
+            **({"DLROVER_TRAINING_ELASTIC_MODE": str(elastic_mode)} if elastic_mode else {}),
             **_strategy_environment(job, rank, rank_number, world_size),
         }
 
@@ -58,14 +61,9 @@ def _strategy_environment(job: Job, rank: Rank, rank_number: str, world_size: st
         port = next((port.number for port in rank.group.ports), 0)
         return {"WORLD_SIZE": world_size, "RANK": rank_number, "RDZV_ENDPOINT": f"{first}:{port}"}
     if strategy == PS_STRATEGY:
-        task = _to_json({"type": rank.group.name, "index": int(rank_number)})
+        task = to_compact_json({"type": rank.group.name, "index": int(rank_number)})
         return {"TF_CONFIG": f'{{"cluster":{_encode_cluster(_JobIdentity(job))},"task":{task}}}'}
     return {}
-
-
-def _elastic_mode_environment(job: Job) -> dict[str, str]:
-    mode = job.framework_options.get("elastic_mode")
-    return {"DLROVER_TRAINING_ELASTIC_MODE": str(mode)} if mode else {}
 
 
 def _master_environment(job: Job) -> dict[str, str]:
@@ -75,12 +73,6 @@ def _master_environment(job: Job) -> dict[str, str]:
             kind = str(job.framework_options.get("service_type") or "grpc")
             return {"DLROVER_MASTER_ADDR": address, "DLROVER_MASTER_SERVICE_TYPE": kind}
     return {}
-
-
-def _count_workers(job: Job) -> int:
-    """Return the number of workers; an implicit chief is one of them."""
-    types = (WORKER_TYPE, CHIEF_TYPE) if job.framework_options.get("has_implicit_chief") else (WORKER_TYPE,)
-    return sum(max(group.size, 0) for group in job.groups if group.name in types)
 
 
 class _JobIdentity:
@@ -101,11 +93,11 @@ def _encode_cluster(job_identity: _JobIdentity) -> str:
     """Return the addresses of all replicas as JSON; cached, since the TF_CONFIG of every replica contains them."""
     job = job_identity.job
     addresses = {group.name: list(_list_addresses(job, group)) for group in job.groups if not group.is_master}
-    encoded = _to_json({name: each for name, each in addresses.items() if each})
+    encoded = to_compact_json({name: each for name, each in addresses.items() if each})
     if len(encoded) <= MAX_CLUSTER_BYTES:
         return encoded
     # Too long: leave out the workers, which do not connect to each other.
-    return _to_json({name: each for name, each in addresses.items() if each and name != WORKER_TYPE})
+    return to_compact_json({name: each for name, each in addresses.items() if each and name != WORKER_TYPE})
 
 
 def _list_addresses(job: Job, group: ReplicaGroup) -> Iterator[str]:
@@ -126,7 +118,3 @@ def _list_ranks(job: Job, group: ReplicaGroup) -> list[Rank]:
     for index, member in sorted(members.items()):
         by_rank[member.rank] = (index, member)
     return [Rank(group=group, index=index, attempt=0, member=each) for _, (index, each) in sorted(by_rank.items())]
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))

@@ -37,7 +37,13 @@ class Mpi(Framework):
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         workers = RoleAssignment(job, self).first_group(WORKER_ROLE)
         slots = str(_slots_per_worker(job, workers)) if workers else "1"
-        return _ENVIRONMENT_BY_IMPLEMENTATION[_mpi_implementation(job)](slots)
+        match _mpi_implementation(job):
+            case "intel":
+                return {**_INTEL_MPI_ENVIRONMENT, "I_MPI_PERHOST": slots}
+            case "mpich":
+                return _MPICH_ENVIRONMENT
+            case _:
+                return {**_OPEN_MPI_ENVIRONMENT, "OMPI_MCA_orte_set_default_slots": slots}
 
     def environment(self, job: Job, rank: Rank, container: str) -> Mapping[str, str]:
         role = RoleAssignment(job, self).role_name(rank.group)
@@ -81,40 +87,24 @@ def _slots_per_worker(job: Job, workers: ReplicaGroup) -> int:
 
 def _mpi_implementation(job: Job) -> str:
     option = str(job.framework_options.get("mpi_implementation") or "").lower()
-    return option if option in _ENVIRONMENT_BY_IMPLEMENTATION else "openmpi"
+    return option if option in ("intel", "mpich") else "openmpi"
 
 
-def _open_mpi_environment(slots: str) -> dict[str, str]:
-    return {
-        "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
-        "OMPI_MCA_orte_default_hostfile": HOSTFILE_PATH,
-        "OMPI_MCA_orte_set_default_slots": slots,
-        "OMPI_MCA_plm_rsh_agent": RSH_PATH,
-        "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
-        # The same for Open MPI 5, whose launcher is PRRTE.
-        "PRTE_MCA_prte_default_hostfile": HOSTFILE_PATH,
-        "PRTE_MCA_plm_ssh_agent": RSH_PATH,
-        # Containers usually run as root.
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    }
-
-
-def _intel_mpi_environment(slots: str) -> dict[str, str]:
-    return {
-        "I_MPI_HYDRA_HOST_FILE": HOSTFILE_PATH,
-        "I_MPI_HYDRA_BOOTSTRAP": "rsh",
-        "I_MPI_HYDRA_BOOTSTRAP_EXEC": RSH_PATH,
-        "I_MPI_PERHOST": slots,
-    }
-
-
-def _mpich_environment(slots: str) -> dict[str, str]:
-    return {"HYDRA_HOST_FILE": HOSTFILE_PATH, "HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": RSH_PATH}
-
-
-_ENVIRONMENT_BY_IMPLEMENTATION = {
-    "openmpi": _open_mpi_environment,
-    "intel": _intel_mpi_environment,
-    "mpich": _mpich_environment,
+_OPEN_MPI_ENVIRONMENT = {
+    "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+    "OMPI_MCA_orte_default_hostfile": HOSTFILE_PATH,
+    "OMPI_MCA_plm_rsh_agent": RSH_PATH,
+    "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+    # The same for Open MPI 5, whose launcher is PRRTE.
+    "PRTE_MCA_prte_default_hostfile": HOSTFILE_PATH,
+    "PRTE_MCA_plm_ssh_agent": RSH_PATH,
+    # Containers usually run as root.
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 }
+_INTEL_MPI_ENVIRONMENT = {
+    "I_MPI_HYDRA_HOST_FILE": HOSTFILE_PATH,
+    "I_MPI_HYDRA_BOOTSTRAP": "rsh",
+    "I_MPI_HYDRA_BOOTSTRAP_EXEC": RSH_PATH,
+}
+_MPICH_ENVIRONMENT = {"HYDRA_HOST_FILE": HOSTFILE_PATH, "HYDRA_LAUNCHER": "rsh", "HYDRA_LAUNCHER_EXEC": RSH_PATH}

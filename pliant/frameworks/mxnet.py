@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from pliant.frameworks.role_assignment import AddressTable, RoleAssignment, nested_mapping
+from pliant.frameworks.role_assignment import AddressTable, RoleAssignment, nested_mapping, to_compact_json
 from pliant.model.framework import Framework, Rank, Role
-from pliant.model.job import EndPolicy, Job, Port, ReplicaGroup
+from pliant.model.job import EndPolicy, Job, Port
 
 SCHEDULER_ROLE, SERVER_ROLE, WORKER_ROLE = "scheduler", "server", "worker"
 TUNER_ROLES = ("tunertracker", "tunerserver", "tuner")
@@ -62,8 +61,9 @@ class MXNet(Framework):
 def _mx_config(assignment: RoleAssignment, role: str, task_index: int) -> str:
     labels: dict[str, str] = {}
     for each, group in assignment.assignments:
-        labels.setdefault(each.name, _tuner_server_key(group))
-    rest = _to_json({"labels": labels, "task": {"type": role, "index": task_index}})
+        annotations = nested_mapping(group.template, "metadata", "annotations")
+        labels.setdefault(each.name, str(annotations.get(TUNER_KEY_ANNOTATION) or ""))
+    rest = to_compact_json({"labels": labels, "task": {"type": role, "index": task_index}})
     return f'{{"cluster":{_encode_cluster(assignment.address_table())},{rest[1:]}'
 
 
@@ -73,12 +73,4 @@ def _encode_cluster(address_table: AddressTable) -> str:
     cluster: dict[str, list[dict[str, str | int]]] = {}
     for role, names, port in address_table:
         cluster.setdefault(role, []).extend({"url": name, "port": port} for name in names)
-    return _to_json(cluster)
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _tuner_server_key(group: ReplicaGroup) -> str:
-    return str(nested_mapping(group.template, "metadata", "annotations").get(TUNER_KEY_ANNOTATION) or "")
+    return to_compact_json(cluster)

@@ -61,12 +61,12 @@ class DeepSpeed(PyTorch):
     def files(self, job: Job) -> Mapping[str, str]:
         """Return the hostfile, in rank order; a replica keeps the hostfile of the time when it started."""
         assignment = RoleAssignment(job, self)
-        lines = [
-            f"{host} slots={_slots_per_host(job, group)}\n"
-            for group in assignment.groups()
-            for host in assignment.group_hosts(group)
-        ]
-        return {"hostfile": "".join(lines)} if lines else {}
+        option = str(job.framework_options.get("nproc_per_node"))
+        hostfile = ""
+        for group in assignment.groups():
+            slots = int(option) if option.isdigit() else max(count_gpus(group), 1)
+            hostfile += "".join(f"{host} slots={slots}\n" for host in assignment.group_hosts(group))
+        return {"hostfile": hostfile} if hostfile else {}
 
 
 def _static_environment(assignment: RoleAssignment, rank0_group: ReplicaGroup) -> dict[str, str]:
@@ -104,8 +104,3 @@ def _elastic_environment(assignment: RoleAssignment, workers: ReplicaGroup) -> d
     if options.get("standalone"):
         variables["PET_STANDALONE"] = "1"  # torchrun reads flags as numbers
     return variables
-
-
-def _slots_per_host(job: Job, group: ReplicaGroup) -> int:
-    option = str(job.framework_options.get("nproc_per_node"))
-    return int(option) if option.isdigit() else max(count_gpus(group), 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -110,6 +111,10 @@ def nested_mapping(value: Any, *path: str) -> Mapping[str, Any]:
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
+
+
+def to_compact_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 @lru_cache(maxsize=256)

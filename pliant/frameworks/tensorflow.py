@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 
 from pliant.errors import InvalidSpec
-from pliant.frameworks.role_assignment import AddressTable, RoleAssignment
+from pliant.frameworks.role_assignment import AddressTable, RoleAssignment, to_compact_json
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import EndPolicy, Job, Port
 
@@ -40,7 +39,10 @@ class TensorFlow(Framework):
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Return nothing, since TF_CONFIG differs per replica; raise InvalidSpec if it would be too long."""
         assignment = RoleAssignment(job, self)
-        if not _has_dynamic_workers(job) and (size := len(_encode_full_cluster(assignment))) > MAX_CLUSTER_BYTES:
+        if (
+            not job.framework_options.get("dynamic_workers")
+            and (size := len(_encode_full_cluster(assignment))) > MAX_CLUSTER_BYTES
+        ):
             used = f"the addresses of {assignment.count_replicas()} replicas take {size:,} bytes of TF_CONFIG"
             problem = f"{used}, the limit is {MAX_CLUSTER_BYTES:,}"
             raise InvalidSpec("spec", f"{problem}: use fewer replicas or a shorter name")
@@ -50,18 +52,14 @@ class TensorFlow(Framework):
         assignment = RoleAssignment(job, self)
         role = assignment.role_name(rank.group)
         task_index = assignment.global_rank(rank, role)
-        if _has_dynamic_workers(job):
-            cluster = _to_json(_sparse_cluster(assignment, role, task_index))
+        if job.framework_options.get("dynamic_workers"):
+            cluster = to_compact_json(_sparse_cluster(assignment, role, task_index))
         elif assignment.count_replicas() > 1:
             cluster = _encode_full_cluster(assignment)
         else:
             return {}
-        task = _to_json({"type": role, "index": task_index})
+        task = to_compact_json({"type": role, "index": task_index})
         return {"TF_CONFIG": f'{{"cluster":{cluster},"task":{task},"environment":"cloud"}}'}
-
-
-def _has_dynamic_workers(job: Job) -> bool:
-    return bool(job.framework_options.get("dynamic_workers"))
 
 
 def _encode_full_cluster(assignment: RoleAssignment) -> str:
@@ -77,7 +75,7 @@ def _encode_cluster(address_table: AddressTable, domain: str) -> str:
     for role, names, port in address_table:
         if names:
             cluster.setdefault(role, []).extend(f"{name}{domain}:{port}" for name in names)
-    return _to_json(cluster)
+    return to_compact_json(cluster)
 
 
 def _sparse_cluster(assignment: RoleAssignment, role: str, task_index: int) -> ClusterSpec:
@@ -101,7 +99,3 @@ def _role_endpoints(assignment: RoleAssignment, role: str) -> list[str]:
 
 def _service_domain(assignment: RoleAssignment) -> str:
     return f".{assignment.job.key.namespace}.svc"
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))

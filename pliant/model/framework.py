@@ -48,7 +48,6 @@ class Framework(Protocol):
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Other names of the framework, in lower case."""
         return ()
 
     @property

@@ -47,8 +47,6 @@ class RestartScope(StrEnum):
 
 
 class CleanPodPolicy(StrEnum):
-    """Which pods and services the operator deletes when the job ends."""
-
     ALL = "All"
     RUNNING = "Running"
     """Only pods that have not terminated; the logs of the others stay available."""
@@ -74,8 +72,6 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The resource that owns all objects created for a job."""
-
     api_version: str
     kind: str
     plural: str = ""
@@ -105,8 +101,6 @@ class Naming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRule:
-    """When, in which scope and how often replicas are restarted."""
-
     policy: RestartPolicy | None = None
     """None if the user set none: the restartPolicy of the pod applies, and the engine restarts nothing."""
     scope: RestartScope = RestartScope.ALL
@@ -114,7 +108,6 @@ class RestartRule:
     counts_disruptions: bool = False
     """Whether replacing a disrupted pod counts against the limit."""
     permanent_exit_codes: frozenset[int] = frozenset()
-    """Exit codes that are never restarted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +122,8 @@ class ReplicaGroup:
     is_elastic: bool = False
     """Whether the user set a minimum or maximum size."""
     is_autoscaled: bool = False
-    """Whether the autoscaler may set the size within the bounds."""
     resize_mode: ResizeMode = ResizeMode.JOIN
     fixed_size_reason: str = ""
-    """Why the group cannot be resized, if the mode is FIXED."""
     is_master_managed: bool = False
     """Whether the job's master decides about the members and replaces lost ones, by ScalePlans or by creating pods;
     otherwise the engine runs `size` replicas with indexes from 0."""
@@ -140,7 +131,6 @@ class ReplicaGroup:
     """Whether the group runs the job's master, which has no rank and stays while the job is suspended."""
     requested_sizes: Mapping[SizeRequester, int] = field(default_factory=dict)
     template: Mapping[str, Any]
-    """The pod template as the user wrote it."""
     template_hash: str = ""
     ports: tuple[Port, ...] = ()
     main_containers: frozenset[str] = frozenset()
@@ -177,8 +167,6 @@ class AutoscalingSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A training job, independent of the kind of its resource."""
-
     key: JobKey
     owner: Owner
     groups: tuple[ReplicaGroup, ...]

@@ -25,13 +25,10 @@ class PodPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodExit:
-    """How a container, or a pod as a whole, terminated."""
-
     code: int | None = None
     container: str = ""
     reason: str = ""
     message: str = ""
-    """One line."""
     last_log_lines: str = ""
     """The end of the container log; may have several lines."""
 
@@ -46,8 +43,6 @@ class PodExit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFault:
-    """A fault of the node that runs a pod."""
-
     description: str
     """`is not ready (NodeStatusUnknown)`, `is gone`, `has a GPU fault (GPUUnhealthy)`."""
     since: datetime
@@ -66,8 +61,6 @@ class StuckContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPod:
-    """A pod owned by a job."""
-
     name: str
     uid: str
     group: str

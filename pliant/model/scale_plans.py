@@ -71,9 +71,6 @@ class ScalePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStatus:
-    """The status to write to a plan."""
-
     phase: PlanPhase
     message: str
     at: datetime
-    """When the plan entered the phase."""

@@ -9,7 +9,6 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 Timestamp = Annotated[datetime, Meta(tz=True)]
-"""A time with a time zone."""
 
 
 class JobPhase(StrEnum):
@@ -65,9 +64,7 @@ class SizeRequester(StrEnum):
 
     AUTOSCALER = "autoscaler"
     MASTER = "master"
-    """The job's master, by a ScalePlan."""
     MANUAL_PLAN = "plan"
-    """A ScalePlan created by a user."""
     SPEC = "spec"
     SCALE = "scale"
 
@@ -114,7 +111,6 @@ class ReplicaFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     """How one replica failed; kept after its pod is deleted."""
 
     replica: str
-    """`worker-1`."""
     attempt: int = 0
     cause: RestartCause = RestartCause.APP
     container: str = ""
@@ -129,8 +125,6 @@ class ReplicaFailure(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class ReplicaCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The number of replicas of a group by state."""
-
     size: int = 0
     pending: int = 0
     scheduled: int = 0
@@ -141,8 +135,6 @@ class ReplicaCounts(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
 
 
 class GroupMember(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """One member of a master-managed group."""
-
     rank: int
     service: str = ""
     """The service name; empty for the default name of the rank."""
@@ -158,8 +150,6 @@ class GroupMember(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
 
 
 class PlanExecution(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A ScalePlan that is being executed."""
-
     plan_name: str
     started_at: Timestamp
     message: str = ""
@@ -198,7 +188,6 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     rank_relaunches: dict[int, int] = {}
     """Relaunches per rank, kept for ranks without a member: a restarted master has lost the count."""
     member_resources: dict[str, str] = {}
-    """Resources of new members, as set by the latest plan."""
     is_user_capped: bool = False
     """Whether a user set the size last: members with higher ranks are deleted, even those the master created."""
     restarts_by_cause: dict[RestartCause, int] = {}
@@ -210,7 +199,6 @@ class GroupState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="
     restart_streak: int = 0
     """The number of restart rounds in quick succession; determines the backoff."""
     streak_start_attempt: int = 0
-    """The attempt at which the current round began."""
 
     def min_attempt(self, index: int) -> int:
         """Return the lowest attempt at which the pod of this index is not stale."""
@@ -237,7 +225,6 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     message: str = ""
     started_at: Timestamp
     first_running_at: Timestamp | None = None
-    """When all replicas were running for the first time."""
     resumed_at: Timestamp | None = None
     """When the job was last resumed; startLimit counts from then instead of from the start."""
     active_since: Timestamp | None = None
@@ -254,13 +241,10 @@ class EngineState(Struct, frozen=True, kw_only=True, omit_defaults=True, rename=
     restart_count: int = 0
     """Restarts decided so far; one that restarts several groups counts once."""
     last_restarted_group: str = ""
-    """The group whose replica caused the latest restart."""
     emitted_warnings: tuple[str, ...] = ()
-    """Spec warnings that have been emitted as events."""
     root_cause: ReplicaFailure | None = None
     """The earliest failure that led to the end of the job or, until then, to the latest restart."""
     failures: tuple[ReplicaFailure, ...] = ()
-    """The latest failures, each with one line of log."""
     plan_executions: dict[str, PlanExecution] = {}
     """The ScalePlans that are being executed, by UID."""
     work_done_since: Timestamp | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
 from pliant.errors import BrokenPlugin
 from pliant.frontends.frontend import Frontend
@@ -28,13 +28,11 @@ class PluginEntryPoint:
 def list_installed_plugins() -> Iterator[PluginEntryPoint]:
     """Yield the plugins of this Python environment, frameworks first, in a stable order."""
     for group in (FRAMEWORK_GROUP, KIND_GROUP):
-        yield from sorted((_to_plugin(each) for each in entry_points(group=group)), key=str)
-
-
-def _to_plugin(entry_point: EntryPoint) -> PluginEntryPoint:
-    dist = entry_point.dist
-    package = f"{dist.name} {dist.version}" if dist is not None else entry_point.value
-    return PluginEntryPoint(group=entry_point.group, name=entry_point.name, package=package, load=entry_point.load)
+        plugins = []
+        for each in entry_points(group=group):
+            package = f"{each.dist.name} {each.dist.version}" if each.dist is not None else each.value
+            plugins.append(PluginEntryPoint(group=group, name=each.name, package=package, load=each.load))
+        yield from sorted(plugins, key=str)
 
 
 def load_plugin(plugin: PluginEntryPoint) -> Frontend | Framework:

@@ -118,7 +118,9 @@ def list_leftover_objects(
     job: Job, observed: Observed, state: EngineState
 ) -> tuple[list[ObservedPod], list[ObservedService]]:
     """Return the pods and services of a finished job that must be deleted, sorted by name."""
-    match _effective_clean_policy(job, state):
+    must_delete_all = state.outcome is not None and state.outcome.must_delete_all
+    must_delete_all = must_delete_all or state.phase in ALWAYS_CLEANED_PHASES
+    match CleanPodPolicy.ALL if must_delete_all else job.clean_pod_policy:
         case CleanPodPolicy.NONE:
             return [], []
         case CleanPodPolicy.RUNNING:
@@ -134,11 +136,6 @@ def list_leftover_objects(
 def termination_message(outcome: JobOutcome, stuck_pods: list[str]) -> str:
     waiting = f"; waiting for pods to terminate: {join_names(stuck_pods)}" if stuck_pods else ""
     return f"{outcome.message}{waiting}"
-
-
-def _effective_clean_policy(job: Job, state: EngineState) -> CleanPodPolicy:
-    must_delete_all = state.outcome is not None and state.outcome.must_delete_all
-    return CleanPodPolicy.ALL if must_delete_all or state.phase in ALWAYS_CLEANED_PHASES else job.clean_pod_policy
 
 
 def _end_transition(context: Context, outcome: JobOutcome) -> Transition:

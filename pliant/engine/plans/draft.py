@@ -16,7 +16,7 @@ from pliant.engine.sizing import wanted_size
 from pliant.engine.status.messages import join_names, pluralize
 from pliant.model.job import ReplicaGroup
 from pliant.model.labels import replica_pod_name
-from pliant.model.scale_plans import GroupRequest, PodRequest, ScalePlan
+from pliant.model.scale_plans import GroupRequest, ScalePlan
 from pliant.model.state import GroupState, SizeRequest, SizeRequester
 
 MAX_STATE_BYTES = 1_000_000
@@ -77,15 +77,10 @@ def _find_problem(context: Context, plan: ScalePlan, managed_groups: Mapping[str
         known = ", ".join(sorted(managed_groups)) or "none"
         return f"the job has no replicas of type {join_names(unknown)}; it has {known}"
     for pod in plan.create_pods:
-        if _is_id_jump_too_large(context, pod):
-            next_id = context.state.group(pod.group).next_member_id
+        next_id = context.state.group(pod.group).next_member_id
+        if pod.id is not None and pod.id >= next_id + MAX_ID_JUMP:  # IDs are never reused and must not run out
             return f"{pod.group}-{pod.id}: the ID is too far above the next ID, {next_id}"
     return ""
-
-
-def _is_id_jump_too_large(context: Context, request: PodRequest) -> bool:
-    """Return whether an ID would use up those of later members: IDs are never reused."""
-    return request.id is not None and request.id >= context.state.group(request.group).next_member_id + MAX_ID_JUMP
 
 
 def _draft_group(

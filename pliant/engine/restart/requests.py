@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pliant.engine.context import Context
-from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
+from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.status.messages import describe_failure
 from pliant.model.job import Job, RestartPolicy, RestartScope
 from pliant.model.observed import StuckContainer
@@ -34,12 +34,21 @@ class RestartRequest:
 
 def list_restart_requests(context: Context) -> list[RestartRequest]:
     """Return all current restart requests, the widest scope first."""
-    requests = [
-        *_requests_for_failures(context.job, context.replicas),
-        *_requests_for_creation_timeouts(context),
-        *_requests_for_disruptions(context.replicas),
-    ]
-    return sorted(requests, key=lambda request: _SCOPES_WIDEST_FIRST.index(request.scope))
+    return sorted(_yield_requests(context), key=lambda request: _SCOPES_WIDEST_FIRST.index(request.scope))
+
+
+def _yield_requests(context: Context) -> Iterator[RestartRequest]:
+    for replica in context.replicas.list_failed():
+        if replica.pod is not None and is_restartable(context.job, replica):
+            scope = replica.rank.group.restart_rule.scope
+            yield RestartRequest(replica=replica, cause=replica.failure_cause, scope=scope)
+    # Stuck and disrupted pods are replaced alone, whatever the scope of the group.
+    for replica in list_creation_timeouts(context):
+        if _may_retry_creation(replica, context.state.group(replica.rank.group.name), context.config, context.now):
+            yield RestartRequest(replica=replica, cause=RestartCause.CREATION, scope=RestartScope.POD)
+    for replica in context.replicas.list_engine_managed():
+        if replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED):
+            yield RestartRequest(replica=replica, cause=RestartCause.DISRUPTION, scope=RestartScope.POD)
 
 
 def is_creation_overdue(stuck_container: StuckContainer | None, config: OperatorConfig, now: datetime) -> bool:
@@ -67,13 +76,6 @@ def list_creation_timeouts(context: Context) -> list[Replica]:
     ]
 
 
-def _requests_for_failures(job: Job, replicas: Replicas) -> Iterator[RestartRequest]:
-    for replica in replicas.list_failed():
-        if replica.pod is not None and is_restartable(job, replica):
-            scope = replica.rank.group.restart_rule.scope
-            yield RestartRequest(replica=replica, cause=replica.failure_cause, scope=scope)
-
-
 def is_restartable(job: Job, replica: Replica) -> bool:
     """Return whether the restart policy of the group applies to this failure; limits are not considered."""
     rule = replica.rank.group.restart_rule
@@ -96,20 +98,6 @@ def is_restartable(job: Job, replica: Replica) -> bool:
             return False
 
 
-def _requests_for_creation_timeouts(context: Context) -> Iterator[RestartRequest]:
-    """Request to recreate stuck pods on other nodes: always with scope Pod, whatever the scope of the group."""
-    for replica in list_creation_timeouts(context):
-        group_state = context.state.group(replica.rank.group.name)
-        if _may_retry_creation(replica, group_state, context.config, context.now):
-            yield RestartRequest(replica=replica, cause=RestartCause.CREATION, scope=RestartScope.POD)
-
-
 def _may_retry_creation(replica: Replica, group_state: GroupState, config: OperatorConfig, now: datetime) -> bool:
     stuck = replica.pod.stuck_container if replica.pod else None
     return stuck is not None and now - (group_state.creation_stuck_since or stuck.since) < config.creation_retry_window
-
-
-def _requests_for_disruptions(replicas: Replicas) -> Iterator[RestartRequest]:
-    for replica in replicas.list_engine_managed():
-        if replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED):
-            yield RestartRequest(replica=replica, cause=RestartCause.DISRUPTION, scope=RestartScope.POD)

@@ -15,7 +15,7 @@ from pliant.engine.status.failures import list_new_failures, record_failures
 from pliant.engine.status.messages import describe_failure, describe_problems, join_names, pluralize
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name
-from pliant.model.state import EngineState, GroupMember, GroupState, JobPhase, ReplicaCounts, SizeRequest, SizeRequester
+from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts
 
 SERVER_GROUPS = frozenset({"ps"})
 """Groups whose replicas never exit by themselves."""
@@ -60,33 +60,28 @@ def final_counts(state: EngineState) -> dict[str, ReplicaCounts]:
     }
 
 
-def must_write_now(before: EngineState | None, after: EngineState) -> bool:
-    """Return whether a status change must be written without delay."""
-    if before is None or _size_requests(before) != _size_requests(after):
-        return True  # the order of two requests is known only if the first is written before the second
-    if _membership_lists(before) != _membership_lists(after) or before.plan_executions != after.plan_executions:
-        return True  # the pod of a member must not be created twice
-    return before.phase is not after.phase and after.phase is not JobPhase.CREATING
-
-
 def has_status_changed(before: EngineState | None, after: EngineState) -> bool:
     return before is None or replace(before, status_written_at=None) != replace(after, status_written_at=None)
 
 
-def status_write_delay(before: EngineState, now: datetime) -> timedelta:
-    """Return how long to delay the write of an unimportant change."""
-    # The last write may lie in the future if the clock was set back or another operator wrote it.
-    if before.status_written_at is None or before.status_written_at > now:
+def status_write_delay(before: EngineState | None, after: EngineState, now: datetime) -> timedelta:
+    """Return how long to delay the write of a status change; 0 if the change is important."""
+    if before is None or _undelayed_fields(before) != _undelayed_fields(after):
         return timedelta(0)
-    return max(before.status_written_at + STATUS_WRITE_DELAY - now, timedelta(0))
+    is_new_phase = before.phase is not after.phase and after.phase is not JobPhase.CREATING
+    written_at = before.status_written_at
+    # The last write may lie in the future if the clock was set back or another operator wrote it.
+    if is_new_phase or written_at is None or written_at > now:
+        return timedelta(0)
+    return max(written_at + STATUS_WRITE_DELAY - now, timedelta(0))
 
 
-def _size_requests(state: EngineState) -> dict[str, dict[SizeRequester, SizeRequest]]:
-    return {name: group_state.size_requests for name, group_state in state.groups.items() if group_state.size_requests}
-
-
-def _membership_lists(state: EngineState) -> dict[str, dict[int, GroupMember]]:
-    return {name: group_state.members for name, group_state in state.groups.items() if group_state.members}
+def _undelayed_fields(state: EngineState) -> tuple[object, ...]:
+    # The order of two size requests is known only if the first is written before the second,
+    # and the pod of a member must not be created twice.
+    requests = {name: each.size_requests for name, each in state.groups.items() if each.size_requests}
+    members = {name: each.members for name, each in state.groups.items() if each.members}
+    return requests, members, state.plan_executions
 
 
 def _compute_phase(replicas: Replicas, state: EngineState) -> JobPhase:
