@@ -36,7 +36,6 @@ class _ReportSender:
             self._thread.start()
 
     def close(self) -> None:
-        """Send the last report, with a short timeout."""
         self._closing.set()
         self._wakeup.set()
         if self._thread is not None:

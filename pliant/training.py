@@ -47,8 +47,6 @@ class Shard(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """A running member of the job."""
-
     type: str
     id: int
     rank: int
@@ -56,8 +54,6 @@ class Peer(NamedTuple):
 
 
 class Round(NamedTuple):
-    """The result of a rendezvous."""
-
     number: int
     id: str
     rank: int
@@ -144,9 +140,8 @@ class _MasterConnection:
             except (OSError, HTTPException) as problem:
                 elapsed = time.monotonic() - start
                 if elapsed > self._timeout:
-                    raise MasterUnavailable(
-                        f"no response from {self._address} for {elapsed:.0f} s: {problem}"
-                    ) from None
+                    message = f"no response from {self._address} for {elapsed:.0f} s: {problem}"
+                    raise MasterUnavailable(message) from None
                 if not has_logged:
                     _log(f"the job's master at {self._address} does not respond ({problem}): waiting")
                     has_logged = True
@@ -256,9 +251,8 @@ class _MasterJobClient(JobClient):
         """Wait for the next shard; return None when all are done."""
         name = spec["name"]
         held, finished = self._held_shards.setdefault(name, set()), self._done_shards.setdefault(name, [])
-        with self._locks.setdefault(
-            name, threading.Lock()
-        ):  # a thread must not report the shard of another one as free
+        # A thread must not report the shard of another one as free.
+        with self._locks.setdefault(name, threading.Lock()):
             while True:
                 done = [position for _, position in finished]
                 body = {**self._identity, "done": done, "holding": list(held), "wait": LONG_POLL_TIMEOUT}
@@ -358,7 +352,6 @@ class _MasterJobClient(JobClient):
         return float(answer["every"])
 
     def close(self) -> None:
-        """Send the last heartbeat, with a short timeout."""
         self._closing.set()
         self._wakeup.set()
         if self._thread is not None:
@@ -383,7 +376,6 @@ class _ResourceUsage:
 
 
 def _list_process_tree() -> list[str]:
-    """Return the PIDs of this process and its descendants."""
     pids = [str(os.getpid())]
     for pid in pids:
         for children in Path("/proc", pid, "task").glob("*/children"):

@@ -19,8 +19,6 @@ MAX_TIMELINE_ENTRIES = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One job at one moment."""
-
     job: Job
     """The job with its groups at the sizes in effect."""
     requested_job: Job

@@ -28,9 +28,7 @@ def sync_pods(context: Context, framework: Framework) -> tuple[tuple[Action, ...
     creatable, wait = _select_creatable(context)
     # Services come first, so that a starting replica can resolve the names of its peers.
     # During a migration two members share one service name.
-    missing = {
-        replica.service_name: replica for replica in context.replicas.all if replica.service_name not in services
-    }
+    missing = {each.service_name: each for each in context.replicas.all if each.service_name not in services}
     missing.pop("", None)
     actions: list[Action] = [
         CreateService(name=name, manifest=service_manifest(job, replica.rank)) for name, replica in missing.items()

@@ -32,20 +32,16 @@ def with_applied_sizes(job: Job, state: EngineState) -> Job:
     sizes = {group.name: state.group(group.name).applied_size for group in job.groups}
     if all(sizes[group.name] in (None, group.size) for group in job.groups):
         return job
-    groups = (
-        group if (size := sizes[group.name]) is None else dataclasses.replace(group, size=size) for group in job.groups
-    )
-    return dataclasses.replace(job, groups=tuple(groups))
+    groups = [(group, sizes[group.name]) for group in job.groups]
+    resized = (group if size is None else dataclasses.replace(group, size=size) for group, size in groups)
+    return dataclasses.replace(job, groups=tuple(resized))
 
 
 def resize_groups(context: Context) -> Transition | None:
     """Apply the wanted sizes; the outcomes of removed replicas are dropped and do not count as failures."""
     wanted = {group.name: wanted_size(group, context.state.group(group.name)) for group in context.requested_job.groups}
-    changed = [
-        group
-        for group in context.requested_job.groups
-        if not group.is_master_managed and context.state.group(group.name).applied_size != wanted[group.name]
-    ]
+    groups = [group for group in context.requested_job.groups if not group.is_master_managed]
+    changed = [group for group in groups if context.state.group(group.name).applied_size != wanted[group.name]]
     is_suspended = context.state.phase is JobPhase.SUSPENDED  # all replicas start with the new sizes when it resumes
     resizable = [group for group in changed if group.resize_mode is not ResizeMode.FIXED or is_suspended]
     if not resizable:
@@ -55,8 +51,8 @@ def resize_groups(context: Context) -> Transition | None:
     persisted = context.job.state or context.state
     requesters = {_describe_requester(state, persisted.group(name)) for name, state in before.items()}
     message = f"resizing {changes} ({' and '.join(sorted(requesters))})"
-    groups = {name: _with_size(group_state, wanted[name]) for name, group_state in before.items()}
-    state = replace(context.state, groups={**context.state.groups, **groups})
+    after = {name: _with_size(group_state, wanted[name]) for name, group_state in before.items()}
+    state = replace(context.state, groups={**context.state.groups, **after})
     if any(group.resize_mode is not ResizeMode.JOIN for group in resizable):
         message = message if is_suspended else f"{message}; all replicas restart"
         state = _restart_all(context.job, state, message)

@@ -101,7 +101,6 @@ def _encode_cluster(job_identity: _JobIdentity) -> str:
 
 
 def _list_addresses(job: Job, group: ReplicaGroup) -> Iterator[str]:
-    """Yield the addresses of the members of a group in rank order."""
     if group.name == PS_TYPE and job.state is not None and job.state.ps_hosts:
         yield from job.state.ps_hosts
         return

@@ -62,23 +62,19 @@ class Mpi(Framework):
         roles = (LAUNCHER_ROLE, WORKER_ROLE) if job.framework_options.get("run_launcher_as_worker") else (WORKER_ROLE,)
         line = "{host} slots={slots}\n" if _mpi_implementation(job) == "openmpi" else "{host}:{slots}\n"
         slots = _slots_per_worker(job, workers)
+        max_size = workers.size + MAX_DISCOVERED_GROWTH if workers.max_size is None else workers.max_size
+        hosts = [assignment.host(workers, index) for index in range(max_size)]
         # Readable for users who may read the job; others cannot guess the UID.
         key = blake2b(f"mpi/{job.owner.uid}".encode(), digest_size=16).hexdigest()
         return {
             "hostfile": "".join(line.format(host=host, slots=slots) for host in assignment.hosts(*roles)),
-            "discover_hosts.sh": _discover_hosts_script(assignment, workers, slots),
+            "discover_hosts.sh": DISCOVER_HOSTS_SCRIPT.format(hosts=" ".join(hosts), slots=slots),
             "rsh": RSH_SCRIPT,
             "ssh": RSH_SCRIPT,
             "worker": WORKER_SCRIPT,
             "agent.py": AGENT_SCRIPT,
             "agent.json": json.dumps({"port": assignment.group_port(workers), "key": key}),
         }
-
-
-def _discover_hosts_script(assignment: RoleAssignment, workers: ReplicaGroup, slots: int) -> str:
-    max_size = workers.size + MAX_DISCOVERED_GROWTH if workers.max_size is None else workers.max_size
-    hosts = " ".join(assignment.host(workers, index) for index in range(max_size))
-    return DISCOVER_HOSTS_SCRIPT.format(hosts=hosts, slots=slots)
 
 
 def _slots_per_worker(job: Job, workers: ReplicaGroup) -> int:

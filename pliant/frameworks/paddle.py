@@ -183,8 +183,5 @@ def _qualified_hosts(assignment: RoleAssignment, role: str) -> list[str]:
 
 
 def _qualified_endpoints(assignment: RoleAssignment, role: str) -> list[str]:
-    return [
-        f"{host}.{assignment.job.key.namespace}:{_base_port(group)}"
-        for group in assignment.groups(role)
-        for host in assignment.group_hosts(group)
-    ]
+    hosts = [(host, _base_port(group)) for group in assignment.groups(role) for host in assignment.group_hosts(group)]
+    return [f"{host}.{assignment.job.key.namespace}:{port}" for host, port in hosts]

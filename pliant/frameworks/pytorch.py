@@ -30,10 +30,8 @@ class PyTorch(Framework):
         first = assignment.rank0_group()
         if first is None:
             return {}
-        common = {
-            "PYTHONUNBUFFERED": "1",
-            "PET_NPROC_PER_NODE": str(job.framework_options.get("nproc_per_node") or "auto"),
-        }
+        processes = str(job.framework_options.get("nproc_per_node") or "auto")
+        common = {"PYTHONUNBUFFERED": "1", "PET_NPROC_PER_NODE": processes}
         elastic = next((group for group in assignment.groups(WORKER_ROLE) if group.is_elastic), None)
         return {
             **common,

@@ -19,8 +19,6 @@ AddressTable = tuple[tuple[str, tuple[str, ...], int], ...]
 
 @dataclass(frozen=True)
 class RoleAssignment:
-    """The groups of a job with their roles, in rank order."""
-
     job: Job
     framework: Framework
 
@@ -63,7 +61,6 @@ class RoleAssignment:
         return (named or [port.number for port in group.ports] or [default.number if default else 0])[0]
 
     def host(self, group: ReplicaGroup, index: int = 0) -> str:
-        """Return the service name of a replica."""
         return replica_service_name(self.job, group.name, index)
 
     def hosts(self, *roles: str) -> list[str]:
@@ -76,14 +73,6 @@ class RoleAssignment:
             for role, group in self.assignments
             if not roles or role.name in roles
         )
-
-    def endpoints(self, *roles: str, suffix: str = "") -> list[str]:
-        """Return `host:port` of the replicas with these roles; the suffix follows the host."""
-        return [
-            f"{host}{suffix}:{self.group_port(group)}"
-            for group in self.groups(*roles)
-            for host in self.group_hosts(group)
-        ]
 
     def group_hosts(self, group: ReplicaGroup) -> tuple[str, ...]:
         naming = self.job.naming
@@ -99,7 +88,6 @@ def generation_id(job: Job, group: ReplicaGroup) -> str:
 
 
 def count_gpus(group: ReplicaGroup) -> int:
-    """Return the number of GPUs in the limits of one replica."""
     containers = nested_mapping(group.template, "spec").get("containers") or ()
     limits = [nested_mapping(container, "resources", "limits") for container in containers]
     counts = [str(count) for each in limits for name, count in each.items() if name.endswith("/gpu")]

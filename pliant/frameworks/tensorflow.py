@@ -39,10 +39,8 @@ class TensorFlow(Framework):
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         """Return nothing, since TF_CONFIG differs per replica; raise InvalidSpec if it would be too long."""
         assignment = RoleAssignment(job, self)
-        if (
-            not job.framework_options.get("dynamic_workers")
-            and (size := len(_encode_full_cluster(assignment))) > MAX_CLUSTER_BYTES
-        ):
+        size = 0 if job.framework_options.get("dynamic_workers") else len(_encode_full_cluster(assignment))
+        if size > MAX_CLUSTER_BYTES:
             used = f"the addresses of {assignment.count_replicas()} replicas take {size:,} bytes of TF_CONFIG"
             problem = f"{used}, the limit is {MAX_CLUSTER_BYTES:,}"
             raise InvalidSpec("spec", f"{problem}: use fewer replicas or a shorter name")
@@ -94,7 +92,8 @@ def _sparse_cluster(assignment: RoleAssignment, role: str, task_index: int) -> C
 
 
 def _role_endpoints(assignment: RoleAssignment, role: str) -> list[str]:
-    return assignment.endpoints(role, suffix=_service_domain(assignment))
+    domain = _service_domain(assignment)
+    return [f"{name}{domain}:{port}" for _, names, port in assignment.address_table(role) for name in names]
 
 
 def _service_domain(assignment: RoleAssignment) -> str:

@@ -27,11 +27,8 @@ class XGBoost(Framework):
         first = assignment.rank0_group()
         if first is None:
             return {}
-        host, port, world_size = (
-            assignment.host(first),
-            str(assignment.group_port(first)),
-            str(assignment.count_replicas()),
-        )
+        host, port = assignment.host(first), str(assignment.group_port(first))
+        world_size = str(assignment.count_replicas())
         variables = {
             "MASTER_ADDR": host,
             "MASTER_PORT": port,

@@ -57,10 +57,6 @@ def format_service_name(naming: Naming, pod_name: str) -> str:
     return naming.service.format(pod=pod_name)
 
 
-def environment_config_map_name(job_key: JobKey, content_hash: str) -> str:
-    return f"{job_key.name}-env-{content_hash}"
-
-
 def job_labels(job: Job) -> dict[str, str]:
     """Return the labels of all objects of a job: the labels of the job and, with precedence, those of Pliant."""
     return {

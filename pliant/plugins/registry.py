@@ -87,7 +87,6 @@ def get_registry() -> PluginRegistry:
 
 
 def registered_kinds() -> Mapping[tuple[str, str], Frontend]:
-    """Return the front ends of all kinds by API group and kind."""
     return get_registry().kinds
 
 

@@ -36,7 +36,6 @@ FINISHED_POD_PHASES = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 def end_on_request(context: Context) -> Transition | None:
-    """End the job if a scheduler or a user requested it."""
     request = context.job.end_request
     if request is None:
         return None
@@ -84,7 +83,6 @@ def time_to_limit(job: Job, state: EngineState, now: datetime) -> timedelta | No
 
 
 def ttl_left(job: Job, state: EngineState, now: datetime) -> timedelta | None:
-    """Return the time until a finished job is deleted; None if it is kept."""
     if job.ttl_after_finished is None:
         return None
     return (state.ended_at or state.started_at) + job.ttl_after_finished - now
@@ -106,7 +104,6 @@ def time_to_idle_completion(context: Context) -> timedelta | None:
 
 
 def clean_up_job(job: Job, observed: Observed, state: EngineState, now: datetime) -> tuple[Action, ...]:
-    """Delete the remaining pods and services of a finished job."""
     pods, services = list_leftover_objects(job, observed, state)
     return (
         *delete_pods(observed, pods, "the job has ended", now),
@@ -198,7 +195,6 @@ def _disruption_outcome(context: Context) -> JobOutcome | None:
 
 
 def _explain_failure(replica: Replica, context: Context) -> str:
-    """Describe a failure and why the replica is not restarted."""
     failure, group, job_limit = describe_failure(replica), replica.rank.group, context.job.restart_limit
     if not is_restartable(context.job, replica):
         return failure

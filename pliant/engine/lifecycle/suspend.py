@@ -61,15 +61,12 @@ def delete_for_suspend(job: Job, observed: Observed, now: datetime) -> tuple[Act
     masters = [group for group in job.groups if group.is_master]
     master_groups = {normalize_group_name(group.name) for group in masters}
     kept_services = {replica_service_name(job, group.name, index) for group in masters for index in range(group.size)}
-    services = sorted(observed.services.values(), key=lambda service: service.name)
+    leftover = (service for service in observed.services.values() if service.name not in kept_services)
+    services = sorted(leftover, key=lambda service: service.name)
     pods = sorted((pod for pod in observed.pods if pod.group not in master_groups), key=lambda pod: pod.name)
     return (
         *delete_pods(observed, pods, "the job is suspended", now),
-        *(
-            DeleteService(name=service.name, uid=service.uid)
-            for service in services
-            if service.name not in kept_services and not service.is_terminating
-        ),
+        *(DeleteService(name=service.name, uid=service.uid) for service in services if not service.is_terminating),
     )
 
 
@@ -79,13 +76,10 @@ def with_master_only(context: Context) -> Context:
     The master is restarted: the old one would replace the deleted members. The new one is created after their pods
     are gone, because it would adopt them.
     """
-    has_other_pods = _has_non_master_pods(context)
-    masters = tuple(
-        replica
-        for replica in context.replicas.all
-        if replica.rank.group.is_master and not (has_other_pods and replica.state is ReplicaState.ABSENT)
-    )
-    return dataclasses.replace(context, replicas=Replicas(all=masters, orphan_pods=()))
+    masters = [replica for replica in context.replicas.all if replica.rank.group.is_master]
+    if _has_non_master_pods(context):
+        masters = [replica for replica in masters if replica.state is not ReplicaState.ABSENT]
+    return dataclasses.replace(context, replicas=Replicas(all=tuple(masters), orphan_pods=()))
 
 
 def _has_non_master_pods(context: Context) -> bool:
@@ -109,11 +103,8 @@ def _with_next_attempts(context: Context) -> dict[str, GroupState]:
         if group.is_master_managed:
             continue
         group_state = context.state.group(group.name)
-        succeeded = {
-            replica.rank.index: ReplicaOutcome.SUCCEEDED
-            for replica in context.replicas.in_group(group)
-            if replica.outcome is ReplicaOutcome.SUCCEEDED
-        }
-        outcomes = group_state.replica_outcomes | succeeded
+        replicas = context.replicas.in_group(group)
+        succeeded = [replica.rank.index for replica in replicas if replica.outcome is ReplicaOutcome.SUCCEEDED]
+        outcomes = group_state.replica_outcomes | dict.fromkeys(succeeded, ReplicaOutcome.SUCCEEDED)
         groups[group.name] = replace(with_new_attempt(group_state), replica_outcomes=outcomes)
     return groups

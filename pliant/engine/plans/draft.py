@@ -38,7 +38,6 @@ class ScalePlanDraft:
 
 
 def draft_plan(context: Context, plan: ScalePlan) -> ScalePlanDraft:
-    """Compute the membership lists after a plan."""
     managed = {group.name: group for group in context.job.groups if group.is_master_managed}
     if problem := _find_problem(context, plan, managed):
         return ScalePlanDraft(problem=problem)
@@ -52,9 +51,8 @@ def draft_plan(context: Context, plan: ScalePlan) -> ScalePlanDraft:
         messages += group_messages
         if change.group_state != before or change.removed_pod_uids:
             changes[name] = change
-    pods = tuple(
-        replica_pod_name(context.job, name, index) for name, each in changes.items() for index in each.added_ids
-    )
+    added = [(name, member_id) for name, change in changes.items() for member_id in change.added_ids]
+    pods = tuple(replica_pod_name(context.job, name, member_id) for name, member_id in added)
     group_states = {name: change.group_state for name, change in changes.items()}
     after = {**context.state.groups, **group_states}
     if (size := len(msgspec.json.encode((after, pods)))) > MAX_STATE_BYTES:
@@ -87,10 +85,8 @@ def _draft_group(
     context: Context, group: ReplicaGroup, group_state: GroupState, plan: ScalePlan
 ) -> tuple[MembershipChange, list[str]]:
     change, messages = _draft_size_change(context, group, group_state, plan)
-    create, remove, migrate = (
-        [pod for pod in pods if pod.group == group.name]
-        for pods in (plan.create_pods, plan.remove_pods, plan.migrate_pods)
-    )
+    requests = (plan.create_pods, plan.remove_pods, plan.migrate_pods)
+    create, remove, migrate = ([pod for pod in pods if pod.group == group.name] for pods in requests)
     if not (create or remove or migrate):
         return change, messages
     index = MemberIndex(context.replicas.in_group(group))

@@ -24,7 +24,6 @@ PLAN_CLAIM_DELAY = timedelta(seconds=10)
 
 
 def execute_plans(context: Context) -> Transition | None:
-    """Complete migrations, apply edited sizes, or start the next plan."""
     return _complete_migrations(context) or apply_edited_sizes(context) or _start_next_plan(context)
 
 
@@ -155,7 +154,6 @@ def _with_removed_pod(
 
 
 def find_next_plan(context: Context) -> ScalePlan | None:
-    """Return the oldest plan that the operator can start."""
     plans = (plan for plan in context.observed.plans if _is_waiting(context, plan) and is_plan_due(context, plan))
     return next(plans, None)
 

@@ -30,7 +30,6 @@ class MembershipChange:
     """The UIDs of pods to delete that the master created."""
 
     def then(self, other: MembershipChange) -> MembershipChange:
-        """Return this change followed by another one."""
         return MembershipChange(
             group_state=other.group_state,
             added_ids=(*(each for each in self.added_ids if each in other.group_state.members), *other.added_ids),
@@ -40,11 +39,8 @@ class MembershipChange:
 
 def with_synced_members(job: Job, observed: Observed, state: EngineState) -> EngineState:
     """Remove members whose pods are gone: the engine never recreates them."""
-    groups = {
-        group.name: _sync_members(job, group, state.group(group.name), observed.pods)
-        for group in job.groups
-        if group.is_master_managed
-    }
+    managed = [group for group in job.groups if group.is_master_managed]
+    groups = {group.name: _sync_members(job, group, state.group(group.name), observed.pods) for group in managed}
     return replace(state, groups={**state.groups, **groups}) if groups else state
 
 
@@ -84,7 +80,6 @@ def member_id_gap(framework_options: Mapping[str, object], *, is_manual: bool) -
 
 
 def add_members(group_state: GroupState, members: Iterable[GroupMember], id_gap: int = 0) -> MembershipChange:
-    """Add members with the next IDs."""
     first_id = group_state.next_member_id + (id_gap if group_state.next_member_id else 0)
     added = dict(enumerate(members, first_id))
     relaunches = {member.rank: member.relaunches for member in added.values()}

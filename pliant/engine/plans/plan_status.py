@@ -76,7 +76,6 @@ def _select_next_plan(context: Context) -> _SelectedPlan | None:
 
 
 def _status_change(context: Context, plan: ScalePlan, selected: _SelectedPlan | None) -> PlanStatus | None:
-    """Return the new status of a plan; None if it is up to date."""
     if plan.phase is not None and plan.phase.is_final:
         return None
     phase, message = _plan_phase(context, plan, selected)
@@ -116,11 +115,8 @@ def _execution_phase(context: Context, plan: ScalePlan, execution: PlanExecution
     added_pods, removed_uids = frozenset(execution.added_pods), frozenset(execution.removed_pod_uids)
     added = [replica for replica in list_master_managed(context) if replica.pod_name in added_pods]
     missing = [replica.pod_name for replica in added if replica.state is ReplicaState.ABSENT]
-    migrating = [
-        replica.display_name
-        for replica in added
-        if replica.rank.member is not None and replica.rank.member.replaces_id is not None
-    ]
+    members = [(replica, replica.rank.member) for replica in added if replica.rank.member is not None]
+    migrating = [replica.display_name for replica, member in members if member.replaces_id is not None]
     has_pods_to_remove = any(pod.uid in removed_uids and not pod.is_terminating for pod in context.observed.pods)
     if not missing and not migrating and not has_pods_to_remove:
         return PlanPhase.SUCCEEDED, execution.message

@@ -44,11 +44,8 @@ def create_requested(
     member_index: MemberIndex, group_state: GroupState, requests: Iterable[PodRequest]
 ) -> tuple[MembershipChange, list[str]]:
     """Add the requested members; those that exist already are ignored."""
-    members, relaunches, next_id = (
-        dict(group_state.members),
-        dict(group_state.rank_relaunches),
-        group_state.next_member_id,
-    )
+    members, relaunches = dict(group_state.members), dict(group_state.rank_relaunches)
+    next_id = group_state.next_member_id
     added: list[int] = []
     messages: list[str] = []
     for pod in requests:

@@ -156,7 +156,6 @@ def _with_environment(container: Mapping[str, Any], environment: SharedEnvironme
 
 
 def _with_resources(container: Mapping[str, Any], resources: Mapping[str, str]) -> dict[str, Any]:
-    """Override these resources, in both requests and limits."""
     before = container.get("resources") or {}
     after = {kind: {**(before.get(kind) or {}), **resources} for kind in ("requests", "limits")}
     return {**container, "resources": {**before, **after}}

@@ -35,7 +35,6 @@ class ReplicaState(Enum):
 
     @property
     def has_started(self) -> bool:
-        """Whether the replica is running or has terminated."""
         return self in (ReplicaState.RUNNING, ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
@@ -51,8 +50,6 @@ _STATE_BY_OUTCOME = {ReplicaOutcome.SUCCEEDED: ReplicaState.SUCCEEDED, ReplicaOu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
-    """One rank of a job and its pod."""
-
     rank: Rank
     pod_name: str
     service_name: str
@@ -85,7 +82,6 @@ class Replicas:
     orphan_pods: tuple[ObservedPod, ...]
 
     def in_group(self, group: ReplicaGroup) -> tuple[Replica, ...]:
-        """Return the replicas of one group, the lowest index first."""
         return tuple(replica for replica in self.all if replica.rank.group is group)
 
     def list_engine_managed(self) -> tuple[Replica, ...]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 from pliant.errors import InvalidSpec
 from pliant.model.framework import Framework
 from pliant.model.job import Job
-from pliant.model.labels import environment_config_map_name
 
 ENVIRONMENT_DIR = "/etc/pliant/env"
 """The mount path of variables that are too long for the environment."""
@@ -22,18 +21,12 @@ MAX_FILES_BYTES = 1_000_000
 """The limit of all files together: a ConfigMap holds 1 MiB."""
 
 
-class EnvironmentVariable(NamedTuple):
-    """A variable of a framework, and its `env` entry in the manifest."""
-
-    name: str
-    manifest_entry: Mapping[str, str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedEnvironment:
     job: Job
     framework: Framework
-    variables: tuple[EnvironmentVariable, ...]
+    env_entries: Mapping[str, Mapping[str, str]]
+    """The `env` entries of the manifest, by the name of the variable."""
     variable_files: Mapping[str, str]
     """The values of variables that are too long, by variable name; mounted as files."""
     framework_files: Mapping[str, str]
@@ -42,11 +35,8 @@ class SharedEnvironment:
 
     def variables_except(self, overridden_names: Collection[Any]) -> list[Mapping[str, str]]:
         """Return the `env` entries of the variables that are not overridden."""
-        return [
-            entry
-            for name, entry in self.variables
-            if name not in overridden_names and entry["name"] not in overridden_names
-        ]
+        entries = [entry for name, entry in self.env_entries.items() if name not in overridden_names]
+        return [entry for entry in entries if entry["name"] not in overridden_names]
 
 
 def build_shared_environment(job: Job, framework: Framework) -> SharedEnvironment:
@@ -57,20 +47,16 @@ def build_shared_environment(job: Job, framework: Framework) -> SharedEnvironmen
     return SharedEnvironment(
         job=job,
         framework=framework,
-        variables=tuple(
-            EnvironmentVariable(name, _variable_entry(name, value, name in variable_files))
+        env_entries={
+            name: {"name": f"{name}_FILE", "value": f"{ENVIRONMENT_DIR}/{name}"}
+            if name in variable_files
+            else {"name": name, "value": value}
             for name, value in shared.items()
-        ),
+        },
         variable_files=variable_files,
         framework_files=framework_files,
-        config_map_name=environment_config_map_name(job.key, _content_hash(job, files)) if files else "",
+        config_map_name=f"{job.key.name}-env-{_content_hash(job, files)}" if files else "",
     )
-
-
-def _variable_entry(name: str, value: str, is_file: bool) -> dict[str, str]:
-    if is_file:
-        return {"name": f"{name}_FILE", "value": f"{ENVIRONMENT_DIR}/{name}"}
-    return {"name": name, "value": value}
 
 
 def _select_file_variables(variables: Mapping[str, str]) -> dict[str, str]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from pliant.engine.context import Context
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.status.messages import describe_failure
 from pliant.model.job import Job, RestartPolicy, RestartScope
-from pliant.model.observed import StuckContainer
-from pliant.model.operator_config import OperatorConfig
-from pliant.model.state import GroupState, RestartCause
+from pliant.model.state import RestartCause
 
 _SCOPES_WIDEST_FIRST = (RestartScope.ALL, RestartScope.REPLICA, RestartScope.POD)
 
@@ -25,7 +23,6 @@ class RestartRequest:
 
     @property
     def is_uncharged(self) -> bool:
-        """Whether the restart does not count against any limit."""
         return self.cause is RestartCause.DISRUPTION and not self.replica.rank.group.restart_rule.counts_disruptions
 
     def __str__(self) -> str:
@@ -38,21 +35,20 @@ def list_restart_requests(context: Context) -> list[RestartRequest]:
 
 
 def _yield_requests(context: Context) -> Iterator[RestartRequest]:
+    now = context.now
     for replica in context.replicas.list_failed():
         if replica.pod is not None and is_restartable(context.job, replica):
             scope = replica.rank.group.restart_rule.scope
             yield RestartRequest(replica=replica, cause=replica.failure_cause, scope=scope)
     # Stuck and disrupted pods are replaced alone, whatever the scope of the group.
     for replica in list_creation_timeouts(context):
-        if _may_retry_creation(replica, context.state.group(replica.rank.group.name), context.config, context.now):
+        stuck = replica.pod.stuck_container if replica.pod else None
+        since = context.state.group(replica.rank.group.name).creation_stuck_since or (stuck.since if stuck else now)
+        if now - since < context.config.creation_retry_window:
             yield RestartRequest(replica=replica, cause=RestartCause.CREATION, scope=RestartScope.POD)
     for replica in context.replicas.list_engine_managed():
         if replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED):
             yield RestartRequest(replica=replica, cause=RestartCause.DISRUPTION, scope=RestartScope.POD)
-
-
-def is_creation_overdue(stuck_container: StuckContainer | None, config: OperatorConfig, now: datetime) -> bool:
-    return stuck_container is not None and now >= stuck_container.since + config.creation_timeout
 
 
 def time_to_creation_timeout(context: Context) -> timedelta | None:
@@ -66,13 +62,13 @@ def time_to_creation_timeout(context: Context) -> timedelta | None:
 
 
 def list_creation_timeouts(context: Context) -> list[Replica]:
-    """Return the replicas whose containers could not be created within the timeout."""
     return [
         replica
         for replica in context.replicas.list_engine_managed()
         if replica.state is ReplicaState.SCHEDULED
         and replica.pod is not None
-        and is_creation_overdue(replica.pod.stuck_container, context.config, context.now)
+        and replica.pod.stuck_container is not None
+        and context.now >= replica.pod.stuck_container.since + context.config.creation_timeout
     ]
 
 
@@ -96,8 +92,3 @@ def is_restartable(job: Job, replica: Replica) -> bool:
             return is_listed or replica.failure_cause is RestartCause.NODE
         case RestartPolicy.NEVER | None:
             return False
-
-
-def _may_retry_creation(replica: Replica, group_state: GroupState, config: OperatorConfig, now: datetime) -> bool:
-    stuck = replica.pod.stuck_container if replica.pod else None
-    return stuck is not None and now - (group_state.creation_stuck_since or stuck.since) < config.creation_retry_window

@@ -20,7 +20,6 @@ MAX_AVOIDED_NODES = 8
 
 
 def restart_replicas(context: Context) -> Transition | None:
-    """Grant the restart requests that are within the limits."""
     granted: list[RestartRequest] = []
     charged: list[RestartRequest] = []
     after, job_limit = context.state, context.job.restart_limit
@@ -50,7 +49,6 @@ def backoff_left(group_state: GroupState, now: datetime) -> timedelta:
 
 
 def is_within_budget(group: ReplicaGroup, group_state: GroupState) -> bool:
-    """Return whether the restart limit of the group is not used up."""
     used = group_state.count_restarts(with_disruptions=group.restart_rule.counts_disruptions)
     return group.restart_rule.limit is None or used < group.restart_rule.limit
 

@@ -49,7 +49,6 @@ def describe_failure(replica: Replica) -> str:
 
 
 def describe_problems(replicas: Iterable[Replica]) -> list[str]:
-    """Return why replicas do not start, one message per replica."""
     return [f"{each.display_name}: {each.pod.problem}" for each in replicas if each.pod and each.pod.problem]
 
 

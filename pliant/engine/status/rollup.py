@@ -24,7 +24,6 @@ STATUS_WRITE_DELAY = timedelta(seconds=1)
 
 
 def roll_up_status(context: Context) -> EngineState:
-    """Return the state updated from the observed pods."""
     job, replicas, state, now = context.job, context.replicas, context.state, context.now
     phase = _compute_phase(replicas, state)
     current = replace(
@@ -106,7 +105,10 @@ def _compose_message(context: Context, phase: JobPhase) -> str:
     problems += [f"cannot create {name}: {error}" for name, error in sorted(context.observed.create_errors.items())]
     # A pod whose container is restarted again and again counts as running, but has a problem.
     problems += describe_problems(replica for replica in replicas if replica.outcome is None)
-    problems += _describe_node_faults(context.replicas)
+    # Faulty nodes of replicas that do not count as lost yet.
+    pods = [each.pod for each in replicas if each.pod is not None and each.state is ReplicaState.RUNNING]
+    faults = (f"node {pod.node} {pod.node_fault.description}" for pod in pods if pod.node_fault is not None)
+    problems += dict.fromkeys(faults)
     if problems:
         return join_names(problems)
     if phase is JobPhase.RESTARTING:
@@ -132,13 +134,6 @@ def _restart_message(state: EngineState) -> str:
     """Return the cause of the restart from the timeline: the status message may have shown other problems since."""
     reasons = (JobPhase.RESTARTING, RESIZED_REASON)
     return next((entry.message for entry in reversed(state.timeline) if entry.reason in reasons), state.message)
-
-
-def _describe_node_faults(replicas: Replicas) -> list[str]:
-    """Describe the faulty nodes of replicas that do not count as lost yet."""
-    pods = [each.pod for each in replicas.all if each.pod is not None and each.state is ReplicaState.RUNNING]
-    faults = (f"node {pod.node} {pod.node_fault.description}" for pod in pods if pod.node_fault is not None)
-    return list(dict.fromkeys(faults))
 
 
 def _master_job_message(context: Context) -> str:
@@ -208,7 +203,6 @@ _MASTER_RECORDED_STATES = frozenset({ReplicaState.SUCCEEDED})
 
 
 def emit_warnings(context: Context) -> Transition | None:
-    """Emit the warnings about the spec that have not been emitted yet."""
     warnings = [warning for warning in context.job.warnings if warning not in context.state.emitted_warnings]
     if not warnings:
         return None
