@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pliant.engine.context import Context, Transition, with_phase_time, with_timeline_entry
 from pliant.engine.lifecycle import finish
 from pliant.engine.lifecycle.suspend import delete_for_suspend, resume_job, suspend_job, with_master_only
-from pliant.engine.plans.execution import execute_plans, without_failed_members, without_finished_plans
+from pliant.engine.plans.execution import execute_plans, without_finished_plans, without_members_of_failed_plans
 from pliant.engine.plans.membership import with_synced_members
 from pliant.engine.plans.plan_status import fail_open_plans, sync_plans
 from pliant.engine.pod_sync import sync_pods
@@ -35,7 +35,7 @@ def decide(job: Job, observed: Observed, framework: Framework, now: datetime) ->
     job = apply_master_defaults(job, observed.config)
     state = with_size_requests(job, observed.recommendations, job.state or _initial_state(now), now)
     state = recover_attempts(job, observed, state)
-    state = without_finished_plans(without_failed_members(state, job, observed), observed)
+    state = without_finished_plans(without_members_of_failed_plans(state, job, observed), observed)
     state = with_synced_members(job, observed, state)
     if state.phase.is_final:
         return _decide_finished(job, observed, state, now)

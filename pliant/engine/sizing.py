@@ -114,7 +114,8 @@ def _with_group_requests(
 ) -> GroupState:
     previous = group_state.size_requests
     requests = {
-        source: _dated_request(previous.get(source), size, now) for source, size in group.requested_sizes.items()
+        source: _keep_or_replace_request(previous.get(source), size, now)
+        for source, size in group.requested_sizes.items()
     }
     # Requests of plans stay in force after the plans are deleted.
     plan_sources = (SizeRequester.MASTER, SizeRequester.MANUAL_PLAN)
@@ -159,7 +160,7 @@ def _latest_advice(recommendation: ScaleRecommendation | None, group_state: Grou
     return before if is_same else advice
 
 
-def _dated_request(previous: SizeRequest | None, size: int, now: datetime) -> SizeRequest:
+def _keep_or_replace_request(previous: SizeRequest | None, size: int, now: datetime) -> SizeRequest:
     return previous if previous is not None and previous.size == size else SizeRequest(size=size, at=now)
 
 

@@ -57,7 +57,7 @@ class Paddle(Framework):
             return variables
         if assignment.count_replicas(PSERVER_ROLE):
             return {**variables, **_trainer_environment(assignment), **_server_environment(assignment)}
-        elastic = next((group for group in assignment.groups(TRAINER_ROLE) if _is_dynamic(group)), None)
+        elastic = next((group for group in assignment.groups(TRAINER_ROLE) if _gets_size_bounds(group)), None)
         variables |= _elastic_environment(assignment, elastic) if elastic else _trainer_environment(assignment)
         return variables
 
@@ -82,7 +82,7 @@ class Paddle(Framework):
         trainer_id = str(_trainer_id(assignment, rank, role))
         if is_fluid:
             variables |= {"PADDLE_TRAINER_ID": trainer_id, "PADDLE_INIT_TRAINER_ID": trainer_id}
-        if not assignment.count_replicas(PSERVER_ROLE) and any(map(_is_dynamic, assignment.groups(TRAINER_ROLE))):
+        if not assignment.count_replicas(PSERVER_ROLE) and any(map(_gets_size_bounds, assignment.groups(TRAINER_ROLE))):
             return variables
         variables["PADDLE_TRAINER_ID"] = trainer_id
         variables["PADDLE_CURRENT_ENDPOINT"] = f"{host}:{port}"
@@ -95,7 +95,7 @@ def _trainer_id(assignment: RoleAssignment, rank: Rank, role: str) -> int:
     return number if role == TRAINER_ROLE or number < trainers else 0
 
 
-def _is_dynamic(group: ReplicaGroup) -> bool:
+def _gets_size_bounds(group: ReplicaGroup) -> bool:
     """Return whether replicas get size bounds; those that restart at each resize get counts and names instead."""
     return group.is_elastic and group.resize_mode is ResizeMode.JOIN
 
@@ -103,7 +103,7 @@ def _is_dynamic(group: ReplicaGroup) -> bool:
 def _fluid_environment(assignment: RoleAssignment) -> dict[str, str]:
     """Return the variables of fluid; the number of elastic trainers is their minimum."""
     trainers = assignment.first_group(TRAINER_ROLE)
-    trainer_count = str((trainers.min_size if _is_dynamic(trainers) else trainers.size) if trainers else 0)
+    trainer_count = str((trainers.min_size if _gets_size_bounds(trainers) else trainers.size) if trainers else 0)
     variables = {
         "TRAINERS": trainer_count,
         "PSERVERS": str(assignment.count_replicas(PSERVER_ROLE)),

@@ -77,7 +77,7 @@ class RoleAssignment:
     def group_hosts(self, group: ReplicaGroup) -> tuple[str, ...]:
         naming = self.job.naming
         pod = naming.pod_overrides.get(normalize_group_name(group.name), naming.pod)
-        return _cached_hosts(pod, naming.service, self.job.key, group.name, group.size)
+        return _format_hosts(pod, naming.service, self.job.key, group.name, group.size)
 
 
 def generation_id(job: Job, group: ReplicaGroup) -> str:
@@ -106,7 +106,7 @@ def to_compact_json(value: object) -> str:
 
 
 @lru_cache(maxsize=256)
-def _cached_hosts(pod_format: str, service_format: str, job_key: JobKey, group: str, size: int) -> tuple[str, ...]:
+def _format_hosts(pod_format: str, service_format: str, job_key: JobKey, group: str, size: int) -> tuple[str, ...]:
     """Format the host names of a group; cached, since the environment of every replica lists all of them."""
     naming = Naming(pod=pod_format, service=service_format)
     return tuple(format_service_name(naming, format_pod_name(naming, job_key, group, index)) for index in range(size))

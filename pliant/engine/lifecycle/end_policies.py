@@ -42,10 +42,10 @@ def _fail_policies(job: Job, replicas: Replicas) -> list[GroupPolicy]:
 
 def _completion_policies(job: Job, replicas: Replicas) -> list[GroupPolicy]:
     policies = _group_policies(job, replicas, [(group.complete_policy, group) for group in job.groups])
-    return [(policy, _without_unstarted(each) if policy is EndPolicy.ALL else each) for policy, each in policies]
+    return [(policy, _drop_unstarted(each) if policy is EndPolicy.ALL else each) for policy, each in policies]
 
 
-def _without_unstarted(replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
+def _drop_unstarted(replicas: tuple[Replica, ...]) -> tuple[Replica, ...]:
     """Once a replica has succeeded, drop those above the minimum size that never started.
 
     The autoscaler has added these; the cluster may never have capacity for them.

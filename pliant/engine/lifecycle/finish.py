@@ -18,7 +18,7 @@ from pliant.engine.lifecycle.suspend import active_seconds
 from pliant.engine.pods.deletion import delete_pods
 from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.engine.restart.requests import is_restartable, list_creation_timeouts
-from pliant.engine.restart.restarts import is_within_budget
+from pliant.engine.restart.restarts import has_restarts_left
 from pliant.engine.status.failures import set_root_cause
 from pliant.engine.status.messages import describe_failure, join_names, pluralize
 from pliant.engine.status.rollup import roll_up_status
@@ -187,7 +187,7 @@ def _disruption_outcome(context: Context) -> JobOutcome | None:
         group = replica.rank.group
         is_disrupted = replica.state in (ReplicaState.TERMINATING, ReplicaState.DISRUPTED)
         is_counted = is_disrupted and group.restart_rule.counts_disruptions
-        if is_counted and not is_within_budget(group, context.state.group(group.name)):
+        if is_counted and not has_restarts_left(group, context.state.group(group.name)):
             limit = pluralize(group.restart_rule.limit or 0, "restart")
             message = f"{describe_failure(replica)}; {group.name} has used its {limit}"
             return JobOutcome(phase=JobPhase.FAILED, message=message, at=context.now)

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from pliant.engine.context import Context
+from pliant.engine.plans import pod_requests
 from pliant.engine.plans.membership import GONE_STATES, MAX_ID_JUMP, MembershipChange, member_id_gap, resize_members
-from pliant.engine.plans.pod_requests import MemberIndex, create_requested, migrate_requested, remove_requested
 from pliant.engine.sizing import wanted_size
 from pliant.engine.status.messages import join_names, pluralize
 from pliant.model.job import ReplicaGroup
@@ -89,14 +89,14 @@ def _draft_group(
     create, remove, migrate = ([pod for pod in pods if pod.group == group.name] for pods in requests)
     if not (create or remove or migrate):
         return change, messages
-    index = MemberIndex(context.replicas.in_group(group))
-    created, create_messages = create_requested(index, change.group_state, create)
-    change = change.then(created)
-    removed, remove_messages = remove_requested(index, change.group_state, remove)
-    change = change.then(removed)
+    index = pod_requests.MemberIndex(context.replicas.in_group(group))
+    created, create_messages = pod_requests.create_requested_members(index, change.group_state, create)
+    change = change.followed_by(created)
+    removed, remove_messages = pod_requests.remove_requested_members(index, change.group_state, remove)
+    change = change.followed_by(removed)
     id_gap = member_id_gap(context.job.framework_options, is_manual=plan.is_manual)
-    migrated, migrate_messages = migrate_requested(index, change.group_state, migrate, id_gap)
-    return change.then(migrated), [*messages, *create_messages, *remove_messages, *migrate_messages]
+    migrated, migrate_messages = pod_requests.migrate_requested_members(index, change.group_state, migrate, id_gap)
+    return change.followed_by(migrated), [*messages, *create_messages, *remove_messages, *migrate_messages]
 
 
 def _draft_size_change(

@@ -36,7 +36,7 @@ def without_finished_plans(state: EngineState, observed: Observed) -> EngineStat
     return replace(state, plan_executions=executions)
 
 
-def without_failed_members(state: EngineState, job: Job, observed: Observed) -> EngineState:
+def without_members_of_failed_plans(state: EngineState, job: Job, observed: Observed) -> EngineState:
     """Drop members whose plan failed before their pods were created or before they replaced another member."""
     failed = {plan.uid for plan in observed.plans if plan.phase is PlanPhase.FAILED}
     pods = {name for uid, each in state.plan_executions.items() if uid in failed for name in each.added_pods}

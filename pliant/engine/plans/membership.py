@@ -29,7 +29,7 @@ class MembershipChange:
     removed_pod_uids: tuple[str, ...] = ()
     """The UIDs of pods to delete that the master created."""
 
-    def then(self, other: MembershipChange) -> MembershipChange:
+    def followed_by(self, other: MembershipChange) -> MembershipChange:
         return MembershipChange(
             group_state=other.group_state,
             added_ids=(*(each for each in self.added_ids if each in other.group_state.members), *other.added_ids),
@@ -60,7 +60,7 @@ def resize_members(
     free = (rank for rank in range(size + len(by_rank)) if rank not in by_rank)
     resources = group_state.member_resources
     added = [GroupMember(rank=next(free), resources=resources) for _ in range(size - len(by_rank))]
-    return change.then(add_members(change.group_state, added, id_gap)) if added else change
+    return change.followed_by(add_members(change.group_state, added, id_gap)) if added else change
 
 
 def remove_members(group_state: GroupState, replicas: Iterable[Replica]) -> MembershipChange:

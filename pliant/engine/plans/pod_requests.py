@@ -40,7 +40,7 @@ class MemberIndex:
         return [] if request.name else self.at_rank(request.rank)
 
 
-def create_requested(
+def create_requested_members(
     member_index: MemberIndex, group_state: GroupState, requests: Iterable[PodRequest]
 ) -> tuple[MembershipChange, list[str]]:
     """Add the requested members; those that exist already are ignored."""
@@ -71,7 +71,7 @@ def create_requested(
     return MembershipChange(group_state=after, added_ids=tuple(added)), messages
 
 
-def remove_requested(
+def remove_requested_members(
     member_index: MemberIndex, group_state: GroupState, requests: Iterable[PodRequest]
 ) -> tuple[MembershipChange, list[str]]:
     """Remove the requested members; those that were removed before are ignored."""
@@ -80,7 +80,7 @@ def remove_requested(
     return remove_members(group_state, removed), [f"{replica.display_name} leaves" for replica in removed]
 
 
-def migrate_requested(
+def migrate_requested_members(
     member_index: MemberIndex, group_state: GroupState, requests: Sequence[PodRequest], id_gap: int
 ) -> tuple[MembershipChange, list[str]]:
     """Add a replacement for each requested member; the member stays until its replacement runs."""

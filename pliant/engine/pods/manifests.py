@@ -138,7 +138,7 @@ def _with_environment(container: Mapping[str, Any], environment: SharedEnvironme
     user_names = {variable.get("name") for variable in user_env}
     variables = environment.framework.environment(environment.job, rank, container.get("name", ""))
     entries = [{"name": name, "value": value} for name, value in variables.items() if name not in user_names]
-    shared = environment.variables_except(user_names | variables.keys())
+    shared = environment.env_entries_except(user_names | variables.keys())
     after = {**container, "env": [*entries, *shared, *user_env]}
     # Without a termination message, the kubelet reports the last log lines.
     after.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")

@@ -33,7 +33,7 @@ class SharedEnvironment:
     config_map_name: str
     """The ConfigMap with all files; empty if there are none."""
 
-    def variables_except(self, overridden_names: Collection[Any]) -> list[Mapping[str, str]]:
+    def env_entries_except(self, overridden_names: Collection[Any]) -> list[Mapping[str, str]]:
         """Return the `env` entries of the variables that are not overridden."""
         entries = [entry for name, entry in self.env_entries.items() if name not in overridden_names]
         return [entry for entry in entries if entry["name"] not in overridden_names]

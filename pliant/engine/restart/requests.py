@@ -31,10 +31,10 @@ class RestartRequest:
 
 def list_restart_requests(context: Context) -> list[RestartRequest]:
     """Return all current restart requests, the widest scope first."""
-    return sorted(_yield_requests(context), key=lambda request: _SCOPES_WIDEST_FIRST.index(request.scope))
+    return sorted(_find_restart_requests(context), key=lambda request: _SCOPES_WIDEST_FIRST.index(request.scope))
 
 
-def _yield_requests(context: Context) -> Iterator[RestartRequest]:
+def _find_restart_requests(context: Context) -> Iterator[RestartRequest]:
     now = context.now
     for replica in context.replicas.list_failed():
         if replica.pod is not None and is_restartable(context.job, replica):

@@ -29,7 +29,7 @@ def restart_replicas(context: Context) -> Transition | None:
         if rank.attempt < group_state.min_attempt(rank.index):
             continue  # a restart of wider scope, granted just before, includes this replica
         is_within_job_limit = job_limit is None or context.state.restart_count + len(charged) < job_limit
-        if request.is_uncharged or (is_within_budget(rank.group, group_state) and is_within_job_limit):
+        if request.is_uncharged or (has_restarts_left(rank.group, group_state) and is_within_job_limit):
             after = _charge_restart(context.job, after, request, context.now)
             granted.append(request)
             charged += [] if request.is_uncharged else [request]
@@ -48,7 +48,7 @@ def backoff_left(group_state: GroupState, now: datetime) -> timedelta:
     return max(wait - passed, timedelta(0)) if passed >= timedelta(0) else timedelta(0)
 
 
-def is_within_budget(group: ReplicaGroup, group_state: GroupState) -> bool:
+def has_restarts_left(group: ReplicaGroup, group_state: GroupState) -> bool:
     used = group_state.count_restarts(with_disruptions=group.restart_rule.counts_disruptions)
     return group.restart_rule.limit is None or used < group.restart_rule.limit
 

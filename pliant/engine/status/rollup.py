@@ -65,7 +65,7 @@ def has_status_changed(before: EngineState | None, after: EngineState) -> bool:
 
 def status_write_delay(before: EngineState | None, after: EngineState, now: datetime) -> timedelta:
     """Return how long to delay the write of a status change; 0 if the change is important."""
-    if before is None or _undelayed_fields(before) != _undelayed_fields(after):
+    if before is None or _fields_written_at_once(before) != _fields_written_at_once(after):
         return timedelta(0)
     is_new_phase = before.phase is not after.phase and after.phase is not JobPhase.CREATING
     written_at = before.status_written_at
@@ -75,7 +75,7 @@ def status_write_delay(before: EngineState | None, after: EngineState, now: date
     return max(written_at + STATUS_WRITE_DELAY - now, timedelta(0))
 
 
-def _undelayed_fields(state: EngineState) -> tuple[object, ...]:
+def _fields_written_at_once(state: EngineState) -> tuple[object, ...]:
     # The order of two size requests is known only if the first is written before the second,
     # and the pod of a member must not be created twice.
     requests = {name: each.size_requests for name, each in state.groups.items() if each.size_requests}
