@@ -95,9 +95,8 @@ def migrate_requested_members(
             continue
         member_id, member = replica.rank.index, replica.rank.member or GroupMember(rank=replica.rank.index)
         resources = {**member.resources, **pod.resources}
-        replacements.append(
-            GroupMember(rank=member.rank, resources=resources, relaunches=member.relaunches, replaces_id=member_id)
-        )
+        rank, relaunches = member.rank, member.relaunches
+        replacements.append(GroupMember(rank=rank, resources=resources, relaunches=relaunches, replaces_id=member_id))
         migrating_ids.add(member_id)
         names.append(replica.display_name)
     if not replacements:
