@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pliant.embedded.apiserver.http.https_server import HttpsServer
-from pliant.embedded.kubelet.environment.pod_network import PodNetwork, PodObject
-from pliant.embedded.kubelet.environment.variables import ResolvedPod
-from pliant.embedded.kubelet.runtime.messages import Mount
-from pliant.embedded.kubelet.runtime.node_agent import AgentLost
+from pliant.embedded.kubelet.environment.pod_network import PodNetwork
+from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
+from pliant.embedded.kubelet.runtime.messages import AgentLost, Mount
 from pliant.embedded.network.modes import NetworkContext, NetworkMode
 from pliant.errors import PliantError
 

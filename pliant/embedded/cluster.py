@@ -36,7 +36,8 @@ from pliant.embedded.kubelet.logs.inotify import FileWatcher
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
-from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, Mount
+from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
+from pliant.embedded.kubelet.runtime.messages import Mount
 from pliant.embedded.kubelet.runtime.resources import ContainerUsageMeter
 from pliant.embedded.kubelet.runtime.sessions import ContainerSessions
 from pliant.embedded.kubelet.runtime.stdin import StdinRegistry

@@ -161,7 +161,7 @@ def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the
 
     assert user.run("up", "--data", data).code == 0
     wait_for_log(user, "demo", "up 1")
-    assert "the cluster that ran" in said(user, "why", "demo").out
+    assert "the cluster stopped while" in said(user, "why", "demo").out
 
 
 def cgroups(processes: Iterable[int]) -> set[Path]:

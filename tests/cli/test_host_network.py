@@ -21,9 +21,9 @@ _FORBID = (
 _RESTRICTED = ("unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", _FORBID, "sh")
 _STUBBORN = "trap '' TERM; sleep 600 & (setsid sh -c 'setsid sleep 600 & echo up; sleep 600' &); wait"
 NOTICE = (
-    "pods use the host network and filesystem (docs/embedded.md, Without namespaces): this machine refuses "
-    "user namespaces (No space left on device): their number is limited to none. Allow them with: sudo sysctl -w "
-    "user.max_user_namespaces=15000"
+    "pods use the host network and filesystem (docs/embedded.md, Without namespaces): this machine does not "
+    "allow user namespaces (No space left on device): the limit of user namespaces is 0. Allow them with: sudo sysctl "
+    "-w user.max_user_namespaces=15000"
 )
 
 
@@ -85,7 +85,7 @@ def test_it_may_be_chosen_and_is_then_no_news(user: OrdinaryUser) -> None:
 def test_whoever_insists_on_private_networks_is_told_what_forbids_them(restricted: Restricted) -> None:
     ended = restricted.run("run", "--network", "private", str(QUICKSTART / "job.yaml"))
     assert ended.code == 1
-    assert ended.err.startswith("error: this machine refuses user namespaces")
+    assert ended.err.startswith("error: this machine does not allow user namespaces")
     assert "sudo sysctl -w user.max_user_namespaces=15000" in ended.err
 
 

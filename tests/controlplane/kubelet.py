@@ -24,7 +24,8 @@ from pliant.embedded.kubelet.logs.inotify import FileWatcher
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
-from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, NodeAgent
+from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.network.egress_connector import EgressPolicy
 from pliant.embedded.network.modes import NetworkContext, PrivateNetworkMode

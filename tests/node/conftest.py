@@ -14,7 +14,9 @@ from typing import Literal
 
 import pytest
 
-from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, ContainerConfig, ContainerExit, Mount, NodeAgent
+from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
+from pliant.embedded.kubelet.runtime.messages import ContainerConfig, ContainerExit, Mount
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from tests.depth import sample
 from tests.node import running
 
@@ -78,24 +80,26 @@ class Node:
         self.data = data
         self._runs = 0
 
-    def command(self, *argv: str, mounts: list[Mount] | None = None, folder: str = "/") -> ContainerConfig:
+    def command(self, *argv: str, mounts: list[Mount] | None = None, working_dir: str = "/") -> ContainerConfig:
         """A command with its own log."""
         self._runs += 1
         env = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
-        log = str(self.data / f"{self._runs}.log")
-        return ContainerConfig(argv=list(argv), env=env, folder=folder, log=log, mounts=mounts or [])
+        log_path = str(self.data / f"{self._runs}.log")
+        return ContainerConfig(
+            argv=list(argv), env=env, working_dir=working_dir, log_path=log_path, mounts=mounts or []
+        )
 
     async def sh(self, script: str, *, pod: str = "pod", mounts: list[Mount] | None = None) -> str:
         """What a shell script prints in a pod."""
         command = self.command("sh", "-ec", script, mounts=mounts)
         ending = await (await self.agent.start_container(pod, str(self._runs), command))
-        printed = Path(command["log"]).read_text()
+        printed = Path(command["log_path"]).read_text()
         assert ending == ContainerExit(0), printed
         return printed.strip()
 
-    def show(self, source: Path, target: str, *, readonly: bool = False, private: bool = False) -> Mount:
+    def show(self, source: Path, target: str, *, readonly: bool = False, pod_owned: bool = False) -> Mount:
         """A mount of a host path."""
-        return Mount(target=target, source=str(source), readonly=readonly, private=private)
+        return Mount(target=target, source=str(source), readonly=readonly, pod_owned=pod_owned)
 
 
 PYTHON = "/usr/bin/python3" if os.getuid() == 0 else sys.executable

@@ -15,7 +15,7 @@ import pytest
 from pliant.embedded import agent_supervisor
 from pliant.embedded.fault_annotations import OUTAGE_PAUSED
 from pliant.embedded.kubelet.runtime import agent_process
-from pliant.embedded.kubelet.runtime.node_agent import AgentLost
+from pliant.embedded.kubelet.runtime.messages import AgentLost
 from pliant.kube.resources import NODES, PODS, SERVICES
 from tests.node.running import Pod, Running, is_running, running
 from tests.node.test_chaos import strike, until_ready
@@ -152,8 +152,8 @@ async def test_an_agent_that_cannot_be_started_again_ends_the_cluster(
 
     with pytest.raises(AgentLost, match="the node agent exited, and all pods with it; 6 restarts in a row failed"):
         await lose_it()
-    errors = [vars(each)["error"] for each in caplog.records if each.getMessage() == "node agent not started"]
-    assert errors == ["the node agent ended before it was ready"] * 6
+    told = [vars(each)["because"] for each in caplog.records if each.getMessage() == "node agent not started"]
+    assert told == ["the node agent exited before it was ready"] * 6
 
 
 def _has_restarted(pod: Pod, times: int) -> bool:

@@ -65,10 +65,10 @@ async def test_the_kernel_kills_a_container_that_outgrows_its_limit_at_once(tmp_
 @pytest.mark.usefixtures("nothing_before")
 def test_groups_go_when_their_maker_is_killed() -> None:
     script = """
-        from pliant.embedded.agent.isolation.cgroups import Cells
+        from pliant.embedded.agent.isolation.cgroups import CgroupManager
         import time
-        cells = Cells.found()
-        print(cells.make("a", {"memory": 1 << 20}), flush=True)
+        cgroups = CgroupManager.detect()
+        print(cgroups.create_cgroup("a", {"memory_limit": 1 << 20}), flush=True)
         time.sleep(60)
     """
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True) as maker:

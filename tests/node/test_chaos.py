@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from pliant.embedded.fault_annotations import NODE_OUTAGE_ANNOTATION, OUTAGE_KILLED, OUTAGE_PAUSED
-from pliant.embedded.kubelet.runtime.node_agent import AgentLost, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import AgentLost
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.kube.codec import WatchEventType
 from pliant.kube.resources import NODES, PODS
 from tests.node.conftest import ordinary

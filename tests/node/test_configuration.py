@@ -78,7 +78,8 @@ async def test_a_pod_waits_for_a_volume_that_is_missing(cluster: Running) -> Non
         [{"name": "main", "command": ["cat", "/c/k"], "volumeMounts": [{"name": "c", "mountPath": "/c"}]}],
         volumes=[{"name": "c", "configMap": {"name": "late"}}],
     )
-    assert await cluster.warned("a") == ("FailedMount", 'MountVolume.SetUp failed: configmap "late" not found')
+    message = 'MountVolume.SetUp failed for volume "c" : configmap "late" not found'
+    assert await cluster.warned("a") == ("FailedMount", message)
     await _config_map(cluster, "late", {"k": "here"})
     await cluster.finished("a")
     assert await cluster.output("a") == "here"
@@ -120,14 +121,14 @@ async def test_a_host_path_elsewhere_is_refused(cluster: Running) -> None:
     volumes = [{"name": "data", "hostPath": {"path": "/etc"}}]
     await cluster.sh("a", "true", volumes=volumes)
     pod = await cluster.until("a", lambda pod: "message" in state(pod).get("waiting", {}))
-    assert "hostPath /etc lies outside of what pods may use" in state(pod)["waiting"]["message"]
+    assert "hostPath /etc is not allowed: use a path inside" in state(pod)["waiting"]["message"]
 
 
 async def test_a_volume_of_another_kind_is_refused(cluster: Running) -> None:
     volumes = [{"name": "data", "nfs": {"server": "far", "path": "/big"}}]
     await cluster.sh("a", "true", volumes=volumes)
     pod = await cluster.until("a", lambda pod: "message" in state(pod).get("waiting", {}))
-    assert "nfs is not offered here; use emptyDir" in state(pod)["waiting"]["message"]
+    assert "nfs is not supported: use emptyDir" in state(pod)["waiting"]["message"]
 
 
 async def _config_map(cluster: Running, name: str, data: dict[str, str]) -> None:

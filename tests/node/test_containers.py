@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, ContainerExit, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.errors import UnsupportedEnvironment
 from tests.node.conftest import ONLY_PRIVATE, PYTHON, Node, listening, ordinary
 
@@ -37,7 +38,7 @@ async def test_a_program_that_does_not_exist_is_named(agent: Node) -> None:
 
 async def test_a_working_folder_that_does_not_exist_is_named(agent: Node) -> None:
     with pytest.raises(AgentRequestFailed, match="workingDir '/no/such': No such file or directory"):
-        await agent.agent.start_container("pod", "a", agent.command("true", folder="/no/such"))
+        await agent.agent.start_container("pod", "a", agent.command("true", working_dir="/no/such"))
 
 
 async def test_what_no_program_can_be_given_is_told(agent: Node) -> None:

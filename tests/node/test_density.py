@@ -30,7 +30,7 @@ async def test_an_idle_pod_costs_little_memory(data: Path, network: Network) -> 
             await agent.create_pod(f"pod-{number}", "idle")
             command = node.command("sh", "-c", "echo up; exec sleep 600")
             await agent.start_container(f"pod-{number}", "main", command)
-            await eventually(partial(_has_content, Path(command["log"])), what="the first line", within=30)
+            await eventually(partial(_has_content, Path(command["log_path"])), what="the first line", within=30)
         # A shell that has said its line may not have become the sleeper yet.
         await eventually(partial(_all_sleep, agent), what="the last sleeper", within=30)
         below = descendants(agent.pid)

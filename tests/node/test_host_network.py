@@ -148,9 +148,9 @@ async def test_a_mount_that_no_words_name_is_told_of(cluster: Running) -> None:
     await cluster.pod("a", [main], volumes=[{"name": "data", "emptyDir": {}}])
     await cluster.finished("a")
     ((reason, message),) = await cluster.warnings("a")
-    assert reason == "NotMounted"
+    assert reason == "FailedMount"
     assert message == (
-        "mountPath /data of container 'main' cannot be made where pods share this machine's files: use the "
+        "mountPath /data of container 'main' cannot be mounted in the host network mode: use the "
         "variable PLIANT_MOUNT_DATA, or name the path in `command`, `args` or `env`, where it is replaced"
     )
 

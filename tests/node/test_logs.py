@@ -66,7 +66,7 @@ async def test_a_senseless_time_is_named(cluster: Running) -> None:
 
 async def test_a_log_that_grows_too_large_loses_its_beginning(agent: Node) -> None:
     command = agent.command(PYTHON, "-c", "for n in range(100_000): print(f'line {n:06d}')")
-    command["log_size"] = 100_000
+    command["max_log_bytes"] = 100_000
     await (await agent.agent.start_container("pod", "a", command))
     files = sorted(agent.data.glob("1.log*"))
     assert len([each for each in files if not each.name.endswith(".times")]) == MAX_LOG_FILES

@@ -144,7 +144,7 @@ async def test_sockets_for_which_there_is_no_room_are_refused_and_the_rest_goes_
 
 
 async def test_a_port_that_is_taken_is_told(data: Path) -> None:
-    told = re.escape("no socket could be opened at 10.88.0.1:9000: Address already in use")
+    told = re.escape("cannot open a socket at 10.88.0.1:9000: Address already in use")
     async with NodeAgent.start(ordinary(data)) as agent:
         with await agent.open_socket("stream", agent.address, 9000), pytest.raises(OSError, match=told):
             await agent.open_socket("stream", agent.address, 9000)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.kubelet.runtime.node_agent import ContainerExit, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import ContainerExit
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from tests.depth import sample
 from tests.node.conftest import Network, Node, ordinary
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pliant.embedded.kubelet.pods import container_runner
-from pliant.embedded.kubelet.runtime.node_agent import ContainerExit
+from pliant.embedded.kubelet.runtime.messages import ContainerExit
 from pliant.kube.resources import PODS
 from tests.node.conftest import Node
 from tests.node.running import Pod, Running, running, state

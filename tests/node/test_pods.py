@@ -105,7 +105,7 @@ async def test_a_container_without_a_command_is_explained(cluster: Running) -> N
     assert pod["status"]["phase"] == "Pending"
     ((reason, message),) = await cluster.warnings("a")
     assert reason == "Failed"
-    assert "images are not run here: set `command` of container 'trainer' in spec.containers" in message
+    assert "spec.containers: set `command` of container 'trainer'; this cluster does not run images" in message
     await cluster.client.delete(PODS, "default", "a")
     await cluster.until_gone("a")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, Mount
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, Mount
 from tests.node.conftest import NOBODY, ONLY_PRIVATE, Node
 
 pytestmark = ONLY_PRIVATE
@@ -43,13 +43,13 @@ async def test_read_only_means_it(agent: Node) -> None:
 
 async def test_a_mount_point_inside_a_volume_of_the_pod_is_made_there(agent: Node) -> None:
     outer, inner = _folder(agent.data / "outer", "out"), _folder(agent.data / "inner", "in")
-    mounts = [agent.show(inner, "/data/sub"), agent.show(outer, "/data", private=True)]
+    mounts = [agent.show(inner, "/data/sub"), agent.show(outer, "/data", pod_owned=True)]
     assert await agent.sh("cat /data/file /data/sub/file", mounts=mounts) == "outin"
     assert (outer / "sub").is_dir()
 
 
 async def test_memory_is_shared_in_a_pod_and_not_with_others(agent: Node) -> None:
-    shm = [Mount(target="/dev/shm", memory="shm", readonly=False, private=True)]
+    shm = [Mount(target="/dev/shm", memory_name="shm", readonly=False, pod_owned=True)]
     await agent.sh("echo mine > /dev/shm/x", mounts=shm)
     assert await agent.sh("cat /dev/shm/x", mounts=shm) == "mine"
     await agent.agent.create_pod("second", "other")

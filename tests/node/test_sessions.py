@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from pliant.embedded.kubelet.probes.handlers import run_command
-from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, ContainerExit, ExecStreams
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit, ExecStreams
 from tests.node.conftest import ONLY_PRIVATE, Node
 
 MAIN = ("pod", "main")
@@ -17,7 +17,7 @@ MAIN = ("pod", "main")
 
 async def test_a_session_has_the_variables_and_the_folder_of_its_container(agent: Node) -> None:
     (agent.data / "folder").mkdir(mode=0o777)
-    command = agent.command("sleep", "60", folder=str(agent.data / "folder"))
+    command = agent.command("sleep", "60", working_dir=str(agent.data / "folder"))
     command["env"]["COLOUR"] = "green"
     await agent.agent.start_container(*MAIN, command)
     outcome = await run_command(agent.agent, MAIN, ["sh", "-c", "pwd; echo $COLOUR"], timeout=5)
@@ -110,7 +110,7 @@ async def test_many_sessions_at_once_are_told_apart(agent: Node) -> None:
 
 
 async def test_a_session_that_cannot_be_is_explained(agent: Node) -> None:
-    with pytest.raises(AgentRequestFailed, match="the container does not run"):
+    with pytest.raises(AgentRequestFailed, match="the container is not running"):
         await run_command(agent.agent, MAIN, ["true"], timeout=5)
     await agent.agent.start_container(*MAIN, agent.command("sleep", "60"))
     with pytest.raises(AgentRequestFailed, match='exec: "no-such": executable file not found'):

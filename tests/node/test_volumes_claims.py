@@ -46,8 +46,8 @@ async def test_what_one_pod_keeps_another_finds(cluster: Running) -> None:
 
 async def test_a_pod_waits_for_its_claim(cluster: Running) -> None:
     await _pod(cluster, "a", "echo here > /kept/box")
-    reason, message = await cluster.warned("a")
-    assert (reason, message) == ("FailedMount", 'MountVolume.SetUp failed: persistentvolumeclaim "data" not found')
+    message = 'MountVolume.SetUp failed for volume "kept" : persistentvolumeclaim "data" not found'
+    assert await cluster.warned("a") == ("FailedMount", message)
     await _claim(cluster)
     assert (await cluster.finished("a"))["status"]["phase"] == "Succeeded"
 

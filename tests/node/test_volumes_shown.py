@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pliant.cli.input.local_cluster_options import parse_mount
-from pliant.embedded.kubelet.runtime.node_agent import Mount
+from pliant.embedded.kubelet.runtime.messages import Mount
 from tests.node.running import running
 
 
@@ -17,7 +17,7 @@ async def test_every_container_sees_what_is_shown(tmp_path: Path) -> None:
     outside.mkdir()
     (outside / "data.txt").write_text("plenty")
     shown = tuple(
-        Mount(target=target, source=str(outside), readonly=readonly, private=False)
+        Mount(target=target, source=str(outside), readonly=readonly, pod_owned=False)
         for target, readonly in (("/data/sets", True), ("/data/out", False))
     )
     (tmp_path / "home").mkdir()

@@ -75,6 +75,6 @@ async def test_jobs_outlive_their_cluster(user: OrdinaryUser, ended: Callable[[O
         await scene.until_phase("again", "Succeed")
         assert scene.status("again")["RestartCount"] == {"worker": 1}
         failed = await scene.until_phase("once", "Failed")
-        assert "the cluster that ran" in failed["message"]
+        assert "the cluster stopped while" in failed["message"]
         assert scene.phase("done") == "Succeed"
         assert await scene.log("done-worker-0") == "trained\n"

@@ -206,7 +206,8 @@ async def _is_allowed(client: KubeClient, right: Permission, verb: str, namespac
 
 async def examine_machine() -> DoctorFinding:
     """Whether pods can run here, and with namespaces of their own: found out by entering some."""
-    from pliant.embedded.kubelet.runtime.node_agent import AgentLost, AgentOptions
+    from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
+    from pliant.embedded.kubelet.runtime.messages import AgentLost
     from pliant.embedded.network.modes import start_network_mode
 
     try:

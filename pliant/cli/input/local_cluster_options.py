@@ -56,7 +56,7 @@ def add_node_options(parser: ArgumentParser) -> None:
 def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable: bool, port: int = 0) -> ClusterConfig:
     """The cluster that the options ask for."""
     from pliant.embedded.cluster import ClusterConfig
-    from pliant.embedded.kubelet.runtime.node_agent import Mount
+    from pliant.embedded.kubelet.runtime.messages import Mount
     from pliant.embedded.network.egress_connector import EgressPolicy
 
     for path in (data_dir, workspace):
@@ -71,7 +71,7 @@ def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable:
         port=port,
         workspace=workspace,
         mounts=tuple(
-            Mount(target=shown.target, source=str(shown.source), readonly=shown.readonly, private=False)
+            Mount(target=shown.target, source=str(shown.source), readonly=shown.readonly, pod_owned=False)
             for shown in args.mount
         ),
         egress=EgressPolicy(allow_external=args.egress, allow_host_loopback=args.allow_host_loopback),

@@ -1,4 +1,7 @@
-"""Start the node agent: `python -m pliant.embedded.agent SOCKET HANDOVER PARENT SCRATCH PORT NETWORK`."""
+"""Start the node agent.
+
+Arguments: CHANNEL_FD DESCRIPTOR_FD PARENT_PID SCRATCH_DIR API_PORT NETWORK.
+"""
 
 from __future__ import annotations
 
@@ -24,52 +27,41 @@ from pliant.embedded.agent.server import AgentServer
 
 
 def main(argv: list[str]) -> None:
-    """Take the ground that is asked for, tell the parent where that is, and serve it until it is gone."""
-    descriptor, second, parent, scratch, port, network = argv
-    channel, handover = socket.socket(fileno=int(descriptor)), socket.socket(fileno=int(second))
-    cells = CgroupManager.detect()
+    """Set up isolation for the network mode, report the gateway address to the parent, and serve its requests."""
+    channel_fd, descriptor_fd, parent, scratch_dir, port, network = argv
+    channel, descriptors = socket.socket(fileno=int(channel_fd)), socket.socket(fileno=int(descriptor_fd))
+    cgroups = CgroupManager.detect()
     if network == "host":
-        with closing(_start_host_isolation(channel, int(parent))) as ground:
-            _run_server(AgentServer(channel, handover, ground, cells))
+        with closing(_start_host_isolation(channel, int(parent))) as host_isolation:
+            _run_server(AgentServer(channel, descriptors, host_isolation, cgroups))
     else:
-        _run_server(
-            AgentServer(channel, handover, _start_namespace_isolation(channel, int(parent), scratch, int(port)), cells)
-        )
+        isolation = _start_namespace_isolation(channel, int(parent), scratch_dir, int(port))
+        _run_server(AgentServer(channel, descriptors, isolation, cgroups))
 
 
 def _start_host_isolation(channel: socket.socket, parent_pid: int) -> HostIsolation:
-    """Run pods as plain processes of this machine; all of them end before the agent does."""
-    ground = HostIsolation.acquire(parent_pid)
+    isolation = HostIsolation.acquire(parent_pid)
     with suppress(ConnectionError):
-        channel.sendall(json.dumps({"ready": True, "gateway": ground.gateway_address}).encode() + b"\n")
-    return ground
+        channel.sendall(json.dumps({"ready": True, "gateway": isolation.gateway_address}).encode() + b"\n")
+    return isolation
 
 
 def _start_namespace_isolation(
     channel: socket.socket, parent_pid: int, scratch_dir: str, api_port: int
 ) -> NamespaceIsolation:
-    """Enter private namespaces and hand the bridge listener to the parent."""
+    """Enter private namespaces and send the parent a listener on the bridge for the API server."""
     try:
         enter_private_namespaces(parent_pid)
         network = _create_pod_network(scratch_dir)
-    except NamespacesForbidden as problem:
+    except NamespacesForbidden as error:
         with suppress(ConnectionError):
-            channel.sendall(json.dumps({"forbidden": str(problem)}).encode() + b"\n")
+            channel.sendall(json.dumps({"forbidden": str(error)}).encode() + b"\n")
         sys.exit(1)
-    # A parent that has gone already is heard as such by the service.
+    # The server detects a parent that has already exited.
     with network.listen(api_port) as listener, suppress(ConnectionError):
         ready = json.dumps({"ready": True, "gateway": GATEWAY_ADDRESS, "port": api_port}).encode() + b"\n"
         socket.send_fds(channel, [ready], [listener.fileno()])
     return NamespaceIsolation(network, f"{scratch_dir}/root")
-
-
-def _run_server(server: AgentServer) -> None:
-    """Be done with starting, and serve."""
-    # Pages that collections never touch stay shared with the first process of every container.
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    server.serve()
 
 
 def _create_pod_network(scratch_dir: str) -> PodBridge:
@@ -77,11 +69,19 @@ def _create_pod_network(scratch_dir: str) -> PodBridge:
         syscalls.mount("tmpfs", scratch_dir, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=700")
         os.mkdir(f"{scratch_dir}/root")
         os.mkdir(f"{scratch_dir}/memory")
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
         return PodBridge.create(f"{scratch_dir}/memory")
-    except OSError as problem:
-        raise to_forbidden_error(problem) from problem
+    except OSError as error:
+        raise to_forbidden_error(error) from error
+
+
+def _run_server(server: AgentServer) -> None:
+    # Without garbage collections, the shims keep sharing the agent's memory pages.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    server.serve()
 
 
 if __name__ == "__main__":

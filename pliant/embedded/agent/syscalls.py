@@ -1,4 +1,4 @@
-"""The few Linux calls that Python 3.11 does not offer; each failure is an OSError."""
+"""Linux system calls that Python 3.11 does not provide; a failed call raises OSError."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# Looked up here: a look-up takes memory, and a container's first process would keep it.
+# Resolved at import: resolving them in each shim would cost memory in each shim.
 _sigprocmask, _signalfd = _libc.sigprocmask, _libc.signalfd
 
 CLONE_NEWNS = 0x00020000
@@ -42,72 +42,67 @@ _FULL_SIGNAL_SET = b"\xff" * 128
 _SIG_BLOCK = int(signal.SIG_BLOCK)
 
 RETAINED_CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 10})
-"""chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: root stays root over files."""
+"""chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service."""
 
 
 def unshare(flags: int) -> None:
-    """Leave the namespaces named by `flags` for fresh ones."""
     _raise_on_error(_libc.unshare(flags), "unshare")
 
 
 def setns(namespace_fd: int, namespace_type: int) -> None:
-    """Enter the namespace behind an open descriptor."""
     _raise_on_error(_libc.setns(namespace_fd, namespace_type), "setns")
 
 
 def mount(source: str, target: str, filesystem_type: str, flags: int, options: str = "") -> None:
-    """Mount a file system, or bind, move or change one."""
-    done = _libc.mount(
+    result = _libc.mount(
         os.fsencode(source),
         os.fsencode(target),
         filesystem_type.encode(),
         ctypes.c_ulong(flags),
         options.encode() or None,
     )
-    _raise_on_error(done, target)
+    _raise_on_error(result, target)
 
 
 def remount_read_only(target: str) -> None:
-    """Turn a bind mount read-only, keeping the flags that a user namespace may not clear."""
-    seen = os.statvfs(target).f_flag
-    flags = seen & _LOCKED_MOUNT_FLAGS | (MS_RELATIME if seen & _ST_RELATIME else 0)
+    """Make a bind mount read-only and keep the flags that a user namespace may not clear."""
+    current = os.statvfs(target).f_flag
+    flags = current & _LOCKED_MOUNT_FLAGS | (MS_RELATIME if current & _ST_RELATIME else 0)
     mount("none", target, "none", MS_REMOUNT | MS_BIND | MS_RDONLY | flags)
 
 
 def unmount_lazily(target: str) -> None:
-    """Take a mount and all below it out of sight."""
     _raise_on_error(_libc.umount2(os.fsencode(target), _MNT_DETACH), target)
 
 
 def pivot_root(new_root: str, old_root: str) -> None:
-    """Make `new` the root directory and show the former one at `old`."""
     _raise_on_error(_libc.pivot_root(os.fsencode(new_root), os.fsencode(old_root)), new_root)
 
 
 def set_parent_death_signal(signal_number: int = signal.SIGKILL) -> None:
-    """Ask the kernel for SIGKILL, or another signal, when the parent ends; a change of credentials forgets it."""
+    """Have the kernel send a signal when the parent exits; a change of credentials clears this setting."""
     _raise_on_error(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl")
 
 
 def become_subreaper() -> None:
-    """Become the parent of every process below this one that loses its own."""
+    """Make this process the parent of all its orphaned descendants."""
     _raise_on_error(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
 
 
 def block_all_signals() -> None:
-    """Let every signal wait that may; done in one call because Python's own costs a container's memory."""
+    """Block all signals in one call; `signal.pthread_sigmask` would cost memory in each shim."""
     _raise_on_error(_sigprocmask(_SIG_BLOCK, _FULL_SIGNAL_SET, None), "sigprocmask")
 
 
 def create_signalfd() -> int:
-    """A descriptor from which signals that wait are read, 128 bytes each, the number in the first four."""
+    """Return a descriptor from which blocked signals are read: 128 bytes each, the number in the first four."""
     descriptor = _signalfd(-1, _FULL_SIGNAL_SET, os.O_CLOEXEC)
     _raise_on_error(min(descriptor, 0), "signalfd")
     return int(descriptor)
 
 
 def drop_privileges() -> None:
-    """Let nothing run from here on gain rights, and keep only those over files if this is root."""
+    """Set no_new_privs and drop all capabilities except RETAINED_CAPABILITIES."""
     _raise_on_error(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
     for capability in range(_LAST_CAPABILITY + 1):
         if capability not in RETAINED_CAPABILITIES:

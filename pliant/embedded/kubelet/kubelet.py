@@ -1,4 +1,4 @@
-"""Runs the pods bound to this machine's nodes, and lets go of those that are to leave."""
+"""The kubelet: runs the pods bound to the nodes of this machine and deletes terminated pods."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from pliant.errors import Conflict, NotFound
 from pliant.kube.resources import PODS
 
 DEFAULT_GRACE_SECONDS = 30
-_NODE_RESTARTED_MESSAGE = "the node that ran {} was restarted"
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _TrackedPod:
-    """One incarnation of a pod, known from its binding to the end of its object."""
+    """A pod from its binding to the removal of its object."""
 
     worker: PodWorker
     node: str
@@ -35,152 +34,151 @@ class _TrackedPod:
     is_terminating: bool = False
     is_deleted: bool = False
 
+    @property
+    def meta(self) -> PodObjectMeta:
+        return self.worker.context.meta
+
 
 class Kubelet:
-    """One life for each pod; several virtual nodes share it, as they share the agent.
+    """Runs one worker for each pod; several virtual nodes share the kubelet, as they share the agent.
 
-    Hears of pods through `on_pod_change`, which may be called as soon as `run` was entered.
+    `on_pod_change` may be called as soon as `run` has started.
     """
 
     def __init__(self, deps: KubeletDependencies, node_capacities: Mapping[str, Mapping[str, str]]) -> None:
         self._deps = deps
         self._node_capacities = node_capacities
-        """What each node has to give."""
         self._tracked_pods: dict[str, _TrackedPod] = {}
+        """Pods by uid."""
         self._disconnected_nodes: set[str] = set()
-        """Nodes that hear and tell nothing."""
+        """Nodes with a simulated failure: they neither receive changes of pods nor report their status."""
         self._recovered_nodes: set[str] = set()
-        """Nodes that were out before."""
+        """Nodes that were disconnected before."""
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Own the lives of all pods until cancelled."""
+        """Run the workers of all pods until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
             await asyncio.Event().wait()
 
     def on_pod_change(self, old: PodView | None, new: PodView | None) -> None:
-        """Take in what became of a pod."""
+        """Start, terminate or forget a pod whose object has changed."""
         is_gone = old is not None and (new is None or new.metadata.uid != old.metadata.uid)
         if old is not None and is_gone and old.spec.node_name not in self._disconnected_nodes:
             self._forget_pod(old.metadata)
-        if (
-            new is None
-            or new.spec.node_name not in self._node_capacities
-            or new.spec.node_name in self._disconnected_nodes
-        ):
+        if new is None or new.spec.node_name in self._disconnected_nodes:
             return
-        life = self._tracked_pods.get(new.metadata.uid)
-        if life is None:
+        if new.spec.node_name not in self._node_capacities:
+            return
+        tracked = self._tracked_pods.get(new.metadata.uid)
+        if tracked is None:
             if new.is_finished and new.metadata.deletion_timestamp is None:
                 return
-            life = self._track_pod(new)
+            tracked = self._track_pod(new)
         if new.metadata.deletion_timestamp is not None:
-            self._terminate_pod(life, new.metadata)
+            self._terminate_pod(tracked, new.metadata)
 
     def kill_node(self, node: str) -> None:
-        """End every process of a node at once, and let nobody hear of it."""
-        for life in self._disconnect_node(node):
-            life.is_killed = not life.is_finished
-            life.worker.context.stop(0)
+        """Simulate the crash of a node: kill all its processes without any report."""
+        for tracked in self._disconnect_node(node):
+            tracked.is_killed = not tracked.is_finished
+            tracked.worker.context.stop(0)
 
     def pause_node(self, node: str) -> None:
-        """Let every process of a node stand still, and nobody hear of anything."""
-        for life in self._disconnect_node(node):
-            self._deps.agent.signal_pod(life.worker.context.meta.uid, signal.SIGSTOP)
+        """Simulate a network partition of a node: stop all its processes (SIGSTOP) without any report."""
+        for tracked in self._disconnect_node(node):
+            self._deps.agent.signal_pod(tracked.meta.uid, signal.SIGSTOP)
 
     async def recover_node(self, node: str, list_pods: Callable[[], Iterable[PodView]]) -> None:
-        """Have a node back: what stood still goes on, what was killed is over or begins anew, as pods say."""
-        for life in self._pods_on_node(node):
-            if life.is_killed and life.task is not None:
-                await asyncio.wait([life.task])
+        """Reconnect a node: continue its paused pods, and run or finish its killed pods as their objects demand."""
+        for tracked in self._pods_on_node(node):
+            if tracked.is_killed and tracked.task is not None:
+                await asyncio.wait([tracked.task])
         if self._deps.agent.is_lost:
-            return  # meanwhile, and again: whoever finds another agent comes back here
+            return  # The agent was lost again; its next restart recovers the node.
         self._disconnected_nodes.discard(node)
         self._recovered_nodes.add(node)
         present = {pod.metadata.uid: pod for pod in list_pods() if pod.spec.node_name == node}
-        for life in self._pods_on_node(node):
-            meta = life.worker.context.meta
-            if life.is_killed:
-                del self._tracked_pods[meta.uid]
-            if meta.uid not in present:
-                self._forget_pod(meta)
-            elif not life.is_killed:
-                life.worker.context.status_writer.node_connected.set()
-                self._deps.agent.signal_pod(meta.uid, signal.SIGCONT)
-                self._create_task(life.worker.context.status_writer.publish())
+        for tracked in self._pods_on_node(node):
+            uid, status_writer = tracked.meta.uid, tracked.worker.context.status_writer
+            if tracked.is_killed:
+                del self._tracked_pods[uid]
+            if uid not in present:
+                self._forget_pod(tracked.meta)
+            elif not tracked.is_killed:
+                status_writer.node_connected.set()
+                self._deps.agent.signal_pod(uid, signal.SIGCONT)
+                self._create_task(status_writer.publish())
         for pod in present.values():
             self.on_pod_change(None, pod)
 
     def republish_statuses(self, node: str) -> None:
-        """Tell anew how the pods of a node are: others spoke for them while it was not heard."""
-        for life in self._pods_on_node(node):
-            if not life.is_finished:
-                self._create_task(life.worker.context.status_writer.republish())
+        """Write the status of all pods of a node again: controllers changed it while the node was disconnected."""
+        for tracked in self._pods_on_node(node):
+            if not tracked.is_finished:
+                self._create_task(tracked.worker.context.status_writer.republish())
 
     def _disconnect_node(self, node: str) -> list[_TrackedPod]:
         self._disconnected_nodes.add(node)
-        for life in self._pods_on_node(node):
-            life.worker.context.status_writer.node_connected.clear()
-        return self._pods_on_node(node)
+        pods = self._pods_on_node(node)
+        for tracked in pods:
+            tracked.worker.context.status_writer.node_connected.clear()
+        return pods
 
     def _pods_on_node(self, node: str) -> list[_TrackedPod]:
-        return [life for life in self._tracked_pods.values() if life.node == node]
+        return [tracked for tracked in self._tracked_pods.values() if tracked.node == node]
 
     def _track_pod(self, pod: PodView) -> _TrackedPod:
-        scope = PodContext(pod, self._deps, self._node_capacities[pod.spec.node_name])
-        # Whatever another cluster left was seen when this one began.
-        run = (
-            PodWorker(scope, _NODE_RESTARTED_MESSAGE)
-            if pod.spec.node_name in self._recovered_nodes
-            else PodWorker(scope)
-        )
-        life = self._tracked_pods[pod.metadata.uid] = _TrackedPod(run, pod.spec.node_name, is_finished=pod.is_finished)
-        if not life.is_finished:
-            life.task = self._create_task(self._run_pod(life))
-        return life
+        node = pod.spec.node_name
+        context = PodContext(pod, self._deps, self._node_capacities[node])
+        # Pods of an earlier cluster were tracked when this one started.
+        interruption = "the node restarted" if node in self._recovered_nodes else "the cluster stopped"
+        tracked = _TrackedPod(PodWorker(context, interruption), node, is_finished=pod.is_finished)
+        self._tracked_pods[pod.metadata.uid] = tracked
+        if not tracked.is_finished:
+            tracked.task = self._create_task(self._run_pod(tracked))
+        return tracked
 
     def _create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        assert self._tasks is not None, "told of pods before it runs"
+        assert self._tasks is not None, "a pod changed before the kubelet ran"
         return self._tasks.create_task(coroutine)
 
     async def _run_pod(self, tracked: _TrackedPod) -> None:
-        """See a pod through to its end."""
         try:
             await tracked.worker.run()
         except NotFound:
-            log.info("pod vanished", extra={"pod": tracked.worker.context.meta.name})
+            log.info("pod was deleted before it ran", extra={"pod": tracked.meta.name})
         tracked.is_finished = True
         if tracked.is_deleted:
-            await self._remove_pod_files(tracked.worker.context.meta.uid)
+            await self._remove_pod_files(tracked.meta.uid)
         elif tracked.is_terminating and tracked.node not in self._disconnected_nodes:
-            await self._confirm_deletion(tracked.worker.context.meta)
+            await self._confirm_deletion(tracked.meta)
 
     def _terminate_pod(self, tracked: _TrackedPod, pod: PodObjectMeta) -> None:
-        grace = pod.deletion_grace_period_seconds
-        was_leaving, tracked.is_terminating = tracked.is_terminating, True
+        grace_period = pod.deletion_grace_period_seconds
+        was_terminating, tracked.is_terminating = tracked.is_terminating, True
         if not tracked.is_finished:
-            tracked.worker.context.stop(DEFAULT_GRACE_SECONDS if grace is None else grace)
-        elif not was_leaving:
+            tracked.worker.context.stop(DEFAULT_GRACE_SECONDS if grace_period is None else grace_period)
+        elif not was_terminating:
             self._create_task(self._confirm_deletion(pod))
 
     async def _confirm_deletion(self, pod: PodObjectMeta) -> None:
-        """Say that nothing of a pod is left here, so that its object may go."""
+        """Delete the object of a terminated pod."""
+        delete = partial(self._deps.client.delete, PODS, pod.namespace, pod.name, uid=pod.uid, grace_period_seconds=0)
         try:
-            await with_retries(
-                partial(self._deps.client.delete, PODS, pod.namespace, pod.name, uid=pod.uid, grace_period_seconds=0)
-            )
+            await with_retries(delete)
         except (NotFound, Conflict):
-            return  # It is gone already, or its name is another's now.
+            return  # It is already gone, or another pod has its name.
 
     def _forget_pod(self, pod: PodObjectMeta) -> None:
-        """The object is gone: so must be whatever runs, and all that was kept of it."""
-        life = self._tracked_pods.pop(pod.uid, None)
-        if life is None or life.is_finished:
+        """Kill a pod whose object is gone, and remove its files."""
+        tracked = self._tracked_pods.pop(pod.uid, None)
+        if tracked is None or tracked.is_finished:
             self._create_task(self._remove_pod_files(pod.uid))
             return
-        life.is_deleted = True
-        life.worker.context.stop(0)
+        tracked.is_deleted = True
+        tracked.worker.context.stop(0)
 
     async def _remove_pod_files(self, pod_uid: str) -> None:
-        # In a thread: a pod may have left more files than a loop can wait for.
+        # In a thread: the removal of many files would block the event loop.
         await asyncio.to_thread(self._deps.filesystem.remove_pod, pod_uid)

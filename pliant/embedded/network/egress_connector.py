@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-from pliant.embedded.kubelet.runtime.node_agent import AgentLost, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import AgentLost
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.embedded.network.dns_upstream import UpstreamResolver
 from pliant.embedded.network.dns_zone import DnsZone
 from pliant.embedded.network.service_index import ServiceIndex

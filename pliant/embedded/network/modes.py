@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 
 from pliant.embedded.agent.network.sandbox import GATEWAY_ADDRESS
 from pliant.embedded.apiserver.http.https_server import HttpsServer
-from pliant.embedded.kubelet.environment.pod_network import HostPodNetwork, PodNetwork, PodObject, PrivatePodNetwork
+from pliant.embedded.kubelet.environment.pod_network import HostPodNetwork, PodNetwork, PrivatePodNetwork
+from pliant.embedded.kubelet.environment.variables import PodObject
+from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
 from pliant.embedded.kubelet.runtime.host_agent import HostNetworkAgent
-from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.embedded.network.dns_server import DnsServer
 from pliant.embedded.network.dns_upstream import UpstreamResolver
 from pliant.embedded.network.egress_connector import EgressConnector, EgressPolicy

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
-from pliant.embedded.kubelet.runtime.node_agent import AgentLost, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import AgentLost
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.embedded.network.service_index import ServiceEndpoint, ServiceIndex
 from pliant.embedded.network.streams import ConnectionTasks, Stream, cancel_task, splice_streams
 from pliant.embedded.object_views import ServicePortView, ServiceView

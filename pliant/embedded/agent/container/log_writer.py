@@ -1,9 +1,8 @@
-"""Keep what a container writes: files of limited size, and beside each the times at which it was written.
+"""Write the output of a container to log files of limited size, each with an index of timestamps.
 
-The first file has the name that was asked for, the next ones that name with `.1`, `.2` and so on. Nothing is ever
-renamed and only the last file grows, so that readers need no lock: when there is a next file, one is complete.
-Beside FILE lies `FILE.times`: pairs of 64-bit numbers, an offset and the nanosecond since 1970 at which FILE was
-written from there on.
+The first file has the requested name; the next ones append `.1`, `.2` and so on. No file is renamed and only the last
+one grows, so readers need no lock: a file is complete when the next one exists. `FILE.times` is the index of FILE:
+pairs of 64-bit integers, an offset and the Unix time in nanoseconds at which FILE was written from that offset on.
 """
 
 from __future__ import annotations
@@ -19,70 +18,70 @@ MAX_LOG_FILES = 5
 _INDEX_ENTRY = struct.Struct("<QQ")
 _READ_CHUNK_BYTES = 1 << 16
 _INDEX_INTERVAL_NS = 10_000_000
-"""Nanoseconds between two marks, so that many small writes do not cost more marks than words."""
+"""Nanoseconds between two index entries, so that many small writes do not make a large index."""
 
 LogWriter = Generator[None, bytes, None]
-"""Takes what a container writes, piece by piece."""
+"""Receives the output of a container in chunks."""
 
 
 def write_log(path: str, max_file_bytes: int = MAX_LOG_FILE_BYTES) -> LogWriter:
-    """Keep all that is sent to it; what no file has room for is dropped, for nobody should wait for a log.
+    """Write all chunks that are sent to this generator; drop what a full disk cannot take, so as never to block.
 
-    A generator, because what it remembers then costs a container's first process the least memory.
+    A generator, because its state costs a shim the least memory.
     """
-    folder, _, name = path.rpartition("/")
-    # Opened once: after the change of root directory the path may lead elsewhere.
-    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    number = marked = 0
-    file, times = _open_log_file(place, name)
-    size = os.lseek(file, 0, os.SEEK_END)
+    directory, _, name = path.rpartition("/")
+    # Opened once: the path may name another file after the change of the root directory.
+    dir_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    number = indexed_at = 0
+    log_fd, index_fd = _open_log_file(dir_fd, name)
+    size = os.lseek(log_fd, 0, os.SEEK_END)
     while True:
         data, now = (yield), time.time_ns()
         try:
             while data:
                 if size >= max_file_bytes:
                     number += 1
-                    file, times, size = *_rotate_log(place, name, number, (file, times)), 0
-                if now - marked >= _INDEX_INTERVAL_NS or not size:
-                    marked = now
-                    os.write(times, _INDEX_ENTRY.pack(size, now))
+                    log_fd, index_fd, size = *_rotate_log(dir_fd, name, number, (log_fd, index_fd)), 0
+                if now - indexed_at >= _INDEX_INTERVAL_NS or not size:
+                    indexed_at = now
+                    os.write(index_fd, _INDEX_ENTRY.pack(size, now))
                 room = max_file_bytes - size
-                # What still goes into the present file, in whole lines where that can be.
+                # The part that still fits into this file, in whole lines if possible.
                 end = len(data) if len(data) <= room else data.find(b"\n", room) + 1 or len(data)
-                size += os.write(file, data[:end])
+                size += os.write(log_fd, data[:end])
                 data = data[end:]
-        except OSError:  # a full disk
+        except OSError:  # The disk is full.
             continue
 
 
 def copy_to_log(pipe_fd: int, log_writer: LogWriter) -> bool:
-    """Keep what has come from a pipe; false at the end of it, or when there is nothing more yet."""
+    """Copy one chunk from a pipe to the log; return False at its end, or if there is no data yet."""
     try:
         data = os.read(pipe_fd, _READ_CHUNK_BYTES)
-    except OSError:  # nothing yet, or a terminal that nobody holds any longer
+    except OSError:  # There is no data yet, or the terminal was closed.
         return False
     log_writer.send(data)
     return data != b""
 
 
 def _rotate_log(dir_fd: int, name: str, file_number: int, full_files: tuple[int, int]) -> tuple[int, int]:
-    """The next file, with its times; the oldest goes when there are too many."""
-    fresh = _open_log_file(dir_fd, f"{name}.{file_number}")
-    # Cut at its own length: a change that wakes those who follow the full file.
+    """Open the next log file and its index, close the full ones, and delete the oldest if there are too many."""
+    new_files = _open_log_file(dir_fd, f"{name}.{file_number}")
+    # Truncate the full file to its own length: this change wakes the readers that follow it.
     os.ftruncate(full_files[0], os.lseek(full_files[0], 0, os.SEEK_END))
-    for each in full_files:
-        os.close(each)
+    for fd in full_files:
+        os.close(fd)
     oldest = file_number - MAX_LOG_FILES
     if oldest >= 0:
-        gone = f"{name}.{oldest}" if oldest else name
-        for stale in (gone, gone + ".times"):
+        stale_name = f"{name}.{oldest}" if oldest else name
+        for stale in (stale_name, stale_name + ".times"):
             with suppress(FileNotFoundError):
                 os.unlink(stale, dir_fd=dir_fd)
-    return fresh
+    return new_files
 
 
 def _open_log_file(dir_fd: int, name: str) -> tuple[int, int]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    # The times first: whoever finds a file finds them, too.
-    times = os.open(name + ".times", flags, 0o600, dir_fd=dir_fd)
-    return os.open(name, flags, 0o600, dir_fd=dir_fd), times
+    # The index first: a reader that finds a log file expects its index.
+    index_fd = os.open(name + ".times", flags, 0o600, dir_fd=dir_fd)
+    return os.open(name, flags, 0o600, dir_fd=dir_fd), index_fd

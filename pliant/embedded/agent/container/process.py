@@ -1,4 +1,4 @@
-"""Become a program, and keep watch over one that runs: what containers and sessions have in common."""
+"""Start a program, reap it, and report its exit: what the shims of containers and sessions share."""
 
 from __future__ import annotations
 
@@ -16,20 +16,34 @@ from pliant.embedded.agent import syscalls
 
 BLOCKED_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 KILL_ALL_SIGNAL = signal.SIGRTMAX
-"""What a watcher is sent to have its program killed with all that belongs to it."""
+"""The signal on which a shim kills all processes of its container or session."""
 START_FAILED_EXIT_CODE = 128
-"""The exit code of a program that could not be started."""
 _STARTED_MESSAGE = b'{"started": true}\n'
 _INITIAL_NOFILE_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
 _MAX_DESCRIPTOR = 1 << 16
 
 
 class Program(TypedDict):
-    """What to execute, with which variables, and where."""
+    """A command line, its environment, and its working directory."""
 
     argv: list[str]
     env: dict[str, str]
-    folder: str
+    working_dir: str
+
+
+def fork_with_report_pipe(run: Callable[[int], NoReturn]) -> tuple[int, int]:
+    """Fork a shim that runs `run` with the write end of a pipe; return its pid and the read end."""
+    report_fd, shim_end = os.pipe()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(report_fd)
+        os.close(shim_end)
+        raise
+    if child == 0:
+        run(shim_end)
+    os.close(shim_end)
+    return child, report_fd
 
 
 def start_program(
@@ -39,28 +53,27 @@ def start_program(
     dies_with_parent: bool = False,
     prepare: Callable[[], None] = lambda: None,
 ) -> tuple[int, str]:
-    """Start a program on the three descriptors of this process; its id and why it could not be executed, if so.
+    """Start a program on the standard streams of this process; return its pid and why exec failed, if it did.
 
-    One that is bound is killed when this process ends. What there is to prepare is done by the new process: the
-    memory that this takes goes with the execution.
+    `prepare` runs in the new process: exec frees the memory that it takes.
     """
-    told, telling = os.pipe()
+    error_pipe, error_fd = os.pipe()
     child = os.fork()
     if child == 0:
         if dies_with_parent:
             syscalls.set_parent_death_signal()
-        _run_prepare_hook(prepare, telling)
-        _exec_program(program, telling, has_terminal=has_terminal)
-    os.close(telling)
+        _run_prepare_hook(prepare, error_fd)
+        _exec_program(program, error_fd, has_terminal=has_terminal)
+    os.close(error_fd)
     failure = ""
-    while heard := os.read(told, 4096):
-        failure += heard.decode(errors="replace")
-    os.close(told)
+    while data := os.read(error_pipe, 4096):
+        failure += data.decode(errors="replace")
+    os.close(error_pipe)
     return child, failure
 
 
 def reap_children(main_pid: int) -> int | None:
-    """Collect every ended child; the wait status of `main` if it is among them."""
+    """Reap all exited children; return the wait status of `main_pid` if it is among them."""
     found = None
     try:
         while True:
@@ -74,18 +87,18 @@ def reap_children(main_pid: int) -> int | None:
 
 
 def decode_wait_status(wait_status: int) -> tuple[int, int]:
-    """Exit code, as a shell would tell it, and signal of a wait status."""
-    ended_by = os.WTERMSIG(wait_status) if os.WIFSIGNALED(wait_status) else 0
-    return (128 + ended_by if ended_by else os.WEXITSTATUS(wait_status)), ended_by
+    """Return the exit code, as a shell reports it, and the signal of a wait status."""
+    signal_number = os.WTERMSIG(wait_status) if os.WIFSIGNALED(wait_status) else 0
+    return (128 + signal_number if signal_number else os.WEXITSTATUS(wait_status)), signal_number
 
 
 def send_report(report_fd: int, message: dict[str, object]) -> None:
-    """Say something to the agent."""
+    """Send a message to the agent."""
     os.write(report_fd, json.dumps(message).encode() + b"\n")
 
 
 def report_started(report_fd: int, failure: str) -> None:
-    """Tell the agent that the program runs, or why it does not."""
+    """Report to the agent that the program runs, or why it does not."""
     if failure:
         send_report(report_fd, {"error": failure})
     else:
@@ -93,12 +106,12 @@ def report_started(report_fd: int, failure: str) -> None:
 
 
 def report_error(report_fd: int, error: OSError) -> None:
-    """Tell the agent why nothing was started."""
+    """Report to the agent why no program was started."""
     send_report(report_fd, {"error": _describe_os_error(error)})
 
 
 def close_other_descriptors(kept_fd: int, other_kept_fd: int = 2) -> None:
-    """Close every descriptor but the standard ones and one or two others."""
+    """Close all descriptors except the standard streams and one or two others."""
     low, high = (kept_fd, other_kept_fd) if kept_fd < other_kept_fd else (other_kept_fd, kept_fd)
     os.closerange(3, low)
     os.closerange(low + 1, high)
@@ -106,18 +119,18 @@ def close_other_descriptors(kept_fd: int, other_kept_fd: int = 2) -> None:
 
 
 def redirect_streams_to_null() -> None:
-    """Leave the standard ones to the program, so that whoever reads its output sees the end of it."""
-    nothing = os.open("/dev/null", os.O_RDWR)
+    """Give up the standard streams, so that readers see end-of-file when the program closes them."""
+    null_fd = os.open("/dev/null", os.O_RDWR)
     for target in range(3):
-        os.dup2(nothing, target)
-    os.close(nothing)
+        os.dup2(null_fd, target)
+    os.close(null_fd)
 
 
 def _run_prepare_hook(prepare: Callable[[], None], error_fd: int) -> None:
     try:
         prepare()
-    except OSError as problem:
-        os.write(error_fd, _describe_os_error(problem).encode())
+    except OSError as error:
+        os.write(error_fd, _describe_os_error(error).encode())
         os._exit(START_FAILED_EXIT_CODE)
 
 
@@ -131,19 +144,19 @@ def _exec_program(program: Program, error_fd: int, *, has_terminal: bool) -> NoR
         os.setsid()
         if has_terminal:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        _enter_working_dir(program["folder"])
+        _enter_working_dir(program["working_dir"])
         for number in BLOCKED_SIGNALS:
-            # Some are ignored by Python, others by whoever started the cluster: `nohup pliant up`.
+            # Python ignores some signals, and `nohup pliant up` ignores others.
             if signal.getsignal(number) is signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_NOFILE, _INITIAL_NOFILE_LIMIT)
         syscalls.drop_privileges()
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        os.execvpe(argv[0], argv, program["env"])  # noqa: S606 - the very purpose
-    except OSError as problem:
-        os.write(error_fd, _describe_exec_error(problem, argv[0]).encode())
-    except ValueError as problem:  # a null character, or a variable whose name holds an equals sign
-        os.write(error_fd, f"exec: {problem}".encode())
+        os.execvpe(argv[0], argv, program["env"])  # noqa: S606 - the purpose of a container
+    except OSError as error:
+        os.write(error_fd, _describe_exec_error(error, argv[0]).encode())
+    except ValueError as error:  # A null character, or an equals sign in the name of a variable.
+        os.write(error_fd, f"exec: {error}".encode())
     finally:
         os._exit(START_FAILED_EXIT_CODE)
 
@@ -151,8 +164,8 @@ def _exec_program(program: Program, error_fd: int, *, has_terminal: bool) -> NoR
 def _enter_working_dir(working_dir: str) -> None:
     try:
         os.chdir(working_dir)
-    except OSError as problem:
-        raise OSError(problem.errno, f"workingDir {working_dir!r}: {problem.strerror}", None) from problem
+    except OSError as error:
+        raise OSError(error.errno, f"workingDir {working_dir!r}: {error.strerror}", None) from error
 
 
 def _describe_exec_error(error: OSError, program: str) -> str:

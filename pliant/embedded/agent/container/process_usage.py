@@ -1,34 +1,36 @@
-"""How much memory the processes of a container use that nobody else could give back."""
+"""Measure the CPU time and memory of the processes of a container through /proc."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 
+from pliant.embedded.agent.isolation.process_tree import read_stat_fields
+
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_SECONDS_PER_TICK = 1 / os.sysconf("SC_CLK_TCK")
 _COUNTED_PSS_FIELDS = (b"Pss_Anon:", b"Pss_Shmem:")
 
 
 def is_proc_of_own_namespace() -> bool:
-    """Whether /proc shows this process's own namespace, of which it is the first."""
+    """Return whether /proc shows the PID namespace of this process."""
     return os.readlink("/proc/self") == str(os.getpid())
 
 
 def list_namespace_pids() -> list[str]:
-    """All processes of this namespace but the first."""
+    """List all processes of this PID namespace except the first."""
     return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 
 def resident_bytes(pids: list[str]) -> int:
-    """Bytes that some processes have in memory; what they share counts for each."""
+    """Return the resident memory of processes; a shared page counts for each of them."""
     return sum(map(_process_resident_bytes, pids))
 
 
 def proportional_bytes(pids: list[str]) -> int:
-    """Bytes that some processes hold together.
+    """Return the memory of processes, each shared page divided among its users.
 
-    Pages of files are left out, as the kernel takes them back when it must, and a shared page is shared among its
-    users.
+    File-backed pages do not count, as the kernel can reclaim them.
     """
     return sum(map(_process_proportional_bytes, pids))
 
@@ -38,7 +40,7 @@ def _process_resident_bytes(pid: str) -> int:
         with open(f"/proc/{pid}/statm", "rb") as file:
             return int(file.read().split()[1]) * _PAGE_BYTES
     except (OSError, IndexError):
-        return 0  # it has just ended
+        return 0  # It has just exited.
 
 
 def _process_proportional_bytes(pid: str) -> int:
@@ -47,53 +49,40 @@ def _process_proportional_bytes(pid: str) -> int:
             lines = [line.split() for line in file]
     except OSError:
         return _process_resident_bytes(pid)
-    return sum(int(words[1]) << 10 for words in lines if words[0] in _COUNTED_PSS_FIELDS)
-
-
-_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
-_SECONDS_PER_TICK = 1 / os.sysconf("SC_CLK_TCK")
+    return sum(int(fields[1]) << 10 for fields in lines if fields[0] in _COUNTED_PSS_FIELDS)
 
 
 class ProcessTable:
-    """All processes of this moment, as a mounted /proc shows them."""
+    """A snapshot of the CPU times and parents of all processes in a /proc directory."""
 
     def __init__(self, proc_dir: str) -> None:
         self._proc_dir = proc_dir
-        self._times: dict[int, tuple[int, int]] = {}
-        """Of each process: clock ticks of its own, and of children that it has outlived."""
+        self._cpu_ticks: dict[int, tuple[int, int]] = {}
+        """Clock ticks of each process itself, and of its reaped children."""
         self._children: dict[int, list[int]] = {}
         for name in os.listdir(proc_dir):
-            if name.isdigit():
-                self._read_process(int(name))
+            if name.isdigit() and (fields := read_stat_fields(int(name), proc_dir)):
+                self._cpu_ticks[int(name)] = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
+                self._children.setdefault(int(fields[1]), []).append(int(name))
 
     def usage_of_descendants(self, root_pid: int) -> tuple[float, int]:
-        """Seconds of CPU and bytes of private memory of all that descend from a process, itself left out."""
-        ticks = self._times.get(root_pid, (0, 0))[1]
+        """Return the CPU seconds and the bytes of private memory of all descendants of a process."""
+        ticks = self._cpu_ticks.get(root_pid, (0, 0))[1]
         memory = 0
-        for process in self._descendants(root_pid):
-            ticks += sum(self._times[process])
-            memory += self._private_bytes(process)
+        for pid in self._descendants(root_pid):
+            ticks += sum(self._cpu_ticks[pid])
+            memory += self._private_bytes(pid)
         return ticks * _SECONDS_PER_TICK, memory
 
-    def _read_process(self, pid: int) -> None:
-        try:
-            with open(f"{self._proc_dir}/{pid}/stat", "rb") as file:
-                # The name may hold anything, blanks and brackets included.
-                words = file.read().rpartition(b")")[2].split()
-        except OSError:
-            return  # it has just ended
-        self._times[pid] = int(words[11]) + int(words[12]), int(words[13]) + int(words[14])
-        self._children.setdefault(int(words[1]), []).append(pid)
-
     def _descendants(self, root_pid: int) -> Iterator[int]:
-        for process in self._children.get(root_pid, ()):
-            yield process
-            yield from self._descendants(process)
+        for pid in self._children.get(root_pid, ()):
+            yield pid
+            yield from self._descendants(pid)
 
     def _private_bytes(self, pid: int) -> int:
         try:
             with open(f"{self._proc_dir}/{pid}/statm", "rb") as file:
-                words = file.read().split()
+                fields = file.read().split()
         except OSError:
             return 0
-        return (int(words[1]) - int(words[2])) * _PAGE_SIZE
+        return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES

@@ -1,13 +1,9 @@
-"""Run one more command in a container that runs: a session.
+"""The shim of a session: one more command in a running container, as for `kubectl exec`.
 
-The agent's request is `{"do": "execute", "pod": …, "run": …, "session": …, "argv": […], "terminal": false}`. The
-three descriptors for its input, output and errors arrive on the second socket between parent and agent, as one
-message that holds the number of the request. The command gets the namespaces, variables and working folder of the
-container; with `terminal` its input must be the inner end of a pseudo-terminal, which then controls it.
-
-What follows is as with containers: an answer when the command runs or cannot, `{"ended": session, "pod": …,
-"code": …, "signal": …}` at its end, and `signal` reaches it under the session's name; SIGKILL ends its process
-group, or all that descends from it where that can be known. A container that ends takes its sessions along.
+The three descriptors of its standard streams arrive on the descriptor socket, in one message that holds the request
+id. The command gets the namespaces, environment and working directory of the container. With `tty`, its stdin must be
+the inner end of a pseudo-terminal, which becomes its controlling terminal. SIGKILL kills the process group of the
+session, or all its descendants in the host network mode. A container that exits takes its sessions along.
 """
 
 from __future__ import annotations
@@ -25,6 +21,7 @@ from pliant.embedded.agent.container.process import (
     Program,
     close_other_descriptors,
     decode_wait_status,
+    fork_with_report_pipe,
     reap_children,
     redirect_streams_to_null,
     report_error,
@@ -38,24 +35,17 @@ from pliant.embedded.agent.isolation.container_namespaces import ContainerNamesp
 def fork_session(
     program: Program, namespaces: ContainerNamespaces, stdio_fds: Sequence[int], *, has_terminal: bool
 ) -> tuple[int, int]:
-    """Start a program in the place of a container; its watcher's id and the pipe on which that reports."""
-    reports, ours = os.pipe()
-    try:
-        child = os.fork()
-    except OSError:
-        os.close(reports)
-        os.close(ours)
-        raise
-    if child == 0:
-        _run_session_shim(program, namespaces, stdio_fds, ours, has_terminal=has_terminal)
-    os.close(ours)
-    return child, reports
+    """Start a program in the namespaces of a container; return the pid of its shim and its report descriptor."""
+
+    def run(report_fd: int) -> NoReturn:
+        _run_session_shim(program, namespaces, stdio_fds, report_fd, has_terminal=has_terminal)
+
+    return fork_with_report_pipe(run)
 
 
 def _run_session_shim(
     program: Program, namespaces: ContainerNamespaces, stdio_fds: Sequence[int], report_fd: int, *, has_terminal: bool
 ) -> NoReturn:
-    """Start the program and wait for its end, as a process that does not belong to the container."""
     code = START_FAILED_EXIT_CODE
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
@@ -63,27 +53,28 @@ def _run_session_shim(
             os.dup2(source, target)
         namespaces.enter()
         close_other_descriptors(report_fd)
-        main, failure = start_program(
+        main_pid, failure = start_program(
             program, has_terminal=has_terminal, dies_with_parent=namespaces.needs_parent_death_signal
         )
         redirect_streams_to_null()
         report_started(report_fd, failure)
-        code = _supervise_session(main, namespaces, report_fd)
-    except OSError as problem:
-        report_error(report_fd, problem)
+        code = _supervise_session(main_pid, namespaces, report_fd)
+    except OSError as error:
+        report_error(report_fd, error)
     finally:
         os._exit(code)
 
 
 def _supervise_session(main_pid: int, namespaces: ContainerNamespaces, report_fd: int) -> int:
+    """Forward signals to the command until it exits; report and return its exit code."""
     while True:
         number = signal.sigwait(BLOCKED_SIGNALS)
         if number == signal.SIGCHLD:
             status = reap_children(main_pid)
             if status is not None:
-                code, ended_by = decode_wait_status(status)
+                code, signal_number = decode_wait_status(status)
                 namespaces.kill_all()
-                send_report(report_fd, {"code": code, "signal": ended_by})
+                send_report(report_fd, {"code": code, "signal": signal_number})
                 return code
             continue
         with suppress(ProcessLookupError):

@@ -1,8 +1,8 @@
-"""Connect a command's streams: output to a pipe or a terminal, input from nowhere, a pipe, or a terminal.
+"""The container shim: starts the program of a container, writes its log, forwards signals and reports its exit.
 
-Whoever feeds a terminal writes frames into the pipe named `input`: one letter, the length of what follows as a
-16-bit number, and that. `i` is input; `s` is the size, columns and rows as 16-bit numbers. Without a terminal the
-command itself reads from the pipe.
+Input for a terminal arrives as frames in the pipe `stdin_path`: a letter, the length of the content as a 16-bit
+integer, and the content. `i` is input; `s` is the window size, columns and rows as 16-bit integers. Without a
+terminal, the program reads the pipe itself.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pliant.embedded.agent.container.process import (
     Program,
     close_other_descriptors,
     decode_wait_status,
+    fork_with_report_pipe,
     reap_children,
     redirect_streams_to_null,
     report_error,
@@ -39,47 +40,49 @@ from pliant.embedded.agent.isolation.rootfs import MountSpec
 
 _FRAME_HEADER = struct.Struct(">cH")
 _WINDOW_SIZE = struct.Struct(">HH")
+_SIGNALFD_INFO = struct.Struct("=I124x")
 _READ_BYTES = 1 << 12
+_MIN_CHECK_INTERVAL, _MAX_CHECK_INTERVAL = 0.25, 1.0
+"""Seconds between two checks of the memory; the interval doubles while the memory does not change."""
 
 
 class ContainerStdio:
-    """Our ends of the streams of a command; the other ends are taken up by the process that becomes it."""
+    """The shim's ends of the standard streams of a program; the child process takes the other ends."""
 
     def __init__(self, stdin_path: str | None, *, has_terminal: bool) -> None:
         self._stdin_path = stdin_path or os.devnull
         self._has_terminal = has_terminal
         self.output_fd, self._container_end = os.openpty() if has_terminal else os.pipe()
-        """Where its output arrives."""
         self.frames_fd = os.open(self._stdin_path, os.O_RDONLY) if has_terminal else -1
-        """Where input and sizes for its terminal arrive; -1 where nobody sends them."""
+        """Receives the input and window sizes of a terminal; -1 without a terminal."""
         self._buffer = b""
         os.set_blocking(self.output_fd, False)
 
     def replace_standard_streams(self) -> None:
-        """Put the inner ends in place of this process's standard streams."""
-        read = self._container_end if self._has_terminal else os.open(self._stdin_path, os.O_RDONLY)
-        for target, descriptor in enumerate((read, self._container_end, self._container_end)):
-            os.dup2(descriptor, target)
+        """Replace the standard streams of this process by the container's ends."""
+        stdin_fd = self._container_end if self._has_terminal else os.open(self._stdin_path, os.O_RDONLY)
+        for target, fd in enumerate((stdin_fd, self._container_end, self._container_end)):
+            os.dup2(fd, target)
 
     def close_container_end(self) -> None:
-        """Leave the inner ends to the command, so that their end is seen."""
+        """Close the shim's copy of the container's end, so that the shim sees end-of-file."""
         os.close(self._container_end)
 
     def forward_input(self) -> bool:
-        """Pass on what has come for the terminal; false at the end of it."""
+        """Forward received frames to the terminal; return False at end-of-file."""
         data = os.read(self.frames_fd, _READ_BYTES)
         self._buffer += data
         while len(self._buffer) >= _FRAME_HEADER.size:
-            letter, length = _FRAME_HEADER.unpack_from(self._buffer)
+            frame_type, length = _FRAME_HEADER.unpack_from(self._buffer)
             content = self._buffer[_FRAME_HEADER.size : _FRAME_HEADER.size + length]
             if len(content) < length:
                 break
             self._buffer = self._buffer[_FRAME_HEADER.size + length :]
-            self._handle_frame(letter, content)
+            self._handle_frame(frame_type, content)
         return bool(data)
 
     def _handle_frame(self, frame_type: bytes, content: bytes) -> None:
-        # A terminal whose input is full drops the rest, as terminals do.
+        # A terminal drops input that exceeds its buffer.
         with suppress(OSError, struct.error):
             if frame_type == b"i":
                 os.write(self.output_fd, content)
@@ -88,114 +91,100 @@ class ContainerStdio:
                 fcntl.ioctl(self.output_fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-_MIN_CHECK_INTERVAL, _MAX_CHECK_INTERVAL = 0.25, 1.0
-"""Seconds between two looks; those whose memory stays the same are looked at less and less often."""
-
-
 class MemoryWatchdog:
-    """What the processes of a container may hold together."""
+    """Kills a container that exceeds its memory limit, where no cgroup enforces the limit."""
 
     def __init__(self, namespaces: ContainerNamespaces, limit_bytes: int) -> None:
         self._namespaces = namespaces
         self._limit_bytes = limit_bytes
-        self._resident = 0
+        self._resident_bytes = 0
         self._check_interval = _MIN_CHECK_INTERVAL
         self._next_check_at = 0.0
         self.has_killed = False
-        """Whether they were killed for it."""
 
     def ms_until_check(self) -> float:
-        """Milliseconds until the next look."""
+        """Return the milliseconds until the next check."""
         return max(0.0, self._next_check_at - time.monotonic()) * 1000
 
     def check(self) -> None:
-        """Kill all of them if they hold too much, when it is time to look."""
+        """Kill all processes of the container if they exceed the limit; do nothing before the check is due."""
         now = time.monotonic()
         if now < self._next_check_at:
             return
         processes = self._namespaces.list_pids()
         resident = process_usage.resident_bytes(processes)
+        is_unchanged = resident == self._resident_bytes
         self._check_interval = (
-            min(self._check_interval * 2, _MAX_CHECK_INTERVAL) if resident == self._resident else _MIN_CHECK_INTERVAL
+            min(self._check_interval * 2, _MAX_CHECK_INTERVAL) if is_unchanged else _MIN_CHECK_INTERVAL
         )
-        self._next_check_at, self._resident = now + self._check_interval, resident
-        # Counting what is held is dear; what is resident is never less.
+        self._next_check_at, self._resident_bytes = now + self._check_interval, resident
+        # Proportional memory is expensive to measure, and resident memory is never less.
         if resident > self._limit_bytes and process_usage.proportional_bytes(processes) > self._limit_bytes:
             self.has_killed = True
             self._namespaces.kill_all()
 
 
-_SIGNALFD_INFO = struct.Struct("=I124x")
-
-
 class ContainerSpec(Program, ResourceLimits):
-    """What to run in a pod."""
+    """The program of a container, its limits, streams and mounts."""
 
-    log: str
-    log_size: NotRequired[int]
-    """Bytes after which a new file is begun."""
+    log_path: str
+    max_log_bytes: NotRequired[int]
+    """The size at which the log is rotated."""
     mounts: list[MountSpec]
-    cpus: NotRequired[list[int]]
-    """Those that it may run on, when not all."""
-    input: NotRequired[str]
-    """A named pipe from which it reads, or its terminal does."""
-    terminal: NotRequired[bool]
+    cpuset: NotRequired[list[int]]
+    """The CPUs that the container may run on; all if empty."""
+    stdin_path: NotRequired[str]
+    """A named pipe for the input of the program or its terminal."""
+    tty: NotRequired[bool]
 
 
 def fork_shim(spec: ContainerSpec, namespaces: ContainerNamespaces) -> tuple[int, int]:
-    """Start a container in a place; its first process's id and the pipe on which it reports.
+    """Start a container and return the pid of its shim and its report descriptor.
 
-    The reports are JSON lines: `{"started": true}` or `{"error": …}`, then `{"code": …, "signal": …,
-    "outgrown": …}` at the end; outgrown is a container that was killed for its memory.
-    The pipe closes when the first process ends, which takes the others along.
+    The reports are JSON lines: `{"started": true}` or `{"error": …}`, and `{"code": …, "signal": …, "oom_killed": …}`
+    at the exit. The pipe closes when the shim exits, after all other processes of the container.
     """
-    reports, ours = os.pipe()
-    try:
-        child = os.fork()
-    except OSError:
-        os.close(reports)
-        os.close(ours)
-        raise
-    if child == 0:
-        run_shim(spec, namespaces, ours)
-    os.close(ours)
-    return child, reports
+
+    def run(report_fd: int) -> NoReturn:
+        run_shim(spec, namespaces, report_fd)
+
+    return fork_with_report_pipe(run)
 
 
 def run_shim(spec: ContainerSpec, namespaces: ContainerNamespaces, report_fd: int) -> NoReturn:
-    """Be the first process of a container, to its end."""
+    """Turn this process into the shim of a container and exit with the container."""
     code = START_FAILED_EXIT_CODE
     try:
         syscalls.block_all_signals()
         namespaces.enter()
         close_other_descriptors(report_fd)
-        if spec.get("cpus"):
-            os.sched_setaffinity(0, spec["cpus"])
-        output = write_log(spec["log"], spec.get("log_size", MAX_LOG_FILE_BYTES))
-        next(output)
-        has_terminal = spec.get("terminal", False)
-        wiring = ContainerStdio(spec.get("input"), has_terminal=has_terminal)
-        cell = ContainerCgroup(spec)
+        if spec.get("cpuset"):
+            os.sched_setaffinity(0, spec["cpuset"])
+        log_writer = write_log(spec["log_path"], spec.get("max_log_bytes", MAX_LOG_FILE_BYTES))
+        next(log_writer)
+        has_terminal = spec.get("tty", False)
+        stdio = ContainerStdio(spec.get("stdin_path"), has_terminal=has_terminal)
+        cgroup = ContainerCgroup(spec)
 
         def prepare() -> None:
-            wiring.replace_standard_streams()
-            cell.join()
+            stdio.replace_standard_streams()
+            cgroup.join()
             namespaces.setup_rootfs()
 
-        # Whoever stands at the root of a mount namespace is moved along when it changes.
+        # The kernel moves a process whose working directory is the root along with pivot_root.
         os.chdir("/")
-        main, failure = start_program(
+        main_pid, failure = start_program(
             spec, has_terminal=has_terminal, dies_with_parent=namespaces.needs_parent_death_signal, prepare=prepare
         )
-        wiring.close_container_end()
+        stdio.close_container_end()
         redirect_streams_to_null()
         report_started(report_fd, failure)
-        watched = 0 if cell.enforces_memory else spec.get("memory", 0)
-        code, ended_by, is_outgrown = _supervise_container(main, wiring, output, namespaces, watched)
-        is_outgrown = is_outgrown or cell.was_oom_killed()
-        send_report(report_fd, {"code": code, "signal": ended_by, "outgrown": is_outgrown})
-    except OSError as problem:
-        report_error(report_fd, problem)
+        memory_limit = 0 if cgroup.enforces_memory else spec.get("memory_limit", 0)
+        code, signal_number, is_oom_killed = _supervise_container(main_pid, stdio, log_writer, namespaces, memory_limit)
+        is_oom_killed = is_oom_killed or cgroup.was_oom_killed()
+        send_report(report_fd, {"code": code, "signal": signal_number, "oom_killed": is_oom_killed})
+    except OSError as error:
+        report_error(report_fd, error)
     finally:
         os._exit(code)
 
@@ -203,32 +192,32 @@ def run_shim(spec: ContainerSpec, namespaces: ContainerNamespaces, report_fd: in
 def _supervise_container(
     main_pid: int, stdio: ContainerStdio, log_writer: LogWriter, namespaces: ContainerNamespaces, memory_limit: int
 ) -> tuple[int, int, bool]:
-    """Work until the command ends: its exit code, as a shell would tell it, signal, and whether it was too big."""
-    limit = MemoryWatchdog(namespaces, memory_limit) if memory_limit else None
-    written, frames, signals = stdio.output_fd, stdio.frames_fd, syscalls.create_signalfd()
+    """Serve the program until it exits; return its exit code, its signal, and whether the watchdog killed it."""
+    watchdog = MemoryWatchdog(namespaces, memory_limit) if memory_limit else None
+    output_fd, frames_fd, signal_fd = stdio.output_fd, stdio.frames_fd, syscalls.create_signalfd()
     poll = select.poll()
-    for each in (written, frames, signals):
-        if each >= 0:
-            poll.register(each, select.POLLIN)
+    for fd in (output_fd, frames_fd, signal_fd):
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
     while True:
-        for descriptor, _ in poll.poll(limit.ms_until_check() if limit else None):
-            if descriptor == written:
-                if not copy_to_log(written, log_writer):
-                    poll.unregister(written)
-            elif descriptor == frames:
+        for fd, _ in poll.poll(watchdog.ms_until_check() if watchdog else None):
+            if fd == output_fd:
+                if not copy_to_log(output_fd, log_writer):
+                    poll.unregister(output_fd)
+            elif fd == frames_fd:
                 if not stdio.forward_input():
-                    poll.unregister(frames)
-            elif (status := _handle_signals(signals, main_pid, namespaces)) is not None:
+                    poll.unregister(frames_fd)
+            elif (status := _handle_signals(signal_fd, main_pid, namespaces)) is not None:
                 namespaces.kill_all()
-                while copy_to_log(written, log_writer):
+                while copy_to_log(output_fd, log_writer):
                     pass
-                return *decode_wait_status(status), limit is not None and limit.has_killed
-        if limit:
-            limit.check()
+                return *decode_wait_status(status), watchdog is not None and watchdog.has_killed
+        if watchdog:
+            watchdog.check()
 
 
 def _handle_signals(signal_fd: int, main_pid: int, namespaces: ContainerNamespaces) -> int | None:
-    """Pass signals on; the wait status of the command if it has ended."""
+    """Forward pending signals to the program; return its wait status if it has exited."""
     for (number,) in _SIGNALFD_INFO.iter_unpack(os.read(signal_fd, 64 * _SIGNALFD_INFO.size)):
         if number == signal.SIGCHLD:
             status = reap_children(main_pid)

@@ -1,1 +1,1 @@
-"""Isolation of pods: Linux namespaces, cgroups, root file systems, or plain processes of the host."""
+"""Isolation of pods: Linux namespaces, cgroups and root file systems, or plain processes of the host."""

@@ -1,6 +1,6 @@
-"""Limits that the kernel keeps: a control group for every container, where this machine lets us make some.
+"""Resource limits enforced by the kernel: a cgroup for each container, where the agent may create cgroups.
 
-Elsewhere the first process of a container looks after its memory (`footprint`), and CPUs are all that limits time.
+Elsewhere the container shim enforces the memory limit (`MemoryWatchdog`), and CPU affinity approximates the CPU limit.
 """
 
 from __future__ import annotations
@@ -15,101 +15,100 @@ _CGROUP_ROOT = "/sys/fs/cgroup"
 _CGROUP_PREFIX = "pliant-"
 _CONTROLLERS = b"+memory +cpu"
 _CPU_PERIOD_US = 100_000
-"""Microseconds over which time is shared out."""
 _CLEANUP_TIMEOUT = 10.0
-"""Seconds that processes may take to be gone after the agent has died."""
+"""Seconds to wait for processes to exit after the agent has exited."""
 
 
 class ResourceLimits(TypedDict):
-    """What a container may use."""
+    """The resource limits of a container."""
 
-    memory: NotRequired[int]
-    """Bytes that all its processes may hold together."""
-    cpu: NotRequired[float]
-    """Seconds of CPU in a second."""
-    cell: NotRequired[str]
-    """The control group that keeps these limits."""
+    memory_limit: NotRequired[int]
+    """Bytes of memory of all its processes together."""
+    cpu_limit: NotRequired[float]
+    """CPU cores."""
+    cgroup: NotRequired[str]
+    """The path of the cgroup that enforces the limits."""
 
 
 class CgroupManager:
-    """A folder of control groups of our own."""
+    """Creates and removes the cgroups of containers below one parent cgroup."""
 
     def __init__(self, parent_cgroup: str) -> None:
         self._parent_cgroup = parent_cgroup
 
     @classmethod
     def detect(cls, cgroup_root: str = _CGROUP_ROOT) -> CgroupManager | None:
-        """The nearest place where groups can be made and entered; a process is left behind to clear them away.
+        """Return a manager for the nearest cgroup in which cgroups can be created and joined, or None.
 
-        To be called before the agent has any children or enters any namespace.
+        A cleaner process removes the cgroups when the agent exits. Must be called before the agent has children or
+        enters a namespace.
         """
-        for above in _ancestor_cgroups(cgroup_root):
-            _remove_stale_cgroups(above)
-            folder = f"{above}/{_CGROUP_PREFIX}{os.getpid()}"
+        for ancestor in _ancestor_cgroups(cgroup_root):
+            _remove_stale_cgroups(ancestor)
+            parent_cgroup = f"{ancestor}/{_CGROUP_PREFIX}{os.getpid()}"
             try:
-                _create_parent_cgroup(above, folder)
+                _create_parent_cgroup(ancestor, parent_cgroup)
             except OSError:
-                _remove_cgroup_tree(folder)
+                _remove_cgroup_tree(parent_cgroup)
             else:
-                _fork_cleaner(folder)
-                return cls(folder)
+                _fork_cleaner(parent_cgroup)
+                return cls(parent_cgroup)
         return None
 
     def create_cgroup(self, container_name: str, limits: ResourceLimits) -> str:
-        """A group with these limits for the processes of one container; empty if it needs none."""
-        memory, cpu = limits.get("memory", 0), limits.get("cpu", 0.0)
+        """Create a cgroup with these limits and return its path; return an empty string if there are no limits."""
+        memory, cpu = limits.get("memory_limit", 0), limits.get("cpu_limit", 0.0)
         if not memory and not cpu:
             return ""
-        group = f"{self._parent_cgroup}/{container_name.replace('/', '_')}"
+        cgroup = f"{self._parent_cgroup}/{container_name.replace('/', '_')}"
         try:
-            os.mkdir(group)
+            os.mkdir(cgroup)
             if memory:
-                _write_cgroup_file(f"{group}/memory.max", str(memory))
-                _write_cgroup_file(f"{group}/memory.oom.group", "1")  # as nodes do: no half of a container goes on
-                with suppress(OSError):  # not every kernel has it
-                    _write_cgroup_file(f"{group}/memory.swap.max", "0")
+                _write_cgroup_file(f"{cgroup}/memory.max", str(memory))
+                _write_cgroup_file(f"{cgroup}/memory.oom.group", "1")  # Kill the whole container, as a kubelet does.
+                with suppress(OSError):  # Not every kernel has it.
+                    _write_cgroup_file(f"{cgroup}/memory.swap.max", "0")
             if cpu:
-                _write_cgroup_file(f"{group}/cpu.max", f"{max(int(cpu * _CPU_PERIOD_US), 1000)} {_CPU_PERIOD_US}")
+                _write_cgroup_file(f"{cgroup}/cpu.max", f"{max(int(cpu * _CPU_PERIOD_US), 1000)} {_CPU_PERIOD_US}")
         except OSError:
-            self.remove_cgroup(group)
-            return ""  # somebody else looks after groups here, and has changed his mind
-        return group
+            self.remove_cgroup(cgroup)
+            return ""  # Another cgroup manager has withdrawn the permission.
+        return cgroup
 
     def remove_cgroup(self, cgroup: str) -> None:
-        """Take a group away whose processes are gone; one that lingers goes with the rest."""
+        """Remove the cgroup of a container that has exited; the cleaner removes one that is still in use."""
         with suppress(OSError):
             os.rmdir(cgroup)
 
 
 class ContainerCgroup:
-    """The group of one container, if it has one, as its first process knows it from the outside."""
+    """The cgroup of one container, if it has one, as seen by its shim, which is not in it."""
 
     def __init__(self, limits: ResourceLimits) -> None:
-        self._path = limits.get("cell", "")
-        has_memory = self._path and limits.get("memory", 0)
-        # The file may be out of sight when it is needed.
-        self._memory_events_fd = os.open(f"{self._path}/memory.events", os.O_RDONLY) if has_memory else -1
+        self._path = limits.get("cgroup", "")
+        has_memory_limit = self._path and limits.get("memory_limit", 0)
+        # Opened now: the path may not be visible later.
+        self._memory_events_fd = os.open(f"{self._path}/memory.events", os.O_RDONLY) if has_memory_limit else -1
 
     @property
     def enforces_memory(self) -> bool:
-        """Whether the kernel kills processes that hold too much."""
+        """Whether the kernel enforces a memory limit."""
         return self._memory_events_fd >= 0
 
     def join(self) -> None:
-        """Make this process, and all that it starts, belong to the group."""
+        """Move this process, and all that it starts, into the cgroup."""
         if self._path:
             _write_cgroup_file(f"{self._path}/cgroup.procs", "0")
 
     def was_oom_killed(self) -> bool:
-        """Whether the kernel has killed processes of the group for their memory."""
         if self._memory_events_fd < 0:
             return False
-        told = dict(line.split() for line in os.pread(self._memory_events_fd, 4096, 0).splitlines())
-        return int(told.get(b"oom_kill", 0)) > 0
+        events = dict(line.split() for line in os.pread(self._memory_events_fd, 4096, 0).splitlines())
+        return int(events.get(b"oom_kill", 0)) > 0
 
 
 def _ancestor_cgroups(cgroup_root: str) -> Iterator[str]:
-    """The group of this process and those above it, if there is one hierarchy for all limits."""
+    """Yield the cgroup of this process and its ancestors, if the machine has cgroup v2."""
     if not os.path.exists(f"{cgroup_root}/cgroup.controllers"):
         return
     with open("/proc/self/cgroup") as file:
@@ -121,7 +120,7 @@ def _ancestor_cgroups(cgroup_root: str) -> Iterator[str]:
 
 
 def _create_parent_cgroup(ancestor: str, parent_cgroup: str) -> None:
-    """Make a folder of groups that can limit, and try whether processes may enter one."""
+    """Create a parent cgroup with the controllers enabled, and test that processes can join its children."""
     os.mkdir(parent_cgroup)
     if not _has_controllers(ancestor):
         _write_cgroup_file(f"{ancestor}/cgroup.subtree_control", _CONTROLLERS.decode())
@@ -134,14 +133,14 @@ def _create_parent_cgroup(ancestor: str, parent_cgroup: str) -> None:
             _try_to_join(trial)
         _, status = os.waitpid(child, 0)
         if status:
-            raise PermissionError(f"processes cannot enter {trial}")
+            raise PermissionError(f"processes cannot join {trial}")
     finally:
         os.rmdir(trial)
 
 
 def _try_to_join(cgroup: str) -> NoReturn:
     try:
-        ContainerCgroup({"cell": cgroup}).join()
+        ContainerCgroup({"cgroup": cgroup}).join()
     except OSError:
         os._exit(1)
     os._exit(0)
@@ -153,26 +152,26 @@ def _has_controllers(cgroup: str) -> bool:
 
 
 def _fork_cleaner(parent_cgroup: str) -> None:
-    """Start a process that outlives this one by as long as it takes to remove what it has made."""
-    waiting, _held = os.pipe()
+    """Start a process that removes the cgroups when this process exits."""
+    exit_fd, _held_open = os.pipe()
     if child := os.fork():
-        os.close(waiting)
+        os.close(exit_fd)
         os.waitpid(child, 0)
-        return  # the other end is ours until we die
+        return  # The kernel closes the other end when this process exits.
     os.setsid()
     if os.fork():
-        os._exit(0)  # an agent may end all that descend from it: this one must not
-    os.closerange(waiting + 1, 1 << 16)
-    os.closerange(0, waiting)
-    os.read(waiting, 1)
-    end = time.monotonic() + _CLEANUP_TIMEOUT
-    while not _remove_cgroup_tree(parent_cgroup) and time.monotonic() < end:
-        time.sleep(0.05)  # nothing tells when the last process of a group is reaped
+        os._exit(0)  # The cleaner must not be a descendant: an agent may kill its descendants.
+    os.closerange(exit_fd + 1, 1 << 16)
+    os.closerange(0, exit_fd)
+    os.read(exit_fd, 1)
+    deadline = time.monotonic() + _CLEANUP_TIMEOUT
+    while not _remove_cgroup_tree(parent_cgroup) and time.monotonic() < deadline:
+        time.sleep(0.05)  # The kernel does not notify when the last process of a cgroup is reaped.
     os._exit(0)
 
 
 def _remove_stale_cgroups(ancestor: str) -> None:
-    """Remove what others have left whose cleaner was killed as well."""
+    """Remove the cgroups of agents that exited and whose cleaner was killed."""
     with suppress(OSError):
         for name in os.listdir(ancestor):
             owner = name.removeprefix(_CGROUP_PREFIX)
@@ -181,14 +180,14 @@ def _remove_stale_cgroups(ancestor: str) -> None:
 
 
 def _remove_cgroup_tree(parent_cgroup: str) -> bool:
-    """Remove a folder and the groups in it; whether nothing is left."""
+    """Remove a cgroup and its children; return whether all are removed."""
     try:
-        groups = [entry.path for entry in os.scandir(parent_cgroup) if entry.is_dir()]
+        cgroups = [entry.path for entry in os.scandir(parent_cgroup) if entry.is_dir()]
     except OSError:
         return True
-    for group in (*groups, parent_cgroup):
+    for cgroup in (*cgroups, parent_cgroup):
         with suppress(OSError):
-            os.rmdir(group)
+            os.rmdir(cgroup)
     return not os.path.exists(parent_cgroup)
 
 

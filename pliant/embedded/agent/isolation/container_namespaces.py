@@ -1,4 +1,4 @@
-"""Where a container runs, as its first process and the watchers of its sessions know it."""
+"""The namespaces in which the shim of a container or session runs its program."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _CONTAINER_NAMESPACES = (
 
 
 class ContainerNamespaces(Protocol):
-    """How to get there, what it looks like, and who belongs to it; used by one process."""
+    """The namespaces of one container, as used by one shim."""
 
     needs_parent_death_signal: bool
-    """Whether the program must be told to die with the one who watches it."""
+    """Whether the program needs a signal to exit with its shim."""
 
     def enter(self) -> None:
-        """Stand there, with the signals blocked and every descriptor still open."""
+        """Enter the namespaces, with signals blocked and all descriptors still open."""
 
     def setup_rootfs(self) -> None:
-        """Make it look as the program expects."""
+        """Build the root file system of the program."""
 
     def kill_all(self) -> None:
-        """Kill every process there but this one."""
+        """Kill every process of the container except the shim."""
 
     def list_pids(self) -> list[str]:
-        """Those processes, as far as they can be seen: their numbers in /proc."""
+        """List the processes of the container as directory names in /proc; the shim is left out."""
 
 
 class NewNamespaces:
-    """Namespaces that are made for a container; its first process is the first one in them."""
+    """New namespaces for a container; its shim is the first process of the PID namespace."""
 
     needs_parent_death_signal = False
 
@@ -47,27 +47,24 @@ class NewNamespaces:
         self._mounts = mounts
 
     def enter(self) -> None:
-        """Join the rest of the pod; files are one's own affair."""
-        for namespace, kind in self._pod_namespaces:
-            syscalls.setns(namespace, kind)
+        for namespace_fd, namespace_type in self._pod_namespaces:
+            syscalls.setns(namespace_fd, namespace_type)
         syscalls.unshare(syscalls.CLONE_NEWNS)
 
     def setup_rootfs(self) -> None:
-        """Show the host's files with the container's mounts in place."""
         pivot_into_rootfs(self._rootfs_dir, self._mounts)
 
     def kill_all(self) -> None:
-        """Kill everybody in the PID namespace."""
         with suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
 
     def list_pids(self) -> list[str]:
-        """Everybody in the PID namespace, where /proc shows it."""
+        # Without this check, a /proc of the host would list the processes of the host.
         return process_usage.list_namespace_pids() if process_usage.is_proc_of_own_namespace() else []
 
 
 class JoinedNamespaces:
-    """The namespaces of a container that runs, for one more program; who watches it stays outside."""
+    """The namespaces of a running container, for a session; the session's shim stays outside."""
 
     needs_parent_death_signal = True
 
@@ -75,16 +72,14 @@ class JoinedNamespaces:
         self._container_pidfd = container_pidfd
 
     def enter(self) -> None:
-        """Join the container; the descriptor that names it is used up."""
         syscalls.setns(self._container_pidfd, _CONTAINER_NAMESPACES)
         os.close(self._container_pidfd)
 
     def setup_rootfs(self) -> None:
-        """All is there."""
+        """Do nothing: the container has built it."""
 
     def kill_all(self) -> None:
-        """The program's group is all that can be told from the container's own processes."""
+        """Do nothing: only the process group of a session can be told from the container's processes."""
 
     def list_pids(self) -> list[str]:
-        """What belongs to a session counts as the container's."""
-        return []
+        return []  # The container counts them.

@@ -1,4 +1,4 @@
-"""Build a container's root directory: the host's files, with volumes wherever they are wanted."""
+"""Build the root file system of a container: the host's files, with the container's mounts on top."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _STAGING_DIR = "/.stage"
 
 
 class MountSpec(TypedDict):
-    """Something shown at `target`: a file or folder of the host, or one kept in memory for the pod."""
+    """A bind mount at `target`: a file or directory of the host, or a directory in the memory of the pod."""
 
     target: str
     source: str
-    memory: NotRequired[str]
-    """What that is called which is kept in memory."""
+    memory_name: NotRequired[str]
+    """The directory in the memory of the pod."""
     readonly: bool
-    private: bool
-    """The source belongs to the pod, so that missing folders may be made inside it."""
+    pod_owned: bool
+    """The source belongs to the pod: missing mount points may be created in it."""
 
 
 def pivot_into_rootfs(rootfs_dir: str, mounts: Sequence[MountSpec]) -> None:
-    """Make this process's root a private mirror of the host's, with `mounts` in place.
+    """Make a private mirror of the host's root, with `mounts` in place, the root of this process.
 
-    The caller stands in mount and PID namespaces of its own. Nothing is written to the host's folders: a mount
-    point that is missing there is made in a mirror of the nearest folder that exists.
+    The caller has its own mount and PID namespaces. Nothing is written to the directories of the host: a missing
+    mount point is created in a mirror of its nearest existing parent.
     """
     _mount_tmpfs(rootfs_dir, 0o755)
     _mirror_entries("/", rootfs_dir, skip={"proc"})
@@ -43,96 +43,94 @@ def pivot_into_rootfs(rootfs_dir: str, mounts: Sequence[MountSpec]) -> None:
 
 
 class _MountPoints:
-    """Where mounts go, and which folders may be written to for making room."""
+    """Creates the mount points of a container and mounts its volumes there."""
 
     def __init__(self, mounts: Sequence[MountSpec]) -> None:
-        self._mounts = sorted(mounts, key=lambda each: each["target"].count("/"))
+        self._mounts = sorted(mounts, key=lambda mount: mount["target"].count("/"))
         self._writable_devices = {os.stat("/").st_dev}
         self._pod_owned_prefixes: list[str] = []
 
     def mount_all(self) -> None:
-        for each in self._mounts:
-            self._mount(each)
+        for mount in self._mounts:
+            self._mount(mount)
 
     def _mount(self, mount: MountSpec) -> None:
         source = _HOST_ROOT + mount["source"]
         target = os.path.realpath(mount["target"])
-        self._create_mount_point(target, is_folder=os.path.isdir(source))
+        self._create_mount_point(target, is_directory=os.path.isdir(source))
         _bind_mount(source, target)
         if mount["readonly"]:
             syscalls.remount_read_only(target)
-        elif mount["private"]:
+        elif mount["pod_owned"]:
             self._pod_owned_prefixes.append(target + "/")
 
-    def _create_mount_point(self, target: str, *, is_folder: bool) -> None:
+    def _create_mount_point(self, target: str, *, is_directory: bool) -> None:
         if os.path.lexists(target):
             return
         nearest = os.path.dirname(target)
         while not os.path.isdir(nearest):
             nearest = os.path.dirname(nearest)
-        inside = (nearest + "/").startswith(tuple(self._pod_owned_prefixes)) if self._pod_owned_prefixes else False
-        if not inside and os.stat(nearest).st_dev not in self._writable_devices:
+        is_pod_owned = (nearest + "/").startswith(tuple(self._pod_owned_prefixes))
+        if not is_pod_owned and os.stat(nearest).st_dev not in self._writable_devices:
             self._writable_devices.add(_mount_writable_mirror(nearest))
-        if is_folder:
+        if is_directory:
             os.makedirs(target, exist_ok=True)
         else:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             _create_file(target)
 
 
-def _mount_writable_mirror(folder: str) -> int:
-    """Put a writable mirror in place of a folder; its device number."""
+def _mount_writable_mirror(directory: str) -> int:
+    """Mount a writable mirror over a directory and return its device number."""
     os.makedirs(_STAGING_DIR, exist_ok=True)
-    _mount_tmpfs(_STAGING_DIR, stat.S_IMODE(os.stat(folder).st_mode) | 0o700)
-    _mirror_entries(folder, _STAGING_DIR)
-    syscalls.mount(_STAGING_DIR, folder, "none", syscalls.MS_MOVE)
+    _mount_tmpfs(_STAGING_DIR, stat.S_IMODE(os.stat(directory).st_mode) | 0o700)
+    _mirror_entries(directory, _STAGING_DIR)
+    syscalls.mount(_STAGING_DIR, directory, "none", syscalls.MS_MOVE)
     os.rmdir(_STAGING_DIR)
-    return os.stat(folder).st_dev
+    return os.stat(directory).st_dev
 
 
-def _mount_tmpfs(folder: str, mode: int) -> None:
-    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-    syscalls.mount("tmpfs", folder, "tmpfs", flags, f"mode={mode:o}")
+def _mount_tmpfs(directory: str, mode: int) -> None:
+    syscalls.mount("tmpfs", directory, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode={mode:o}")
 
 
-def _mount_proc(folder: str) -> None:
-    """Show the processes of this PID namespace, or those of the host where a container hides parts of /proc."""
-    os.mkdir(folder)
+def _mount_proc(directory: str) -> None:
+    """Mount the /proc of this PID namespace, or bind that of the host if an outer container masks parts of it."""
+    os.mkdir(directory)
     try:
-        syscalls.mount("proc", folder, "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+        syscalls.mount("proc", directory, "proc", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
     except PermissionError:
-        _bind_mount("/proc", folder)
+        _bind_mount("/proc", directory)
 
 
 def _mirror_entries(source: str, target: str, skip: Iterable[str] = ()) -> None:
-    """Show each entry of `source` in `target`, which can then hold more."""
+    """Bind each entry of the directory `source` into `target`, so that more entries can be added there."""
     try:
         entries = [entry for entry in os.scandir(source) if entry.name not in skip]
     except PermissionError:
-        return  # Nothing in it can be reached by this user, so there is nothing to show.
+        return  # This user can reach nothing in it.
     for entry in entries:
-        shown = f"{target}/{entry.name}"
+        mirror = f"{target}/{entry.name}"
         if entry.path in (_HOST_ROOT, _STAGING_DIR):
             continue
         if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), shown)
+            os.symlink(os.readlink(entry.path), mirror)
             continue
         if _is_inaccessible_device(entry):
-            continue  # There are a hundred of them, and every mount takes time.
+            continue  # There are about a hundred of them, and each mount takes time.
         if entry.is_dir():
-            os.mkdir(shown)
+            os.mkdir(mirror)
         else:
-            _create_file(shown)
+            _create_file(mirror)
         try:
-            _bind_mount(entry.path, shown)
+            _bind_mount(entry.path, mirror)
         except PermissionError:
-            continue  # Somebody else's private mount: it stays as unreachable as it was.
+            continue  # A private mount of another user, which this user cannot reach anyway.
 
 
 def _is_inaccessible_device(entry: os.DirEntry[str]) -> bool:
-    """Whether this is a device that this user can neither read nor write."""
-    kind = entry.stat(follow_symlinks=False).st_mode
-    if not (stat.S_ISCHR(kind) or stat.S_ISBLK(kind)):
+    mode = entry.stat(follow_symlinks=False).st_mode
+    if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
         return False
     return not (os.access(entry.path, os.R_OK) or os.access(entry.path, os.W_OK))
 

@@ -1,1 +1,1 @@
-"""What a container is given: environment variables, ConfigMaps and Secrets, and network settings."""
+"""What a container receives: environment variables, ConfigMaps and Secrets, and network settings."""

@@ -1,4 +1,4 @@
-"""Tell a program where things are that cannot be mounted for it: by its command and variables."""
+"""Rewrite commands and environments for the host network mode: host paths for mount paths, addresses for host names."""
 
 from __future__ import annotations
 
@@ -7,66 +7,55 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 _ADDRESS_VARIABLE = re.compile(r"(?:ADDR(?:ESS(?:ES)?|S)?|HOSTS?|ENDPOINTS?|UR[IL]|MASTER|SERVERS?|LIST|CONFIG)$")
-"""What the names of variables end with that hold addresses."""
-MOUNT_VARIABLE_PREFIX = "PLIANT_MOUNT_"
-"""With a mount path in capitals after it: the folder or file that would have been mounted there."""
+"""Matches the names of variables that contain addresses."""
+_MOUNT_VARIABLE_PREFIX = "PLIANT_MOUNT_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRewriter:
-    """What stands for what in the words that one container hears."""
+    """Rewrites the command and environment of one container."""
 
     mount_sources: Mapping[str, str]
-    """Where that is which should be mounted, by mount path."""
+    """Host paths by mount path."""
     rewrite_hostnames: Callable[[str], str]
-    """Puts addresses in place of names."""
     rewrite_short_hostnames: Callable[[str], str] | None = None
-    """The same, also of the bare names that services have in their own namespace."""
+    """Also rewrites the short names of services in the namespace of the container."""
     _paths: re.Pattern[str] | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_paths", _mount_path_pattern(self.mount_sources))
 
     def rewrite_text(self, text: str) -> str:
-        """Words with addresses for names, and folders for mount paths."""
-        said = self.rewrite_hostnames(text)
-        return self._paths.sub(lambda match: self.mount_sources[match[0]], said) if self._paths else said
+        """Replace host names and mount paths in a text."""
+        text = self.rewrite_hostnames(text)
+        return self._paths.sub(lambda match: self.mount_sources[match[0]], text) if self._paths else text
 
     def rewrite_env(self, env: Mapping[str, str]) -> dict[str, str]:
-        """A container's variables in these words, and one more for every mount."""
-        told = {
-            f"{MOUNT_VARIABLE_PREFIX}{_to_variable_suffix(target)}": source
-            for target, source in self.mount_sources.items()
-        }
-        return told | {name: self.rewrite_text(self._rewrite_if_address(name, value)) for name, value in env.items()}
+        """Return the rewritten environment, with a `PLIANT_MOUNT_…` variable for each mount."""
+        mounts = {mount_variable(target): source for target, source in self.mount_sources.items()}
+        return mounts | {name: self.rewrite_text(self._rewrite_if_address(name, value)) for name, value in env.items()}
 
     def _rewrite_if_address(self, variable: str, value: str) -> str:
-        """Bare names may be anything: they are taken for addresses only where an address is meant."""
-        return (
-            self.rewrite_short_hostnames(value)
-            if self.rewrite_short_hostnames and _ADDRESS_VARIABLE.search(variable)
-            else value
-        )
+        # A short name may be any word: it is rewritten only in variables that contain addresses.
+        if self.rewrite_short_hostnames and _ADDRESS_VARIABLE.search(variable):
+            return self.rewrite_short_hostnames(value)
+        return value
 
 
 def mount_variable(mount_path: str) -> str:
-    """The variable that tells where a mount path is."""
-    return MOUNT_VARIABLE_PREFIX + _to_variable_suffix(mount_path)
+    """Return the name of the variable that holds the host path of a mount."""
+    return _MOUNT_VARIABLE_PREFIX + re.sub(r"\W+", "_", mount_path).strip("_").upper()
 
 
 def is_path_mentioned(mount_path: str, texts: Iterable[str]) -> bool:
-    """Whether a mount path is in some words as a path of its own or the beginning of one."""
+    """Return whether a mount path, or a path below it, occurs in the texts."""
     pattern = _mount_path_pattern([mount_path])
     return pattern is not None and any(pattern.search(text) for text in texts)
 
 
 def _mount_path_pattern(mount_paths: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds whole paths and those below them, the longest first; not those that only end alike."""
-    known = [re.escape(target) for target in sorted(mount_paths, key=len, reverse=True)]
-    if not known:
+    """Return a pattern for the mount paths, longest first; it does not match in the middle of other paths."""
+    escaped = [re.escape(path) for path in sorted(mount_paths, key=len, reverse=True)]
+    if not escaped:
         return None
-    return re.compile(rf"(?:(?<=://)|(?<![\w./~$}}-]))(?:{'|'.join(known)})(?![\w-])(?!\.\w)")
-
-
-def _to_variable_suffix(path: str) -> str:
-    return re.sub(r"\W+", "_", path).strip("_").upper()
+    return re.compile(rf"(?:(?<=://)|(?<![\w./~$}}-]))(?:{'|'.join(escaped)})(?![\w-])(?!\.\w)")

@@ -1,4 +1,4 @@
-"""Find the ConfigMaps, Secrets and volume claims that a pod names, and wait for those that are missing."""
+"""Read the ConfigMaps, Secrets and volume claims that a pod references, and watch them for changes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pliant.embedded.kubelet.environment.variables import (
     CONFIG_MAP,
     SECRET,
     VOLUME_CLAIM,
+    ConfigData,
     referenced_objects,
 )
 from pliant.embedded.retries import with_retries
@@ -28,19 +29,17 @@ from pliant.kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS
 
 _RESOURCES = {CONFIG_MAP: CONFIG_MAPS, SECRET: SECRETS, VOLUME_CLAIM: PERSISTENT_VOLUME_CLAIMS}
 
-ConfigData = dict[tuple[str, str], Mapping[str, bytes]]
-
 
 class ConfigReader:
-    """Reads configuration of one namespace when it is needed; nothing of it is kept."""
+    """Reads ConfigMaps, Secrets and volume claims of one namespace, without a cache."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
 
     async def read_referenced(self, pod_spec: Mapping[str, Any]) -> ConfigData:
-        """The contents of everything a pod names that exists."""
-        found: ConfigData = {}
+        """Return the contents of all objects that a pod references and that exist."""
+        found: dict[tuple[str, str], Mapping[str, bytes]] = {}
         for kind, name in sorted(referenced_objects(pod_spec)):
             try:
                 get = partial(self._client.get, _RESOURCES[kind], self._namespace, name)
@@ -49,16 +48,14 @@ class ConfigReader:
                 continue
         return found
 
-    async def wait_for_change(
-        self, kind: str, name: str, observed: Mapping[tuple[str, str], Mapping[str, bytes]]
-    ) -> None:
-        """Return once an object holds something else than `seen`."""
-        news = asyncio.Event()
-        known = observed.get((kind, name))
+    async def wait_for_change(self, kind: str, name: str, observed: ConfigData) -> None:
+        """Wait until the data of an object differs from the observed data."""
+        changed = asyncio.Event()
+        observed_data = observed.get((kind, name))
 
         def compare(_: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-            if new is not None and _decode_data(new) != known:
-                news.set()
+            if new is not None and _decode_data(new) != observed_data:
+                changed.set()
 
         informer: Informer[dict[str, Any]] = Informer(
             self._client,
@@ -69,28 +66,29 @@ class ConfigReader:
             on_change=compare,
         )
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(informer.run())
-            await news.wait()
-            following.cancel()
+            watch = tasks.create_task(informer.run())
+            await changed.wait()
+            watch.cancel()
 
 
 def _decode_data(obj: Mapping[str, Any]) -> Mapping[str, bytes]:
     if obj["kind"] == VOLUME_CLAIM:
         return {CLAIM_UID_KEY: obj["metadata"]["uid"].encode()}
-    encoded = obj.get("data") or {} if obj["kind"] == SECRET else obj.get("binaryData") or {}
-    plain = {} if obj["kind"] == SECRET else obj.get("data") or {}
+    is_secret = obj["kind"] == SECRET
+    encoded = obj.get("data" if is_secret else "binaryData") or {}
+    plain = {} if is_secret else obj.get("data") or {}
     content = {key: value.encode() for key, value in plain.items()}
     return content | {key: base64.b64decode(value) for key, value in encoded.items()}
 
 
 class ConfigView(msgspec.Struct, frozen=True, gc=False):
-    """An object of which only its version matters."""
+    """The metadata of a ConfigMap or Secret."""
 
     metadata: ObjectMeta
 
 
 class ConfigKey(NamedTuple):
-    """Names a ConfigMap or a Secret."""
+    """Identifies a ConfigMap or Secret."""
 
     kind: str
     namespace: str
@@ -98,33 +96,33 @@ class ConfigKey(NamedTuple):
 
 
 class ConfigWatch:
-    """Who waits for changes of which object."""
+    """Notifies subscribers of changes of ConfigMaps and Secrets."""
 
     def __init__(self) -> None:
         self._subscribers: dict[ConfigKey, list[asyncio.Event]] = defaultdict(list)
 
     def change_handler(self, kind: str) -> Callable[[ConfigView | None, ConfigView | None], None]:
-        """What to call when an object of a kind has changed."""
+        """Return the `on_change` callback for an informer of a kind."""
 
-        def changed(old: ConfigView | None, new: ConfigView | None) -> None:
+        def on_change(old: ConfigView | None, new: ConfigView | None) -> None:
             present = new or old
             if present is not None:
                 key = ConfigKey(kind, present.metadata.namespace, present.metadata.name)
-                for waiting in self._subscribers.get(key, ()):
-                    waiting.set()
+                for subscriber in self._subscribers.get(key, ()):
+                    subscriber.set()
 
-        return changed
+        return on_change
 
     @contextmanager
     def subscribe(self, keys: Iterable[ConfigKey]) -> Iterator[asyncio.Event]:
-        """An event that is set whenever one of the objects has changed."""
-        wanted, news = list(keys), asyncio.Event()
-        for key in wanted:
-            self._subscribers[key].append(news)
+        """Return an event that is set whenever one of the objects changes."""
+        subscribed, changed = list(keys), asyncio.Event()
+        for key in subscribed:
+            self._subscribers[key].append(changed)
         try:
-            yield news
+            yield changed
         finally:
-            for key in wanted:
-                self._subscribers[key].remove(news)
+            for key in subscribed:
+                self._subscribers[key].remove(changed)
                 if not self._subscribers[key]:
                     del self._subscribers[key]

@@ -1,13 +1,13 @@
-"""The environment and command line of a container, by the rules of Kubernetes."""
+"""Resolve the environment and command line of a container, by the rules of Kubernetes."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pliant.errors import RetryLater, UserError
@@ -16,16 +16,19 @@ from pliant.kube.quantity import parse_quantity
 CONFIG_MAP = "ConfigMap"
 VOLUME_CLAIM = "PersistentVolumeClaim"
 CLAIM_UID_KEY = "uid"
-"""All that is to know of a claim."""
+"""The only key in the data of a persistent volume claim."""
 SECRET = "Secret"  # noqa: S105 - the name of a kind
 _VARIABLE_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _METADATA_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
 
 ContainerObject = Mapping[str, Any]
+PodObject = Mapping[str, Any]
+ConfigData = Mapping[tuple[str, str], Mapping[str, bytes]]
+"""The contents of ConfigMaps, Secrets and volume claims, by kind and name."""
 
 
 class MissingConfig(RetryLater):
-    """A ConfigMap or Secret that a pod needs is not there, or lacks a key; it may come."""
+    """A ConfigMap or Secret that a pod references does not exist yet, or lacks a key."""
 
     def __init__(self, kind: str, name: str, message: str) -> None:
         super().__init__(message)
@@ -34,58 +37,56 @@ class MissingConfig(RetryLater):
 
 
 class UnsupportedPodSpec(UserError):
-    """A part of a pod that cannot be honoured here; the message says what to change."""
+    """A field of the pod spec that is invalid or not supported; the message says what to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPod:
-    """A pod and what became of it: where it runs, and the configuration found for it."""
+    """A pod with its addresses and the contents of the objects that it references."""
 
-    pod: Mapping[str, Any]
+    pod: PodObject
     address: str
     host_address: str
     node_capacity: Mapping[str, str]
-    """What its node has to give."""
-    config_data: Mapping[tuple[str, str], Mapping[str, bytes]]
-    """Contents of the ConfigMaps and Secrets it names that exist, by kind and name."""
+    config_data: ConfigData
+    """The referenced objects that exist."""
 
-    def with_config_data(self, config_data: Mapping[tuple[str, str], Mapping[str, bytes]]) -> ResolvedPod:
-        """The same pod with newer configuration."""
+    def with_config_data(self, config_data: ConfigData) -> ResolvedPod:
         return replace(self, config_data=config_data)
 
 
 def build_environment(
     container: ContainerObject, resolved_pod: ResolvedPod, base_env: Mapping[str, str]
 ) -> dict[str, str]:
-    """All variables of a container: `base`, then those from whole objects, then its own, later ones winning."""
+    """Return the environment of a container: `base_env`, `envFrom` and `env`, later ones overriding earlier ones."""
     base_env = _with_pliant_on_path(container, base_env)
     result = dict(base_env)
     for source in container.get("envFrom") or ():
         result.update(_env_from_object(source, resolved_pod))
-    own: dict[str, str] = {}
+    container_env: dict[str, str] = {}
     for variable in container.get("env") or ():
-        value = _variable_value(variable, container, resolved_pod, {**base_env, **own})
+        value = _variable_value(variable, container, resolved_pod, {**base_env, **container_env})
         if value is not None:
-            own[variable["name"]] = value
-    return result | own
+            container_env[variable["name"]] = value
+    return result | container_env
 
 
 def _with_pliant_on_path(container: ContainerObject, base_env: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables of a container whose image is Pliant's own: what that holds is here, and found first."""
-    name = (container.get("image") or "").rpartition("/")[2].partition("@")[0].partition(":")[0]
-    if name != "pliant":
+    """Put this installation of Pliant first on the PATH of a container with Pliant's own image."""
+    image_name = (container.get("image") or "").rpartition("/")[2].partition("@")[0].partition(":")[0]
+    if image_name != "pliant":
         return base_env
     return {**base_env, "PATH": ":".join(filter(None, (str(Path(sys.executable).parent), base_env.get("PATH"))))}
 
 
 def build_command_line(container: ContainerObject, variables: Mapping[str, str]) -> list[str]:
-    """The command and its arguments with `$(VAR)` replaced."""
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    return [expand_variables(word, variables) for word in words]
+    """Return the command and arguments of a container with `$(VAR)` expanded."""
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return [expand_variables(argument, variables) for argument in arguments]
 
 
 def expand_variables(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$(VAR)` where VAR is known; `$$` stands for one dollar sign."""
+    """Expand `$(VAR)` if VAR is known, and `$$` to a dollar sign."""
 
     def replacement(match: re.Match[str]) -> str:
         name = match[1]
@@ -95,33 +96,33 @@ def expand_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def read_config_data(kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod) -> Mapping[str, bytes]:
-    """What an object holds; nothing when it is absent and may be."""
+    """Return the data of a referenced object; nothing if it is optional and does not exist."""
     name = reference.get("name") or ""
-    held = resolved_pod.config_data.get((kind, name))
-    if held is None and not reference.get("optional"):
+    data = resolved_pod.config_data.get((kind, name))
+    if data is None and not reference.get("optional"):
         raise MissingConfig(kind, name, f'{kind.lower()} "{name}" not found')
-    return held or {}
+    return data or {}
 
 
-def read_config_key(kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod) -> bytes | None:
-    """One entry of an object; None when it is absent and may be."""
-    held = read_config_data(kind, reference, resolved_pod)
+def _read_config_key(kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod) -> bytes | None:
+    """Return the value of a referenced key; None if it is optional and does not exist."""
+    data = read_config_data(kind, reference, resolved_pod)
     key = reference["key"]
-    if key not in held and not reference.get("optional"):
+    if key not in data and not reference.get("optional"):
         name, namespace = reference.get("name") or "", resolved_pod.pod["metadata"]["namespace"]
         raise MissingConfig(kind, name, f"couldn't find key {key} in {kind} {namespace}/{name}")
-    return held.get(key)
+    return data.get(key)
 
 
 def field_ref_value(field_path: str, resolved_pod: ResolvedPod) -> str:
-    """A field of the pod as text."""
+    """Return the value of a `fieldRef`."""
     metadata, spec = resolved_pod.pod["metadata"], resolved_pod.pod["spec"]
     if match := _METADATA_SUBSCRIPT.match(field_path):
         return str((metadata.get(match[1]) or {}).get(match[2], ""))
     if field_path in ("metadata.labels", "metadata.annotations"):
         entries = metadata.get(field_path.partition(".")[2]) or {}
         return "\n".join(f'{key}="{value}"' for key, value in sorted(entries.items()))
-    simple = {
+    values = {
         "metadata.name": metadata["name"],
         "metadata.namespace": metadata["namespace"],
         "metadata.uid": metadata["uid"],
@@ -132,24 +133,22 @@ def field_ref_value(field_path: str, resolved_pod: ResolvedPod) -> str:
         "status.hostIP": resolved_pod.host_address,
         "status.hostIPs": resolved_pod.host_address,
     }
-    if field_path not in simple:
-        raise UnsupportedPodSpec(
-            f"fieldPath {field_path!r} is not one that a pod can be told: {', '.join(sorted(simple))}"
-        )
-    return str(simple[field_path])
+    if field_path not in values:
+        raise UnsupportedPodSpec(f"fieldPath {field_path!r} is not supported: use one of {', '.join(sorted(values))}")
+    return str(values[field_path])
 
 
 def resource_ref_value(reference: Mapping[str, Any], container: ContainerObject, resolved_pod: ResolvedPod) -> str:
-    """An amount that a container asks for or may use, in whole units of the divisor."""
-    part, _, resource = reference["resource"].partition(".")
-    given = (container.get("resources") or {}).get(part) or {}
-    has = given.get(resource) or (resolved_pod.node_capacity.get(resource, "0") if part == "limits" else "0")
-    divisor = reference.get("divisor") or "1"
-    return str(math.ceil(parse_quantity(has) / (parse_quantity(divisor) or 1)))
+    """Return the value of a `resourceFieldRef`, rounded up to units of its divisor."""
+    section, _, resource = reference["resource"].partition(".")
+    amounts = (container.get("resources") or {}).get(section) or {}
+    default = resolved_pod.node_capacity.get(resource, "0") if section == "limits" else "0"
+    divisor = parse_quantity(reference.get("divisor") or "1") or 1
+    return str(math.ceil(parse_quantity(amounts.get(resource) or default) / divisor))
 
 
 def referenced_objects(pod_spec: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The ConfigMaps, Secrets and volume claims that a pod names anywhere, by kind and name."""
+    """Return kind and name of all ConfigMaps, Secrets and volume claims that a pod references."""
     found: set[tuple[str, str]] = set()
     for container in (*(pod_spec.get("initContainers") or ()), *pod_spec["containers"]):
         for variable in container.get("env") or ():
@@ -161,7 +160,7 @@ def referenced_objects(pod_spec: Mapping[str, Any]) -> set[tuple[str, str]]:
 
 
 def mounted_objects(pod_spec: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Those of them that its volumes are made of."""
+    """Return kind and name of the ConfigMaps, Secrets and volume claims in the volumes of a pod."""
     found: set[tuple[str, str]] = set()
     for volume in pod_spec.get("volumes") or ():
         found |= _collect_references(volume, configMap=CONFIG_MAP)
@@ -180,12 +179,11 @@ def _collect_references(source: Mapping[str, Any], **kinds_by_field: str) -> set
 
 def _env_from_object(source: Mapping[str, Any], resolved_pod: ResolvedPod) -> dict[str, str]:
     prefix = source.get("prefix") or ""
-    held: dict[str, bytes] = {}
-    if reference := source.get("configMapRef"):
-        held.update(read_config_data(CONFIG_MAP, reference, resolved_pod))
-    if reference := source.get("secretRef"):
-        held.update(read_config_data(SECRET, reference, resolved_pod))
-    return {prefix + key: _decode_text(value) for key, value in held.items()}
+    data: dict[str, bytes] = {}
+    for kind, field in ((CONFIG_MAP, "configMapRef"), (SECRET, "secretRef")):
+        if reference := source.get(field):
+            data.update(read_config_data(kind, reference, resolved_pod))
+    return {prefix + key: value.decode(errors="replace") for key, value in data.items()}
 
 
 def _variable_value(
@@ -198,22 +196,19 @@ def _variable_value(
     if reference := source.get("fieldRef"):
         return field_ref_value(reference["fieldPath"], resolved_pod)
     if reference := source.get("resourceFieldRef"):
-        return resource_ref_value(reference, _referenced_container(reference, container, resolved_pod), resolved_pod)
+        spec = resolved_pod.pod["spec"]
+        containers = (*spec["containers"], *(spec.get("initContainers") or ()))
+        referenced = (each for each in containers if each["name"] == reference.get("containerName"))
+        return resource_ref_value(reference, next(referenced, container), resolved_pod)
     for kind, field in ((CONFIG_MAP, "configMapKeyRef"), (SECRET, "secretKeyRef")):
         if reference := source.get(field):
-            held = read_config_key(kind, reference, resolved_pod)
-            return None if held is None else _decode_text(held)
+            value = _read_config_key(kind, reference, resolved_pod)
+            return None if value is None else value.decode(errors="replace")
     return expand_variables(variable.get("value") or "", known_variables)
 
 
-def _referenced_container(
-    reference: Mapping[str, Any], default: ContainerObject, resolved_pod: ResolvedPod
-) -> ContainerObject:
-    name = reference.get("containerName")
-    spec = resolved_pod.pod["spec"]
-    every: Sequence[ContainerObject] = (*spec["containers"], *(spec.get("initContainers") or ()))
-    return next((each for each in every if each["name"] == name), default)
-
-
-def _decode_text(value: bytes) -> str:
-    return value.decode(errors="replace")
+def validate_relative_path(path: str, field: str = "path") -> str:
+    """Return a path; raise UnsupportedPodSpec if it is absolute or contains `..`."""
+    if path.startswith("/") or ".." in PurePosixPath(path).parts:
+        raise UnsupportedPodSpec(f"{field} {path!r} must be relative and must not contain '..'")
+    return path

@@ -1,4 +1,4 @@
-"""Be told when files grow, without looking at them."""
+"""Watch files for writes with inotify."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FileWatcher:
-    """One inotify instance for all files; each watcher of a file has an event that is set when it was written."""
+    """Sets an event whenever a watched file is written; one inotify instance serves all files."""
 
     def __init__(self) -> None:
         self._inotify_fd: int | None = None
         self._watchers: dict[int, list[asyncio.Event]] = defaultdict(list)
 
     def close(self) -> None:
-        """Watch nothing any more."""
         if self._inotify_fd is not None:
             asyncio.get_running_loop().remove_reader(self._inotify_fd)
             os.close(self._inotify_fd)
@@ -32,20 +31,20 @@ class FileWatcher:
 
     @contextmanager
     def watch(self, path: Path, write_event: asyncio.Event) -> Iterator[None]:
-        """Have `written` set whenever the file is written to, as long as the context lasts."""
-        handle = self._open_inotify()
-        number = _libc.inotify_add_watch(handle, os.fsencode(path), _IN_MODIFY)
-        if number < 0:
+        """Set `write_event` on each write to a file until the context exits."""
+        inotify_fd = self._open_inotify()
+        watch_id = _libc.inotify_add_watch(inotify_fd, os.fsencode(path), _IN_MODIFY)
+        if watch_id < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
-        watchers = self._watchers[number]
+        watchers = self._watchers[watch_id]
         watchers.append(write_event)
         try:
             yield
         finally:
             watchers.remove(write_event)
             if not watchers and self._inotify_fd is not None:
-                del self._watchers[number]
-                _libc.inotify_rm_watch(handle, number)
+                del self._watchers[watch_id]
+                _libc.inotify_rm_watch(inotify_fd, watch_id)
 
     def _open_inotify(self) -> int:
         if self._inotify_fd is None:
@@ -57,10 +56,10 @@ class FileWatcher:
 
     def _dispatch_events(self) -> None:
         assert self._inotify_fd is not None
-        told = os.read(self._inotify_fd, 1 << 16)
+        data = os.read(self._inotify_fd, 1 << 16)
         position = 0
-        while position < len(told):
-            number, _, _, length = _INOTIFY_EVENT.unpack_from(told, position)
+        while position < len(data):
+            watch_id, _, _, length = _INOTIFY_EVENT.unpack_from(data, position)
             position += _INOTIFY_EVENT.size + length
-            for written in self._watchers.get(number, ()):
-                written.set()
+            for write_event in self._watchers.get(watch_id, ()):
+                write_event.set()

@@ -1,4 +1,4 @@
-"""What a container says of its own end: the file Kubernetes gives it for that, or the tail of its log."""
+"""The termination message of a container: the file at `terminationMessagePath`, or the end of its log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pliant.embedded.kubelet.logs.log_files import ContainerLog
-from pliant.embedded.kubelet.runtime.node_agent import Mount
+from pliant.embedded.kubelet.runtime.messages import Mount
 
 _DEFAULT_MESSAGE_PATH: Final = "/dev/termination-log"
 _MAX_MESSAGE_BYTES: Final = 4096
@@ -15,32 +15,28 @@ _MAX_LOG_TAIL_BYTES: Final = 2048
 
 
 def create_message_file(log_path: Path) -> Path:
-    """An empty file beside the log of a run, for the container to write its last words to."""
+    """Create the empty message file of a run beside its log."""
     path = log_path.with_suffix(".end")
     path.write_bytes(b"")
-    # The container may run under any user id that is mapped; the file is its own.
+    # The container may run with any mapped user id.
     path.chmod(0o666)
     return path
 
 
 def message_file_mount(container_spec: Mapping[str, Any], message_file: Path) -> Mount:
-    """Where the container finds that file."""
+    """Return the mount of the message file in the container."""
     target = str(container_spec.get("terminationMessagePath") or _DEFAULT_MESSAGE_PATH)
-    return Mount(target=target, source=str(message_file), readonly=False, private=False)
+    return Mount(target=target, source=str(message_file), readonly=False, pod_owned=False)
 
 
 def read_termination_message(container_spec: Mapping[str, Any], log_path: Path, *, has_failed: bool) -> str:
-    """The message of an end."""
-    said = _read_start(log_path.with_suffix(".end"), _MAX_MESSAGE_BYTES)
-    falls_back = container_spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
-    if not said and has_failed and falls_back:
-        said = ContainerLog(log_path).read_tail(_MAX_LOG_TAIL_BYTES).decode(errors="replace")
-    return said
-
-
-def _read_start(path: Path, max_bytes: int) -> str:
+    """Return the termination message of a container that has exited."""
     try:
-        with path.open("rb") as file:
-            return file.read(max_bytes).decode(errors="replace")
+        with log_path.with_suffix(".end").open("rb") as file:
+            message = file.read(_MAX_MESSAGE_BYTES).decode(errors="replace")
     except OSError:
-        return ""
+        message = ""
+    falls_back_to_log = container_spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+    if not message and has_failed and falls_back_to_log:
+        message = ContainerLog(log_path).read_tail(_MAX_LOG_TAIL_BYTES).decode(errors="replace")
+    return message

@@ -1,4 +1,4 @@
-"""What the containers of one running pod share, and how all of them are told to stop."""
+"""The state that the containers of a running pod share, and how the pod is stopped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _new_set_event() -> asyncio.Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletDependencies:
-    """What every pod on a node makes use of."""
+    """What all pods of the kubelet share."""
 
     client: KubeClient
     clock: Clock
@@ -46,11 +46,11 @@ class KubeletDependencies:
     config_watch: ConfigWatch = field(default_factory=ConfigWatch)
     gpus: GpuAllocator = field(default_factory=lambda: GpuAllocator({}))
     services_synced: asyncio.Event = field(default_factory=_new_set_event)
-    """Set when all is known that pods are told of when they start, above all services."""
+    """Set when the services that pods find in their environment are known."""
 
 
 class PodContext:
-    """One pod while it is on a node."""
+    """One pod on a node."""
 
     def __init__(self, pod: PodView, deps: KubeletDependencies, node_capacity: Mapping[str, str]) -> None:
         self.meta: PodObjectMeta = pod.metadata
@@ -67,23 +67,20 @@ class PodContext:
         self._kill_timer: asyncio.TimerHandle | None = None
 
     def now_timestamp(self) -> str:
-        """The time as statuses tell it."""
         return format_timestamp(self.deps.clock.now())
 
     async def emit_warning(self, reason: str, message: str) -> None:
-        """Tell those who look at the pod of a problem."""
         if self.status_writer.node_connected.is_set():
             await self.deps.events.emit_warning(self.meta, reason, message)
 
     async def emit_normal(self, reason: str, message: str) -> None:
-        """Tell those who look at the pod of something that is in order."""
         if self.status_writer.node_connected.is_set():
             await self.deps.events.emit_normal(self.meta, reason, message)
 
     def stop(self, grace_period: float) -> None:
-        """Have everything in the pod end within `grace` seconds; asking again can only shorten that.
+        """Stop all containers within the grace period; a further call can only shorten it.
 
-        Containers hear of it by `stopping` and see to their own end; what is left of them then is killed.
+        `stopping` makes each container terminate itself; those that still run after the grace period are killed.
         """
         loop = asyncio.get_running_loop()
         if self._kill_timer is None or loop.time() + grace_period < self._kill_timer.when():
@@ -92,28 +89,27 @@ class PodContext:
         self.stopping.set()
 
     def add_running(self, run_name: str) -> None:
-        """A container has started, perhaps after all were killed."""
+        """Note that a container was started, and kill it if the grace period is over."""
         self.running_containers.add(run_name)
         if self._is_killed:
             self.deps.agent.send_signal(self.meta.uid, run_name, signal.SIGKILL)
 
     def cancel_kill_timer(self) -> None:
-        """There is nothing left to kill, or another time for it."""
         if self._kill_timer is not None:
             self._kill_timer.cancel()
 
     async def wait_unless_stopped(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Wait for something, but not beyond the request to stop."""
+        """Wait for a coroutine, and cancel it if the pod is stopped first."""
         async with asyncio.TaskGroup() as tasks:
             both = {tasks.create_task(coroutine), tasks.create_task(_wait_for_event(self.stopping))}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            for each in both:
-                each.cancel()
+            for task in both:
+                task.cancel()
 
     def _kill_containers(self) -> None:
         self._is_killed = True
-        for run in sorted(self.running_containers):
-            self.deps.agent.send_signal(self.meta.uid, run, signal.SIGKILL)
+        for run_name in sorted(self.running_containers):
+            self.deps.agent.send_signal(self.meta.uid, run_name, signal.SIGKILL)
 
 
 async def _wait_for_event(event: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""Greet a container when it has started, and see it off in good order: hooks, signals, and their times."""
+"""The lifecycle hooks of one run of a container, and its termination."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pliant.embedded.kubelet.pods.context import PodContext
-from pliant.embedded.kubelet.probes.handlers import ProbeReport, ProbeResult, ProbeTarget, run_handler
+from pliant.embedded.kubelet.probes.handlers import ProbeResult, ProbeTarget, run_handler
 
 
-class PodLifecycle:
-    """The hooks of one run and its end: what it does before, SIGTERM, and SIGKILL when its time is up."""
+class ContainerLifecycle:
+    """Runs the postStart and preStop hooks of a container, and sends SIGTERM and SIGKILL."""
 
     def __init__(self, pod: PodContext, target: ProbeTarget) -> None:
         self._pod = pod
@@ -21,22 +21,25 @@ class PodLifecycle:
 
     @property
     def has_post_start(self) -> bool:
-        """Whether the container wants to do something right after its start."""
         return bool(self._hook_handler("postStart"))
 
     async def run_post_start(self) -> bool:
-        """Run what is to follow the start; whether that went well."""
+        """Run the postStart hook and return whether it succeeded."""
         return await self._run_hook("postStart", "FailedPostStartHook", "PostStartHook failed")
 
     async def terminate(self, grace_period: float | None) -> None:
-        """Have the run end within so many seconds, or within those the whole pod has; returns when all is said."""
-        until = None if grace_period is None else asyncio.get_running_loop().time() + grace_period
+        """Run the preStop hook and send SIGTERM, and SIGKILL after the grace period.
+
+        Without a grace period, that of the pod applies, and the pod sends SIGKILL.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = None if grace_period is None else loop.time() + grace_period
         if not self._is_terminating:
             self._is_terminating = True
-            await self._run_pre_stop(until)
+            await self._run_pre_stop(deadline)
         self._send_signal(signal.SIGTERM)
-        if until is not None:
-            await asyncio.sleep(until - asyncio.get_running_loop().time())
+        if deadline is not None:
+            await asyncio.sleep(deadline - loop.time())
             self._send_signal(signal.SIGKILL)
 
     async def _run_pre_stop(self, deadline: float | None) -> None:
@@ -46,17 +49,15 @@ class PodLifecycle:
             async with asyncio.timeout_at(deadline):
                 await self._run_hook("preStop", "FailedPreStopHook", "PreStopHook failed")
         except TimeoutError:
-            await self._pod.emit_warning(
-                "FailedPreStopHook", "PreStopHook failed: it took longer than the grace period"
-            )
+            message = "PreStopHook failed: it did not finish within the grace period"
+            await self._pod.emit_warning("FailedPreStopHook", message)
 
     async def _run_hook(self, hook: str, reason: str, failure_message: str) -> bool:
-        answer: ProbeReport = await run_handler(self._target, self._hook_handler(hook), None)
-        if answer.result is ProbeResult.SUCCESS:
+        report = await run_handler(self._target, self._hook_handler(hook), None)
+        if report.result is ProbeResult.SUCCESS:
             return True
-        await self._pod.emit_warning(
-            reason, f"{failure_message}: {answer.message}" if answer.message else failure_message
-        )
+        message = f"{failure_message}: {report.message}" if report.message else failure_message
+        await self._pod.emit_warning(reason, message)
         return False
 
     def _hook_handler(self, hook: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""What a kubelet tells of a pod: its phase, conditions and containers, from plain records."""
+"""Compute the status of a pod, its phase, conditions and container statuses, from records of its containers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pliant.embedded.kubelet.runtime.node_agent import ContainerExit
+from pliant.embedded.kubelet.runtime.messages import ContainerExit
 
 StatusObject = dict[str, Any]
 
@@ -16,7 +16,7 @@ _INITIALIZING_STATE = {"waiting": {"reason": "PodInitializing"}}
 
 @dataclass(slots=True, kw_only=True)
 class ContainerRecord:
-    """One container of a pod: what it is, how it fares, and how often it was restarted."""
+    """The state of one container of a pod."""
 
     spec: Mapping[str, Any]
     is_init: bool = False
@@ -25,91 +25,79 @@ class ContainerRecord:
     last_state: StatusObject = field(default_factory=dict)
     container_id: str = ""
     restart_policy: str = "Always"
-    """When it is started anew."""
     has_started: bool = False
-    """Its startup probe was passed, or it has none and runs."""
+    """It runs and has passed its startup probe, if any."""
     has_passed_readiness: bool = False
-    """Its readiness probe is passed, or it has none."""
+    """It has passed its readiness probe, if any."""
     has_ever_started: bool = False
-    """It has started at least once in this life of the pod."""
 
     @property
     def name(self) -> str:
-        """Its name in the pod."""
         return str(self.spec["name"])
 
     @property
     def is_sidecar(self) -> bool:
-        """Whether it is an init container that goes on running beside the others."""
         return self.is_init and self.spec.get("restartPolicy") == "Always"
 
     @property
     def is_init_done(self) -> bool:
-        """Whether, as an init container, it holds up nobody any longer."""
+        """Whether the next container may start after this init container."""
         return self.has_ever_started if self.is_sidecar else self.has_succeeded
 
     @property
     def is_ready(self) -> bool:
-        """Whether it runs and says that it can be used."""
         return self.is_running and self.has_started and self.has_passed_readiness
 
     @property
     def terminated_state(self) -> StatusObject | None:
-        """How it ended, if it has and does not run again yet."""
+        """The terminated state of the last run, if the container is not running."""
         return self.state.get("terminated") or (self.last_state.get("terminated") if "waiting" in self.state else None)
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether it ended well."""
         return self.terminated_state is not None and self.terminated_state["exitCode"] == 0
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs."""
         return "running" in self.state
 
     def set_running(self, at: str, container_id: str) -> None:
-        """It runs, for the first time or again."""
         self.state = {"running": {"startedAt": at}}
         self.container_id = container_id
         self.has_started = not self.spec.get("startupProbe")
         self.has_passed_readiness = not self.spec.get("readinessProbe")
 
     def set_waiting(self, reason: str, message: str = "") -> None:
-        """It does not run yet, or not again yet."""
         if "terminated" in self.state:
             self.last_state = self.state
         self.state = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
     def count_restart(self) -> None:
-        """It is about to be started once more."""
+        """Increment the restart count before the container is started again."""
         if "terminated" in self.state:
             self.last_state = self.state
         self.restart_count += 1
 
     def set_terminated(self, at: str, exit_status: ContainerExit, reason: str = "", message: str = "") -> None:
-        """It has ended."""
-        started = (self.state.get("running") or {}).get("startedAt") or at
-        words: StatusObject = {
-            "exitCode": exit_status.code,
-            "reason": reason or ("Error" if exit_status.code else "Completed"),
-        }
+        started_at = (self.state.get("running") or {}).get("startedAt") or at
+        reason = reason or ("Error" if exit_status.code else "Completed")
+        terminated: StatusObject = {"exitCode": exit_status.code, "reason": reason}
         if exit_status.signal:
-            words["signal"] = exit_status.signal
+            terminated["signal"] = exit_status.signal
         if message:
-            words["message"] = message
-        words |= {"startedAt": started, "finishedAt": at, "containerID": self.container_id}
-        self.state = {"terminated": words}
+            terminated["message"] = message
+        terminated |= {"startedAt": started_at, "finishedAt": at, "containerID": self.container_id}
+        self.state = {"terminated": terminated}
 
     def build_status(self) -> StatusObject:
-        """What the API tells of it."""
-        is_passing = self.is_init and not self.is_sidecar
+        """Return the entry of this container in the pod status."""
+        runs_to_completion = self.is_init and not self.is_sidecar
         return {
             "name": self.name,
             "image": self.spec.get("image") or "",
             "imageID": "",
             "containerID": self.container_id,
-            "ready": self.has_succeeded if is_passing else self.is_ready,
+            "ready": self.has_succeeded if runs_to_completion else self.is_ready,
             "started": self.is_running and self.has_started,
             "restartCount": self.restart_count,
             "state": self.state,
@@ -117,34 +105,41 @@ class ContainerRecord:
         }
 
 
+def find_container_status(pod: Mapping[str, Any], container: str) -> Mapping[str, Any]:
+    """Return the status of a container or init container of a pod, or nothing."""
+    status = pod.get("status") or {}
+    statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
+    return next((each for each in statuses if each["name"] == container), {})
+
+
 def restore_records(
     pod_spec: Mapping[str, Any], pod_status: Mapping[str, Any]
 ) -> tuple[list[ContainerRecord], list[ContainerRecord]]:
-    """Records of a pod's init containers and containers, as last told."""
-    told = {each["name"]: each for each in pod_status.get("containerStatuses") or ()}
-    told_init = {each["name"]: each for each in pod_status.get("initContainerStatuses") or ()}
-    inits = [_restore_record(each, told_init, is_init=True) for each in pod_spec.get("initContainers") or ()]
-    mains = [_restore_record(each, told, is_init=False) for each in pod_spec["containers"]]
-    if inits:
-        for main in mains:
-            main.state = main.state if main.terminated_state or main.is_running else dict(_INITIALIZING_STATE)
-    return inits, mains
+    """Return the records of a pod's init containers and containers, restored from its status."""
+    statuses = {each["name"]: each for each in pod_status.get("containerStatuses") or ()}
+    init_statuses = {each["name"]: each for each in pod_status.get("initContainerStatuses") or ()}
+    init_records = [_restore_record(spec, init_statuses, is_init=True) for spec in pod_spec.get("initContainers") or ()]
+    main_records = [_restore_record(spec, statuses, is_init=False) for spec in pod_spec["containers"]]
+    for record in main_records if init_records else ():
+        if not record.terminated_state and not record.is_running:
+            record.state = dict(_INITIALIZING_STATE)
+    return init_records, main_records
 
 
 def pod_phase(
     restart_policy: str, init_records: Sequence[ContainerRecord], main_records: Sequence[ContainerRecord]
 ) -> str:
-    """The phase that follows from the containers, by the kubelet's rules."""
-    has_company = any(each.is_sidecar and each.is_running for each in init_records)
-    if any(_has_failed_for_good(each, restart_policy) for each in init_records if not each.is_sidecar):
-        return "Pending" if has_company else "Failed"
-    if not all(each.is_init_done for each in init_records):
+    """Return the phase of a pod, by the rules of the Kubernetes kubelet."""
+    has_running_sidecar = any(record.is_sidecar and record.is_running for record in init_records)
+    if any(_has_failed_finally(record, restart_policy) for record in init_records if not record.is_sidecar):
+        return "Pending" if has_running_sidecar else "Failed"
+    if not all(record.is_init_done for record in init_records):
         return "Pending"
-    if any(not each.is_running and not each.terminated_state for each in main_records):
+    if any(not record.is_running and not record.terminated_state for record in main_records):
         return "Pending"
-    if any(each.is_running for each in main_records) or restart_policy == "Always" or has_company:
+    if any(record.is_running for record in main_records) or restart_policy == "Always" or has_running_sidecar:
         return "Running"
-    if all(each.has_succeeded for each in main_records):
+    if all(record.has_succeeded for record in main_records):
         return "Succeeded"
     return "Failed" if restart_policy == "Never" else "Running"
 
@@ -155,58 +150,51 @@ def pod_conditions(
     main_records: Sequence[ContainerRecord],
     now: str,
 ) -> list[StatusObject]:
-    """The conditions of a pod; one that did not change keeps its time."""
-    unprepared = [each.name for each in init_records if not each.is_init_done]
-    unready = [
-        each.name
-        for each in (*init_records, *main_records)
-        if not each.is_ready and (each.is_sidecar or not each.is_init)
-    ]
-    is_complete = all(each.has_succeeded for each in main_records)
-    trouble: StatusObject = {}
-    if is_complete:
-        trouble = {"reason": "PodCompleted"}
+    """Return the conditions of a pod; an unchanged condition keeps its lastTransitionTime."""
+    incomplete = [record.name for record in init_records if not record.is_init_done]
+    long_running = (*(record for record in init_records if record.is_sidecar), *main_records)
+    unready = [record.name for record in long_running if not record.is_ready]
+    not_initialized: StatusObject = {}
+    if incomplete:
+        message = f"containers with incomplete status: [{' '.join(incomplete)}]"
+        not_initialized = {"reason": "ContainersNotInitialized", "message": message}
+    not_ready: StatusObject = {}
+    if all(record.has_succeeded for record in main_records):
+        not_ready = {"reason": "PodCompleted"}
     elif unready:
         message = f"containers with unready status: [{' '.join(unready)}]"
-        trouble = {"reason": "ContainersNotReady", "message": message}
-    wanted = [
-        _build_condition("Initialized", not unprepared, _not_initialized_reason(unprepared)),
-        _build_condition("Ready", not unready, trouble),
-        _build_condition("ContainersReady", not unready, trouble),
-    ]
-    before: dict[str, StatusObject] = {each["type"]: dict(each) for each in old_conditions}
-    for each in wanted:
-        was = before.get(each["type"], {})
-        same = was.get("status") == each["status"] and was.get("lastTransitionTime")
-        each["lastTransitionTime"] = was["lastTransitionTime"] if same else now
-        before[each["type"]] = each
-    return list(before.values())
+        not_ready = {"reason": "ContainersNotReady", "message": message}
+    conditions: dict[str, StatusObject] = {each["type"]: dict(each) for each in old_conditions}
+    for new in (
+        _build_condition("Initialized", not incomplete, not_initialized),
+        _build_condition("Ready", not unready, not_ready),
+        _build_condition("ContainersReady", not unready, not_ready),
+    ):
+        old = conditions.get(new["type"], {})
+        is_unchanged = old.get("status") == new["status"] and old.get("lastTransitionTime")
+        new["lastTransitionTime"] = old["lastTransitionTime"] if is_unchanged else now
+        conditions[new["type"]] = new
+    return list(conditions.values())
 
 
-def _not_initialized_reason(container_names: Sequence[str]) -> StatusObject:
-    if not container_names:
-        return {}
-    message = f"containers with incomplete status: [{' '.join(container_names)}]"
-    return {"reason": "ContainersNotInitialized", "message": message}
+def _build_condition(condition_type: str, is_true: bool, reason_and_message: StatusObject) -> StatusObject:
+    status = "True" if is_true else "False"
+    return {"type": condition_type, "status": status, "lastProbeTime": None, **reason_and_message}
 
 
-def _build_condition(condition_type: str, holds: bool, problem: StatusObject) -> StatusObject:
-    return {"type": condition_type, "status": "True" if holds else "False", "lastProbeTime": None, **problem}
-
-
-def _has_failed_for_good(record: ContainerRecord, restart_policy: str) -> bool:
+def _has_failed_finally(record: ContainerRecord, restart_policy: str) -> bool:
     return restart_policy == "Never" and record.terminated_state is not None and not record.has_succeeded
 
 
 def _restore_record(
-    container_spec: Mapping[str, Any], reported: Mapping[str, Any], *, is_init: bool
+    container_spec: Mapping[str, Any], statuses: Mapping[str, Any], *, is_init: bool
 ) -> ContainerRecord:
-    known = reported.get(container_spec["name"]) or {}
+    status = statuses.get(container_spec["name"]) or {}
     return ContainerRecord(
         spec=container_spec,
         is_init=is_init,
-        restart_count=known.get("restartCount") or 0,
-        state=known.get("state") or dict(_CREATING_STATE),
-        last_state=known.get("lastState") or {},
-        container_id=known.get("containerID") or "",
+        restart_count=status.get("restartCount") or 0,
+        state=status.get("state") or dict(_CREATING_STATE),
+        last_state=status.get("lastState") or {},
+        container_id=status.get("containerID") or "",
     )

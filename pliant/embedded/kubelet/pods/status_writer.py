@@ -1,4 +1,4 @@
-"""Write a pod's status to its object, as seldom as can be."""
+"""Write the status of a pod to its object, as rarely as possible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pliant.embedded.kubelet.pods.status import ContainerRecord, StatusObject, pod_conditions, pod_phase
-from pliant.embedded.kubelet.runtime.node_agent import ContainerExit
+from pliant.embedded.kubelet.runtime.messages import ContainerExit
 from pliant.embedded.object_views import PodObjectMeta
 from pliant.embedded.retries import with_retries
 from pliant.errors import Conflict, Invalid, NotFound
@@ -18,13 +18,11 @@ from pliant.kube.resources import PODS
 from pliant.kube.timestamps import format_timestamp
 from pliant.runtime.clock import Clock
 
-_STATUS_UNKNOWN_REASON = "ContainerStatusUnknown"
-
 log = logging.getLogger(__name__)
 
 
 class PodStatusWriter:
-    """What is told of one pod; held back while containers are being started, written only when it changed."""
+    """Writes the status of one pod when it has changed, but not while containers are being started."""
 
     def __init__(self, pod: PodObjectMeta, client: KubeClient, clock: Clock, host_address: str) -> None:
         self.pod_ip = ""
@@ -43,7 +41,7 @@ class PodStatusWriter:
         self._last_written: StatusObject = {}
         self._write_lock = asyncio.Lock()
         self.node_connected = asyncio.Event()
-        """Cleared while nobody is there to tell anything."""
+        """Cleared while the node has a simulated failure; the status is not written then."""
         self.node_connected.set()
 
     def load(
@@ -52,7 +50,7 @@ class PodStatusWriter:
         init_records: Sequence[ContainerRecord],
         main_records: Sequence[ContainerRecord],
     ) -> None:
-        """Start from what the object says."""
+        """Take over the restart policy, conditions and start time of the pod object."""
         status = pod_object.get("status") or {}
         self._restart_policy = pod_object["spec"].get("restartPolicy") or "Always"
         self._init_records, self._main_records = init_records, main_records
@@ -60,34 +58,33 @@ class PodStatusWriter:
         self._started_at = status.get("startTime") or format_timestamp(self._clock.now())
 
     def hold_until_started(self, container_count: int) -> None:
-        """Write nothing until so many containers more have been started."""
+        """Write nothing until `note_started` was called this many more times."""
         self._pending_starts += container_count
 
     def note_started(self) -> None:
-        """One container has been started, or cannot be."""
+        """Note that a container was started, or cannot be started."""
         self._pending_starts -= 1
 
     def set_failed(self, reason: str, message: str) -> None:
-        """The pod has failed as a whole, whatever its containers say."""
+        """Set the phase of the pod to Failed, regardless of its containers."""
         self._failure = {"reason": reason, "message": message}
 
     def mark_stopped(self) -> None:
-        """Nothing of the pod runs or will run: a container that never came to an end has none to tell."""
+        """Note that no container of the pod runs or will run, and terminate those that never ran."""
         self._is_stopped = True
         now = format_timestamp(self._clock.now())
-        for each in self._main_records:
-            if each.terminated_state is None:
-                each.set_terminated(
-                    now, ContainerExit(137), _STATUS_UNKNOWN_REASON, "the pod was stopped before the container had run"
-                )
+        message = "The container could not be located when the pod was terminated"
+        for record in self._main_records:
+            if record.terminated_state is None:
+                record.set_terminated(now, ContainerExit(137), "ContainerStatusUnknown", message)
 
     async def republish(self) -> None:
-        """Say all of it again: somebody else has had a say meanwhile."""
+        """Write the status even if it has not changed since the last write."""
         self._last_written = {}
         await self.publish()
 
     async def publish(self, *, even_if_held: bool = False) -> None:
-        """Bring the object up to date."""
+        """Write the status if it has changed."""
         if (self._pending_starts > 0 and not even_if_held) or not self.node_connected.is_set():
             return
         async with self._write_lock:
@@ -100,36 +97,36 @@ class PodStatusWriter:
 
     def _build_status(self) -> StatusObject:
         now = format_timestamp(self._clock.now())
-        told: StatusObject = {
+        status: StatusObject = {
             "phase": self._current_phase(),
             **self._failure,
             "conditions": pod_conditions(self._conditions, self._init_records, self._main_records, now),
             "startTime": self._started_at,
             "hostIP": self._host_address,
             "hostIPs": [{"ip": self._host_address}],
-            "containerStatuses": [each.build_status() for each in self._main_records],
+            "containerStatuses": [record.build_status() for record in self._main_records],
         }
         if self.pod_ip:
-            told |= {"podIP": self.pod_ip, "podIPs": [{"ip": self.pod_ip}]}
+            status |= {"podIP": self.pod_ip, "podIPs": [{"ip": self.pod_ip}]}
         if self._init_records:
-            told["initContainerStatuses"] = [each.build_status() for each in self._init_records]
-        return told
+            status["initContainerStatuses"] = [record.build_status() for record in self._init_records]
+        return status
 
     def _current_phase(self) -> str:
         if self._failure:
             return "Failed"
-        natural = pod_phase(self._restart_policy, self._init_records, self._main_records)
-        if self._is_stopped and natural not in ("Succeeded", "Failed"):
-            return "Succeeded" if all(each.has_succeeded for each in self._main_records) else "Failed"
-        return natural
+        phase = pod_phase(self._restart_policy, self._init_records, self._main_records)
+        if self._is_stopped and phase not in ("Succeeded", "Failed"):
+            return "Succeeded" if all(record.has_succeeded for record in self._main_records) else "Failed"
+        return phase
 
     async def _patch_status(self, status: StatusObject) -> None:
-        """Write until it is done, or the pod is no more."""
         pod = self._pod
-        # The uid makes the server refuse, should another pod have taken the name.
+        # With the uid, the API server rejects the patch if another pod has the name.
         patch = {"metadata": {"uid": pod.uid}, "status": status}
         write = partial(self._client.patch, PODS, pod.namespace, pod.name, patch, subresource="status")
         try:
             await with_retries(write)
-        except (NotFound, Conflict, Invalid) as problem:
-            log.info("status has no reader", extra={"pod": f"{pod.namespace}/{pod.name}", "because": str(problem)})
+        except (NotFound, Conflict, Invalid) as error:
+            extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(error)}
+            log.info("pod is gone: status not written", extra=extra)

@@ -1,4 +1,4 @@
-"""The life of one pod on a node, from its first process to its last."""
+"""Run one pod on a node: its sandbox, volumes, GPUs, init containers and containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pliant.embedded.kubelet.environment.variables import (
 from pliant.embedded.kubelet.pods.container_runner import ContainerRunner, termination_grace
 from pliant.embedded.kubelet.pods.context import PodContext
 from pliant.embedded.kubelet.pods.status import ContainerRecord, restore_records
-from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, ContainerExit
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit
 from pliant.embedded.retries import with_retries
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE, pod_requested_gpus
 from pliant.kube.resources import PODS
@@ -28,142 +28,138 @@ _KILLED_EXIT = ContainerExit(137, int(signal.SIGKILL))
 _NODE_RESTARTED_REASON = "NodeRestarted"
 
 ContainerRecords = Sequence[ContainerRecord]
+PodObject = Mapping[str, Any]
 
 
 class PodWorker:
-    """Brings a pod up, keeps it as its restart policy says, and takes it down."""
+    """Starts a pod, restarts its containers by the restart policy, and terminates it."""
 
-    def __init__(self, context: PodContext, lost_message: str = "the cluster that ran {} has ended") -> None:
+    def __init__(self, context: PodContext, interruption: str = "the cluster stopped") -> None:
         self.context = context
-        self._lost_message = lost_message
-        """What became of those who ran it before, if anybody did."""
+        self._interruption = interruption
+        """Why containers that run by the status of the pod are not running."""
         self._restart_policy = "Always"
         self._grace_period = 30.0
 
     async def run(self) -> None:
-        """Live until nothing of the pod runs or will run; its object then tells how it ended."""
+        """Run the pod until no container runs or will run, and write its final status."""
         pod = self.context
-        raw = await with_retries(partial(pod.deps.client.get, PODS, pod.meta.namespace, pod.meta.name))
-        if raw["metadata"]["uid"] != pod.meta.uid:
+        pod_object = await with_retries(partial(pod.deps.client.get, PODS, pod.meta.namespace, pod.meta.name))
+        if pod_object["metadata"]["uid"] != pod.meta.uid:
             return
-        self._restart_policy = raw["spec"].get("restartPolicy") or "Always"
-        self._grace_period = termination_grace(raw["spec"])
-        inits, mains = restore_records(raw["spec"], raw.get("status") or {})
-        pod.status_writer.load(raw, inits, mains)
-        if self._may_run(inits, mains):
-            await self._run_in_sandbox(raw, inits, mains)
+        self._restart_policy = pod_object["spec"].get("restartPolicy") or "Always"
+        self._grace_period = termination_grace(pod_object["spec"])
+        init_records, main_records = restore_records(pod_object["spec"], pod_object.get("status") or {})
+        pod.status_writer.load(pod_object, init_records, main_records)
+        if self._may_run(init_records, main_records):
+            await self._run_in_sandbox(pod_object, init_records, main_records)
         pod.cancel_kill_timer()
         pod.status_writer.mark_stopped()
         await pod.status_writer.publish()
 
     def _may_run(self, init_records: ContainerRecords, main_records: ContainerRecords) -> bool:
-        """Whether to run the pod: one whose processes ended with an earlier cluster may be over."""
+        """Return whether to run the pod, after its interrupted containers were recorded as killed."""
         records = (*init_records, *main_records)
-        lost = [each for each in records if each.is_running]
-        for each in lost:
-            each.set_terminated(
-                self.context.now_timestamp(), _KILLED_EXIT, _NODE_RESTARTED_REASON, self._lost_message.format("it")
-            )
-        if lost and self._restart_policy == "Never":
-            self.context.status_writer.set_failed(_NODE_RESTARTED_REASON, self._lost_message.format("this pod"))
+        interrupted = [record for record in records if record.is_running]
+        message = f"{self._interruption} while the container was running"
+        for record in interrupted:
+            record.set_terminated(self.context.now_timestamp(), _KILLED_EXIT, _NODE_RESTARTED_REASON, message)
+        if interrupted and self._restart_policy == "Never":
+            message = f"{self._interruption} while the pod was running"
+            self.context.status_writer.set_failed(_NODE_RESTARTED_REASON, message)
             return False
         if self.context.stopping.is_set():
             return False
-        for each in records:
-            if each.terminated_state is not None and not each.has_succeeded:
-                each.count_restart()
+        for record in records:
+            if record.terminated_state is not None and not record.has_succeeded:
+                record.count_restart()
         return True
 
     async def _run_in_sandbox(
-        self, pod_object: Mapping[str, Any], init_records: ContainerRecords, main_records: ContainerRecords
+        self, pod_object: PodObject, init_records: ContainerRecords, main_records: ContainerRecords
     ) -> None:
-        pod, services = self.context, self.context.deps
-        await services.services_synced.wait()
+        pod, deps, pod_spec = self.context, self.context.deps, pod_object["spec"]
+        await deps.services_synced.wait()
         try:
-            own_network = not pod_object["spec"].get("hostNetwork")
-            member = f"{pod.meta.namespace}/{pod.meta.name}"
-            address = await services.agent.create_pod(
-                pod.meta.uid, pod.hostname, own_network=own_network, pod_key=member
+            address = await deps.agent.create_pod(
+                pod.meta.uid,
+                pod.hostname,
+                own_network=not pod_spec.get("hostNetwork"),
+                pod_key=f"{pod.meta.namespace}/{pod.meta.name}",
             )
-            services.filesystem.write_pod_files(pod_object, pod.hostname, address)
-        except (AgentRequestFailed, OSError) as problem:
-            await self._report_unrunnable(
-                main_records, "FailedCreatePodSandBox", f"the pod's network could not be made: {problem}"
-            )
+            deps.filesystem.write_pod_files(pod_object, pod.hostname, address)
+        except (AgentRequestFailed, OSError) as error:
+            message = f"Failed to create pod sandbox: {error}"
+            await self._report_unrunnable(main_records, "FailedCreatePodSandBox", message)
             return
         pod.status_writer.pod_ip = address
-        limit = pod_object["spec"].get("activeDeadlineSeconds")
-        expiry = asyncio.get_running_loop().call_later(limit, self._fail_deadline_exceeded) if limit else None
-        shown = [ConfigKey(kind, pod.meta.namespace, name) for kind, name in mounted_objects(pod_object["spec"])]
-        with services.config_watch.subscribe(shown) as news:
-            if await self._prepare_volumes(pod_object, address, main_records) and await self._allocate_gpus(
-                pod_object["spec"]
-            ):
-                for caveat in services.filesystem.pod_network.mount_warnings(pod_object["spec"]):
-                    await pod.emit_warning("NotMounted", caveat)
-                await self._run_containers(init_records, main_records, news)
-        if expiry is not None:
-            expiry.cancel()
-        await services.agent.remove_pod(pod.meta.uid)
-        await services.gpus.release(pod.meta.uid)
-        await services.filesystem.remove_volumes(pod.meta.uid)
+        deadline = pod_spec.get("activeDeadlineSeconds")
+        timer = asyncio.get_running_loop().call_later(deadline, self._fail_deadline_exceeded) if deadline else None
+        mounted = [ConfigKey(kind, pod.meta.namespace, name) for kind, name in mounted_objects(pod_spec)]
+        with deps.config_watch.subscribe(mounted) as config_changed:
+            if await self._prepare_volumes(pod_object, address, main_records) and await self._allocate_gpus(pod_spec):
+                for warning in deps.filesystem.pod_network.mount_warnings(pod_spec):
+                    await pod.emit_warning("FailedMount", warning)
+                await self._run_containers(init_records, main_records, config_changed)
+        if timer is not None:
+            timer.cancel()
+        await deps.agent.remove_pod(pod.meta.uid)
+        await deps.gpus.release(pod.meta.uid)
+        await deps.filesystem.remove_volumes(pod.meta.uid)
 
     async def _run_containers(
         self, init_records: ContainerRecords, main_records: ContainerRecords, config_changed: asyncio.Event
     ) -> None:
-        """Run init containers in order and then the others; those that stay beside them end last, in reverse."""
+        """Run the init containers in order and then the others; sidecars are stopped last, in reverse order."""
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(self._refresh_volumes_on_change(config_changed))
+            refresh = tasks.create_task(self._refresh_volumes_on_change(config_changed))
             sidecars: list[ContainerRunner] = []
             if await self._run_init_containers(init_records, sidecars, tasks):
                 await self._run_main_containers(main_records)
-            # Nothing is started any more, and who stays beside the others has the pod's grace period to leave.
+            # No container is started any more, and sidecars have the grace period of the pod to exit.
             self.context.stop(self._grace_period)
-            for each in reversed(sidecars):
-                await each.stop_sidecar()
-            following.cancel()
+            for sidecar in reversed(sidecars):
+                await sidecar.stop_sidecar()
+            refresh.cancel()
 
     async def _refresh_volumes_on_change(self, config_changed: asyncio.Event) -> None:
-        """Show changes of mounted configuration to the pod; one that cannot be shown leaves what was there."""
+        """Update mounted ConfigMaps and Secrets when they change; keep the old files if an update fails."""
         pod = self.context
         while True:
             await config_changed.wait()
             config_changed.clear()
             assert pod.resolved_pod is not None
-            pod.resolved_pod = pod.resolved_pod.with_config_data(
-                await pod.config_reader.read_referenced(pod.resolved_pod.pod["spec"])
-            )
+            config_data = await pod.config_reader.read_referenced(pod.resolved_pod.pod["spec"])
+            pod.resolved_pod = pod.resolved_pod.with_config_data(config_data)
             with suppress(MissingConfig, UnsupportedPodSpec, OSError):
                 pod.deps.filesystem.refresh_volumes(pod.resolved_pod)
 
     async def _run_init_containers(
         self, init_records: ContainerRecords, sidecars: list[ContainerRunner], tasks: asyncio.TaskGroup
     ) -> bool:
-        """Run the init containers; whether the others may start."""
+        """Run the init containers, add the sidecars to `sidecars`, and return whether the others may start."""
         pod = self.context
-        for each in init_records:
+        for record in init_records:
             pod.status_writer.hold_until_started(1)
-            run = ContainerRunner(pod, each)
-            if each.is_sidecar:
-                sidecars.append(run)
-                tasks.create_task(run.run_with_restarts("Always"))
-                if not await run.wait_started():
+            runner = ContainerRunner(pod, record)
+            if record.is_sidecar:
+                sidecars.append(runner)
+                tasks.create_task(runner.run_with_restarts("Always"))
+                if not await runner.wait_started():
                     return False
-            elif not await run.run_with_restarts("Never" if self._restart_policy == "Never" else "OnFailure"):
+            elif not await runner.run_with_restarts("Never" if self._restart_policy == "Never" else "OnFailure"):
                 return False
         return not pod.stopping.is_set()
 
     async def _run_main_containers(self, main_records: ContainerRecords) -> None:
-        wanted = [each for each in main_records if self._restart_policy == "Always" or not each.has_succeeded]
-        self.context.status_writer.hold_until_started(len(wanted))
+        records = [record for record in main_records if self._restart_policy == "Always" or not record.has_succeeded]
+        self.context.status_writer.hold_until_started(len(records))
         async with asyncio.TaskGroup() as tasks:
-            for each in wanted:
-                tasks.create_task(ContainerRunner(self.context, each).run_with_restarts(self._restart_policy))
+            for record in records:
+                tasks.create_task(ContainerRunner(self.context, record).run_with_restarts(self._restart_policy))
 
-    async def _prepare_volumes(
-        self, pod_object: Mapping[str, Any], pod_ip: str, main_records: ContainerRecords
-    ) -> bool:
-        """Lay out volumes as soon as all they are made of is there; false when the pod is stopped before that."""
+    async def _prepare_volumes(self, pod_object: PodObject, pod_ip: str, main_records: ContainerRecords) -> bool:
+        """Prepare the volumes when all their sources exist; return False if the pod is stopped before that."""
         pod = self.context
         while not pod.stopping.is_set():
             pod.resolved_pod = ResolvedPod(
@@ -175,41 +171,41 @@ class PodWorker:
             )
             try:
                 pod.volumes = pod.deps.filesystem.prepare_volumes(pod.resolved_pod)
-            except MissingConfig as problem:
-                await pod.emit_warning("FailedMount", f"MountVolume.SetUp failed: {problem}")
+            except MissingConfig as error:
+                await pod.emit_warning("FailedMount", str(error))
                 await pod.wait_unless_stopped(
-                    pod.config_reader.wait_for_change(problem.kind, problem.name, pod.resolved_pod.config_data)
+                    pod.config_reader.wait_for_change(error.kind, error.name, pod.resolved_pod.config_data)
                 )
-            except (UnsupportedPodSpec, OSError) as problem:
-                await self._report_unrunnable(main_records, "FailedMount", str(problem))
+            except (UnsupportedPodSpec, OSError) as error:
+                await self._report_unrunnable(main_records, "FailedMount", str(error))
             else:
                 return True
         return False
 
     async def _allocate_gpus(self, pod_spec: Mapping[str, Any]) -> bool:
-        """Wait until nobody else has the GPUs that are meant for the pod; false when it will not have them."""
+        """Wait for the GPUs of the pod; return False if the node has too few or the pod is stopped."""
         pod, gpus = self.context, self.context.deps.gpus
-        wanted, there = pod_requested_gpus(pod_spec), len(gpus.gpus_by_node.get(pod_spec["nodeName"], ()))
-        if wanted > there:
-            why = f"Allocate failed due to requested number of devices unavailable for {GPU_RESOURCE}. "
-            pod.status_writer.set_failed(
-                "UnexpectedAdmissionError", f"{why}Requested: {wanted}, Available: {there}, which is unexpected"
+        requested, available = pod_requested_gpus(pod_spec), len(gpus.gpus_by_node.get(pod_spec["nodeName"], ()))
+        if requested > available:
+            message = (
+                "Pod was rejected: Allocate failed due to requested number of devices unavailable for "
+                f"{GPU_RESOURCE}. Requested: {requested}, Available: {available}, which is unexpected"
             )
+            pod.status_writer.set_failed("UnexpectedAdmissionError", message)
             return False
-        if wanted:
-            await pod.wait_unless_stopped(gpus.allocate(pod.meta.uid, pod_spec["nodeName"], wanted))
+        if requested:
+            await pod.wait_unless_stopped(gpus.allocate(pod.meta.uid, pod_spec["nodeName"], requested))
         return not pod.stopping.is_set()
 
     async def _report_unrunnable(self, main_records: ContainerRecords, reason: str, message: str) -> None:
-        """Tell why the pod cannot run and wait for somebody to take it away."""
-        for each in main_records:
-            each.set_waiting("CreateContainerError", message)
+        """Report why the pod cannot run, and wait for its deletion."""
+        for record in main_records:
+            record.set_waiting("CreateContainerError", message)
         await self.context.emit_warning(reason, message)
         await self.context.status_writer.publish()
         await self.context.stopping.wait()
 
     def _fail_deadline_exceeded(self) -> None:
-        self.context.status_writer.set_failed(
-            "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
-        )
+        message = "Pod was active on the node longer than the specified deadline"
+        self.context.status_writer.set_failed("DeadlineExceeded", message)
         self.context.stop(self._grace_period)

@@ -1,4 +1,4 @@
-"""Ask a server for its health by gRPC: one call, in as much of HTTP/2 as that takes."""
+"""A minimal client of the gRPC health checking protocol: one call over HTTP/2."""
 
 from __future__ import annotations
 
@@ -14,44 +14,45 @@ _STREAM_ID: Final = 1
 _HEALTH_CHECK_METHOD: Final = b"/grpc.health.v1.Health/Check"
 _SERVING_STATUSES: Final = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 _MAX_FRAME_BYTES = 1 << 20
-"""Bytes of a frame; a sound server sends no larger ones before it is told that it may."""
+"""An HTTP/2 server does not send larger frames unless the client allows it."""
 
 
 class GrpcHealthError(Exception):
-    """The server does not tell its health; the words say what it does instead."""
+    """The server did not return its health; the message says what happened."""
 
 
 async def check_grpc_health(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, authority: str, service: str
 ) -> str:
-    """What the server says of a service, or of itself where none is named: SERVING is well."""
+    """Return the serving status of a service, or of the server if `service` is empty."""
     writer.write(_CONNECTION_PREFACE + _encode_frame(_SETTINGS_FRAME, 0, 0, b""))
     writer.write(_encode_frame(_HEADERS_FRAME, _END_HEADERS_FLAG, _STREAM_ID, _encode_headers(authority)))
     writer.write(_encode_frame(_DATA_FRAME, _END_STREAM_FLAG, _STREAM_ID, _encode_request(service)))
-    heard = b""
-    async for kind, flags, stream, content in _read_frames(reader):
-        if kind in (_SETTINGS_FRAME, _PING_FRAME) and not flags & _ACK_FLAG:
-            writer.write(_encode_frame(kind, _ACK_FLAG, 0, content if kind == _PING_FRAME else b""))
-        elif kind in (_GOAWAY_FRAME, _RST_STREAM_FRAME):
-            raise GrpcHealthError("the server broke the call off")
-        elif kind == _DATA_FRAME and stream == _STREAM_ID:
-            heard += content[1 : len(content) - content[0]] if flags & _PADDED_FLAG else content
-        if stream == _STREAM_ID and flags & _END_STREAM_FLAG and kind in (_DATA_FRAME, _HEADERS_FRAME):
+    response = b""
+    async for frame_type, flags, stream_id, content in _read_frames(reader):
+        if frame_type in (_SETTINGS_FRAME, _PING_FRAME) and not flags & _ACK_FLAG:
+            writer.write(_encode_frame(frame_type, _ACK_FLAG, 0, content if frame_type == _PING_FRAME else b""))
+        elif frame_type in (_GOAWAY_FRAME, _RST_STREAM_FRAME):
+            raise GrpcHealthError("the server cancelled the call")
+        elif frame_type == _DATA_FRAME and stream_id == _STREAM_ID:
+            response += content[1 : len(content) - content[0]] if flags & _PADDED_FLAG else content
+        if stream_id == _STREAM_ID and flags & _END_STREAM_FLAG and frame_type in (_DATA_FRAME, _HEADERS_FRAME):
             break
-    return _decode_serving_status(heard)
+    return _decode_serving_status(response)
 
 
 async def _read_frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, int, int, bytes]]:
-    """Kind, flags, stream and content of each frame until the server hangs up."""
+    """Yield type, flags, stream id and content of each frame."""
     while True:
         try:
-            head = await reader.readexactly(9)
-            length = int.from_bytes(head[:3], "big")
+            header = await reader.readexactly(9)
+            length = int.from_bytes(header[:3], "big")
             if length > _MAX_FRAME_BYTES:
                 raise GrpcHealthError("the server does not speak HTTP/2")
-            yield head[3], head[4], int.from_bytes(head[5:9], "big") & 0x7FFFFFFF, await reader.readexactly(length)
+            stream_id = int.from_bytes(header[5:9], "big") & 0x7FFFFFFF
+            yield header[3], header[4], stream_id, await reader.readexactly(length)
         except asyncio.IncompleteReadError:
-            raise GrpcHealthError("the server hung up") from None
+            raise GrpcHealthError("the server closed the connection") from None
 
 
 def _encode_frame(frame_type: int, flags: int, stream_id: int, content: bytes) -> bytes:
@@ -59,28 +60,17 @@ def _encode_frame(frame_type: int, flags: int, stream_id: int, content: bytes) -
 
 
 def _encode_headers(authority: str) -> bytes:
-    """Names by their numbers in the table that HTTP/2 begins with, values as they are."""
-    post, plain = b"\x83", b"\x86"
-    path, host, content_type = (
-        b"\x04" + _encode_string(_HEALTH_CHECK_METHOD),
-        b"\x01" + _encode_string(authority.encode()),
-        b"\x0f\x10",
-    )
-    return (
-        post
-        + plain
-        + path
-        + host
-        + content_type
-        + _encode_string(b"application/grpc")
-        + b"\0"
-        + _encode_string(b"te")
-        + _encode_string(b"trailers")
-    )
+    """Encode the request headers, their names by index of the HPACK static table where it has them."""
+    method_post, scheme_http = b"\x83", b"\x86"
+    path = b"\x04" + _encode_string(_HEALTH_CHECK_METHOD)
+    host = b"\x01" + _encode_string(authority.encode())
+    content_type = b"\x0f\x10" + _encode_string(b"application/grpc")
+    te_trailers = b"\0" + _encode_string(b"te") + _encode_string(b"trailers")
+    return method_post + scheme_http + path + host + content_type + te_trailers
 
 
 def _encode_string(value: bytes) -> bytes:
-    # Longer than 126 bytes would take another form; neither a method nor an address is.
+    # The one-byte length allows up to 126 bytes, which suffices for methods and addresses.
     return bytes((len(value),)) + value
 
 
@@ -91,16 +81,16 @@ def _encode_request(service: str) -> bytes:
 
 
 def _encode_varint(value: int) -> bytes:
-    parts = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes((*parts, value))
+    return bytes((*encoded, value))
 
 
 def _decode_serving_status(response: bytes) -> str:
-    """The state in a message: its first field, which is left out where it is 0."""
+    """Return the first field of the response message, which is omitted if it is 0."""
     if len(response) < 5:
-        raise GrpcHealthError("the server tells no health (grpc.health.v1.Health) of itself, or not of this service")
+        raise GrpcHealthError("the server does not implement grpc.health.v1.Health, or does not know this service")
     message = response[5:]
     return _SERVING_STATUSES.get(message[1] if message[:1] == b"\x08" and len(message) > 1 else 0, "UNKNOWN")

@@ -1,4 +1,4 @@
-"""Run a short command in a running container and hear what it says, within a time limit."""
+"""Run the handlers of probes and lifecycle hooks: exec, httpGet, tcpSocket, grpc and sleep."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from typing import Any
 
 from pliant.embedded.kubelet.environment.variables import UnsupportedPodSpec
 from pliant.embedded.kubelet.probes.grpc_health import GrpcHealthError, check_grpc_health
-from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, ExecStreams, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ExecStreams
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 
 _MAX_OUTPUT_BYTES = 10 << 10
-"""So much of the output is kept."""
+_HANDLER_TYPES = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command ended: its exit code, or None when its time was up, and what it wrote."""
+    """The exit code of a command, None after a timeout, and its output."""
 
     exit_code: int | None
     output: str
@@ -31,36 +32,35 @@ class ExecResult:
 async def run_command(
     agent: NodeAgent, container: tuple[str, str], argv: Sequence[str], *, timeout: float | None
 ) -> ExecResult:
-    """The outcome of a command in the container of that pod and run; killed when its time is up.
+    """Run a command in a container, given by pod uid and run name; kill it after the timeout or on cancellation.
 
-    Raises `AgentRequestFailed` when it cannot be started. Whoever stops waiting has it killed, too.
+    Raises `AgentRequestFailed` if the command cannot be started.
     """
-    reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    heard = _OutputBuffer(reading)
+    output_pipe, output_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    null_fd = os.open(os.devnull, os.O_RDONLY)
+    output = _OutputBuffer(output_pipe)
     try:
-        os.set_blocking(writing, True)
-        session = await agent.start_session(
-            *container, argv, ExecStreams(stdin=nothing, stdout=writing, stderr=writing)
-        )
+        os.set_blocking(output_fd, True)
+        streams = ExecStreams(stdin=null_fd, stdout=output_fd, stderr=output_fd)
+        session = await agent.start_session(*container, argv, streams)
         try:
-            # Not wait_for, which may forget that it was cancelled when the end comes at the same time.
+            # wait_for may swallow a cancellation that coincides with the exit.
             async with asyncio.timeout(timeout):
-                ending = await asyncio.shield(session.exit_future)
-        except BaseException as problem:
+                exit_status = await asyncio.shield(session.exit_future)
+        except BaseException as error:
             session.send_signal(signal.SIGKILL)
-            if not isinstance(problem, TimeoutError):
+            if not isinstance(error, TimeoutError):
                 raise
-            return ExecResult(None, heard.text())
-        return ExecResult(ending.code, heard.text())
+            return ExecResult(None, output.text())
+        return ExecResult(exit_status.code, output.text())
     finally:
-        os.close(writing)
-        os.close(nothing)
-        heard.close()
+        os.close(output_fd)
+        os.close(null_fd)
+        output.close()
 
 
 class _OutputBuffer:
-    """Takes in what comes out of a pipe, so that the writer never waits."""
+    """Reads a pipe into memory, so that its writer never blocks."""
 
     def __init__(self, pipe_fd: int) -> None:
         self._pipe_fd = pipe_fd
@@ -68,7 +68,6 @@ class _OutputBuffer:
         asyncio.get_running_loop().add_reader(pipe_fd, self._read)
 
     def text(self) -> str:
-        """All that has been written, up to a limit."""
         self._read()
         return self._output.decode(errors="replace")
 
@@ -85,11 +84,8 @@ class _OutputBuffer:
         asyncio.get_running_loop().remove_reader(self._pipe_fd)
 
 
-_HANDLER_TYPES = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
-
-
 class ProbeResult(Enum):
-    """What a check says; one that could not be made says nothing."""
+    """The result of a handler; UNKNOWN if it could not be run."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -98,8 +94,6 @@ class ProbeResult(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """A result, and words for it."""
-
     result: ProbeResult
     message: str = ""
 
@@ -109,7 +103,7 @@ _SUCCESS = ProbeReport(ProbeResult.SUCCESS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTarget:
-    """A container that runs, as checks reach it."""
+    """A running container, for handlers."""
 
     agent: NodeAgent
     pod_uid: str
@@ -119,27 +113,28 @@ class ProbeTarget:
 
 
 def validate_handlers(container: Mapping[str, Any]) -> None:
-    """Raise `Unusable` when a container asks for checks that are not offered."""
+    """Raise UnsupportedPodSpec if a probe or lifecycle hook of a container has no supported handler."""
     lifecycle = container.get("lifecycle") or {}
-    for field, asked in (
+    for field, handler in (
         *((kind, container.get(kind)) for kind in ("startupProbe", "livenessProbe", "readinessProbe")),
         *((f"lifecycle.{kind}", lifecycle.get(kind)) for kind in ("postStart", "preStop")),
     ):
-        if asked and not any(asked.get(way) for way in _HANDLER_TYPES):
-            raise UnsupportedPodSpec(
-                f"{field} of container {container['name']!r}: this is not offered, use exec or httpGet"
-            )
-        for way in ("httpGet", "tcpSocket"):
-            if asked and asked.get(way):
-                _resolve_port(asked[way], container)
+        if not handler:
+            continue
+        if not any(handler.get(handler_type) for handler_type in _HANDLER_TYPES):
+            supported = ", ".join(_HANDLER_TYPES)
+            raise UnsupportedPodSpec(f"{field} of container {container['name']!r}: use one of {supported}")
+        for handler_type in ("httpGet", "tcpSocket"):
+            if handler.get(handler_type):
+                _resolve_port(handler[handler_type], container)
 
 
 async def run_handler(target: ProbeTarget, handler: Mapping[str, Any], timeout: float | None) -> ProbeReport:
-    """What a container answers within so many seconds."""
+    """Run the handler of a probe or lifecycle hook."""
     if command := (handler.get("exec") or {}).get("command"):
         return await _run_exec(target, command, timeout)
-    if (pause := handler.get("sleep")) is not None:
-        await asyncio.sleep(pause.get("seconds") or 0)
+    if (sleep := handler.get("sleep")) is not None:
+        await asyncio.sleep(sleep.get("seconds") or 0)
         return _SUCCESS
     if (request := handler.get("httpGet")) is not None:
         return await _probe_http(target, request, timeout)
@@ -150,14 +145,12 @@ async def run_handler(target: ProbeTarget, handler: Mapping[str, Any], timeout: 
 
 async def _run_exec(target: ProbeTarget, command: Sequence[str], timeout: float | None) -> ProbeReport:
     try:
-        outcome = await run_command(target.agent, (target.pod_uid, target.run_name), command, timeout=timeout)
-    except AgentRequestFailed as problem:
-        return ProbeReport(ProbeResult.UNKNOWN, str(problem))
-    if outcome.exit_code is None:
-        return ProbeReport(
-            ProbeResult.FAILURE, f'command timed out: "{" ".join(command)}" timed out after {timeout:g}s'
-        )
-    return ProbeReport(ProbeResult.SUCCESS if outcome.exit_code == 0 else ProbeResult.FAILURE, outcome.output.strip())
+        result = await run_command(target.agent, (target.pod_uid, target.run_name), command, timeout=timeout)
+    except AgentRequestFailed as error:
+        return ProbeReport(ProbeResult.UNKNOWN, str(error))
+    if result.exit_code is None:
+        return _failure(f'command timed out: "{" ".join(command)}" timed out after {timeout:g}s')
+    return ProbeReport(ProbeResult.SUCCESS if result.exit_code == 0 else ProbeResult.FAILURE, result.output.strip())
 
 
 async def _probe_tcp(target: ProbeTarget, handler: Mapping[str, Any], timeout: float | None) -> ProbeReport:
@@ -166,9 +159,9 @@ async def _probe_tcp(target: ProbeTarget, handler: Mapping[str, Any], timeout: f
         async with asyncio.timeout(timeout):
             (await target.agent.connect(address, port)).close()
     except TimeoutError:
-        return ProbeReport(ProbeResult.FAILURE, f"dial tcp {address}:{port}: i/o timeout")
-    except OSError as problem:
-        return ProbeReport(ProbeResult.FAILURE, f"dial tcp {address}:{port}: connect: {_error_text(problem)}")
+        return _failure(f"dial tcp {address}:{port}: i/o timeout")
+    except OSError as error:
+        return _failure(_dial_error(address, port, error))
     return _SUCCESS
 
 
@@ -180,40 +173,33 @@ async def _probe_http(target: ProbeTarget, handler: Mapping[str, Any], timeout: 
         async with asyncio.timeout(timeout):
             code = await _http_status_code(target, handler, (address, port), path)
     except TimeoutError:
-        waited = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-        return ProbeReport(ProbeResult.FAILURE, f'Get "{url}": {waited}')
-    except ssl.SSLError as problem:
-        return ProbeReport(ProbeResult.FAILURE, f'Get "{url}": {problem.reason or problem}')
-    except OSError as problem:
-        return ProbeReport(
-            ProbeResult.FAILURE, f'Get "{url}": dial tcp {address}:{port}: connect: {_error_text(problem)}'
-        )
-    except ValueError as problem:
-        return ProbeReport(ProbeResult.FAILURE, f'Get "{url}": {problem}')
-    if 200 <= code < 400:
-        return _SUCCESS
-    return ProbeReport(ProbeResult.FAILURE, f"HTTP probe failed with statuscode: {code}")
+        timeout_message = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return _failure(f'Get "{url}": {timeout_message}')
+    except ssl.SSLError as error:
+        return _failure(f'Get "{url}": {error.reason or error}')
+    except OSError as error:
+        return _failure(f'Get "{url}": {_dial_error(address, port, error)}')
+    except ValueError as error:
+        return _failure(f'Get "{url}": {error}')
+    return _SUCCESS if 200 <= code < 400 else _failure(f"HTTP probe failed with statuscode: {code}")
 
 
 async def _probe_grpc(target: ProbeTarget, handler: Mapping[str, Any], timeout: float | None) -> ProbeReport:
-    where = target.address, int(handler["port"])
+    address, port, service = target.address, int(handler["port"]), str(handler.get("service") or "")
     try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(sock=await target.agent.connect(*where))
+            reader, writer = await asyncio.open_connection(sock=await target.agent.connect(address, port))
             try:
-                authority = f"{where[0]}:{where[1]}"
-                state = await check_grpc_health(reader, writer, authority, str(handler.get("service") or ""))
+                status = await check_grpc_health(reader, writer, f"{address}:{port}", service)
             finally:
                 writer.transport.abort()
     except TimeoutError:
-        return ProbeReport(ProbeResult.FAILURE, f"timeout: health rpc did not complete within {timeout:g}s")
-    except OSError as problem:
-        return ProbeReport(ProbeResult.FAILURE, f"dial tcp {where[0]}:{where[1]}: connect: {_error_text(problem)}")
-    except GrpcHealthError as problem:
-        return ProbeReport(ProbeResult.FAILURE, f"error: {problem}")
-    if state == "SERVING":
-        return _SUCCESS
-    return ProbeReport(ProbeResult.FAILURE, f'service unhealthy (responded with "{state}")')
+        return _failure(f"timeout: health rpc did not complete within {timeout:g}s")
+    except OSError as error:
+        return _failure(_dial_error(address, port, error))
+    except GrpcHealthError as error:
+        return _failure(f"error: {error}")
+    return _SUCCESS if status == "SERVING" else _failure(f'service unhealthy (responded with "{status}")')
 
 
 async def _http_status_code(
@@ -236,14 +222,14 @@ async def _http_status_code(
 
 
 def _parse_status_line(line: bytes) -> int:
-    words = line.split()
-    if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
+    fields = line.split()
+    if len(fields) < 2 or not fields[0].startswith(b"HTTP/") or not fields[1].isdigit():
         raise ValueError("EOF" if not line else f"malformed HTTP response {line[:40].decode(errors='replace')!r}")
-    return int(words[1])
+    return int(fields[1])
 
 
 def _unverified_ssl_context() -> ssl.SSLContext:
-    """Certificates are not verified, as in any cluster: pods mostly have their own."""
+    # As in Kubernetes, probes do not verify certificates.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -251,16 +237,21 @@ def _unverified_ssl_context() -> ssl.SSLContext:
 
 
 def _resolve_port(handler: Mapping[str, Any], container: Mapping[str, Any]) -> int:
-    wanted = handler.get("port")
-    if isinstance(wanted, int):
-        return wanted
-    for each in container.get("ports") or ():
-        if each.get("name") == wanted:
-            return int(each["containerPort"])
-    if isinstance(wanted, str) and wanted.isdigit():
-        return int(wanted)
-    raise UnsupportedPodSpec(f"container {container['name']!r} has no port named {wanted!r}: add it to its ports")
+    port = handler.get("port")
+    if isinstance(port, int):
+        return port
+    for container_port in container.get("ports") or ():
+        if container_port.get("name") == port:
+            return int(container_port["containerPort"])
+    if isinstance(port, str) and port.isdigit():
+        return int(port)
+    raise UnsupportedPodSpec(f"container {container['name']!r} has no port named {port!r}: add it to its ports")
 
 
-def _error_text(error: OSError) -> str:
-    return os.strerror(error.errno).lower() if error.errno else str(error)
+def _failure(message: str) -> ProbeReport:
+    return ProbeReport(ProbeResult.FAILURE, message)
+
+
+def _dial_error(address: str, port: int, error: OSError) -> str:
+    text = os.strerror(error.errno).lower() if error.errno else str(error)
+    return f"dial tcp {address}:{port}: connect: {text}"

@@ -1,4 +1,4 @@
-"""Watch over one run of a container by its probes: when it has started, whether it is ready, when it must go."""
+"""Run the startup, liveness and readiness probes of one run of a container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KILLING_PROBES = {"livenessProbe": "liveness", "startupProbe": "startup"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """How to ask, how often, and how many like answers make a verdict."""
+    """The settings of a probe."""
 
     handler: Mapping[str, Any]
     kind: str
@@ -26,49 +26,44 @@ class Probe:
     success_threshold: int
     failure_threshold: int
     termination_grace: float | None
-    """Seconds a container has to leave that fails it, when the pod's are not meant."""
+    """The `terminationGracePeriodSeconds` of the probe, which overrides that of the pod."""
 
     @classmethod
     def parse(cls, container: Mapping[str, Any], kind: str) -> Probe | None:
-        """A container's probe of that kind, if it has one."""
-        asked = container.get(kind)
-        if not asked:
+        """Return the probe of a container of that kind, if it has one."""
+        probe = container.get(kind)
+        if not probe:
             return None
         return cls(
-            handler=asked,
+            handler=probe,
             kind=kind,
-            initial_delay=asked.get("initialDelaySeconds") or 0,
-            period=asked.get("periodSeconds") or 10,
-            timeout=asked.get("timeoutSeconds") or 1,
-            success_threshold=asked.get("successThreshold") or 1,
-            failure_threshold=asked.get("failureThreshold") or 3,
-            termination_grace=asked.get("terminationGracePeriodSeconds"),
+            initial_delay=probe.get("initialDelaySeconds") or 0,
+            period=probe.get("periodSeconds") or 10,
+            timeout=probe.get("timeoutSeconds") or 1,
+            success_threshold=probe.get("successThreshold") or 1,
+            failure_threshold=probe.get("failureThreshold") or 3,
+            termination_grace=probe.get("terminationGracePeriodSeconds"),
         )
-
-    @property
-    def event_name(self) -> str:
-        """What events call it."""
-        return self.kind.removesuffix("Probe").capitalize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerProber:
-    """The probes of one run."""
+    """Runs the probes of one run of a container."""
 
     pod: PodContext
     record: ContainerRecord
     target: ProbeTarget
     on_started: Callable[[], None]
-    """Called when the container has passed its startup probe."""
+    """Called when the container passes its startup probe."""
     terminate: Callable[[float | None], Awaitable[None]]
-    """Has the container end within so many seconds."""
+    """Terminates the container, with a grace period if the probe has one."""
 
     async def run(self) -> None:
-        """Probe until cancelled; one that fails a deadly probe is on its way out, and asked nothing more."""
-        began = asyncio.get_running_loop().time()
+        """Run the probes until cancelled, or until a failed startup or liveness probe has killed the container."""
+        started_at = asyncio.get_running_loop().time()
         startup = Probe.parse(self.record.spec, "startupProbe")
         if startup is not None:
-            if not await self._wait_for_threshold(startup, began, is_passing=False):
+            if not await self._wait_for_threshold(startup, started_at, is_passing=False):
                 await self._kill_container(startup)
                 return
             self.record.has_started = True
@@ -76,63 +71,56 @@ class ContainerProber:
             await self.pod.status_writer.publish()
         async with asyncio.TaskGroup() as tasks:
             if liveness := Probe.parse(self.record.spec, "livenessProbe"):
-                tasks.create_task(self._run_liveness(liveness, began))
+                tasks.create_task(self._run_liveness(liveness, started_at))
             if readiness := Probe.parse(self.record.spec, "readinessProbe"):
-                tasks.create_task(self._run_readiness(readiness, began))
+                tasks.create_task(self._run_readiness(readiness, started_at))
 
     async def _run_liveness(self, probe: Probe, started_at: float) -> None:
         if not await self._wait_for_threshold(probe, started_at, is_passing=True):
             await self._kill_container(probe)
 
     async def _run_readiness(self, probe: Probe, started_at: float) -> None:
-        is_good = False
+        is_ready = False
         while True:
-            is_good = await self._wait_for_threshold(probe, started_at, is_passing=is_good)
-            self.record.has_passed_readiness = is_good
+            is_ready = await self._wait_for_threshold(probe, started_at, is_passing=is_ready)
+            self.record.has_passed_readiness = is_ready
             await self.pod.status_writer.publish()
             await asyncio.sleep(probe.period)
 
     async def _wait_for_threshold(self, probe: Probe, started_at: float, *, is_passing: bool) -> bool:
-        """Ask again and again until enough like answers make another verdict, or one to act upon; that verdict."""
+        """Probe until a threshold is reached that changes the state, or requires an action; return the new state."""
         await asyncio.sleep(started_at + probe.initial_delay - asyncio.get_running_loop().time())
         streak, last = 0, ProbeResult.UNKNOWN
         while True:
-            answer = await self._probe_once(probe)
-            if answer.result is not ProbeResult.UNKNOWN:
-                streak = streak + 1 if answer.result is last else 1
-                last = answer.result
+            result = (await self._probe_once(probe)).result
+            if result is not ProbeResult.UNKNOWN:
+                streak = streak + 1 if result is last else 1
+                last = result
             if last is ProbeResult.SUCCESS and streak >= probe.success_threshold and not is_passing:
                 return True
-            is_fatal = probe.kind in _KILLING_PROBES or is_passing
-            if (
-                last is ProbeResult.FAILURE
-                and streak >= probe.failure_threshold
-                and is_fatal
-                and not self._is_pod_stopping(probe)
-            ):
+            # A pod that is stopping ignores failed startup and liveness probes.
+            is_relevant = not self.pod.stopping.is_set() if probe.kind in _KILLING_PROBES else is_passing
+            if last is ProbeResult.FAILURE and streak >= probe.failure_threshold and is_relevant:
                 return False
             await asyncio.sleep(probe.period)
 
     async def _probe_once(self, probe: Probe) -> ProbeReport:
-        heard = self.pod.status_writer.node_connected
-        await heard.wait()
-        answer = await run_handler(self.target, probe.handler, probe.timeout)
-        if not heard.is_set():
-            # The node came to a halt meanwhile: whatever was heard says nothing about the container.
+        node_connected = self.pod.status_writer.node_connected
+        await node_connected.wait()
+        report = await run_handler(self.target, probe.handler, probe.timeout)
+        if not node_connected.is_set():
+            # The node failed meanwhile: the result says nothing about the container.
             return ProbeReport(ProbeResult.UNKNOWN)
-        if answer.result is ProbeResult.FAILURE:
-            await self.pod.emit_warning("Unhealthy", f"{probe.event_name} probe failed: {answer.message}")
-        elif answer.result is ProbeResult.UNKNOWN:
-            told = f"{probe.event_name} probe errored and resulted in unknown state: {answer.message}"
-            await self.pod.emit_warning("Unhealthy", told)
-        return answer
-
-    def _is_pod_stopping(self, probe: Probe) -> bool:
-        """A pod that is told to stop is no longer asked whether it lives."""
-        return probe.kind in _KILLING_PROBES and self.pod.stopping.is_set()
+        probe_name = probe.kind.removesuffix("Probe").capitalize()
+        if report.result is ProbeResult.FAILURE:
+            await self.pod.emit_warning("Unhealthy", f"{probe_name} probe failed: {report.message}")
+        elif report.result is ProbeResult.UNKNOWN:
+            message = f"{probe_name} probe errored and resulted in unknown state: {report.message}"
+            await self.pod.emit_warning("Unhealthy", message)
+        return report
 
     async def _kill_container(self, probe: Probe) -> None:
-        told = f"Container {self.record.name} failed {_KILLING_PROBES[probe.kind]} probe"
-        restarts = ", will be restarted" if self.record.restart_policy != "Never" else ""
-        await self.pod.emit_normal("Killing", told + restarts)
+        message = f"Container {self.record.name} failed {_KILLING_PROBES[probe.kind]} probe"
+        restart = ", will be restarted" if self.record.restart_policy != "Never" else ""
+        await self.pod.emit_normal("Killing", message + restart)
         await self.terminate(probe.termination_grace)

@@ -1,1 +1,1 @@
-"""The link to the node agent: its process, its channel, exec sessions and streams."""
+"""The connection to the node agent: its process, its channel, containers, exec sessions and their streams."""

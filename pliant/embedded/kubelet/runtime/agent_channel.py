@@ -1,4 +1,4 @@
-"""The conversation with the agent: questions and answers as JSON lines, and news of what has ended."""
+"""The two sockets to the node agent: JSON requests, replies and exits, and sockets that the agent opens."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.kubelet.runtime.agent_process import AgentLost, AgentRequestFailed
-from pliant.embedded.kubelet.runtime.messages import ContainerExit
+from pliant.embedded.kubelet.runtime.messages import AgentLost, AgentRequestFailed, ContainerExit
 
 _SIGKILL_EXIT = ContainerExit(128 + signal.SIGKILL, int(signal.SIGKILL))
 
 
 class AgentChannel(asyncio.Protocol):
-    """JSON lines to the agent and back; answers find their question by its number."""
+    """Sends requests as JSON lines and matches replies and exits with those who wait for them."""
 
     def __init__(self, on_lost: Callable[[], None]) -> None:
-        self._on_lost = on_lost
+        self._on_lost: Callable[[], None] | None = on_lost
         self._transport: asyncio.Transport | None = None
         self._request_ids = itertools.count(1)
-        self._pending_requests: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pending_replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._exit_futures: dict[tuple[str, str], asyncio.Future[ContainerExit]] = {}
+        """Futures by pod uid and run name."""
         self._buffer = b""
         self.last_message_at = 0.0
-        """When the agent last said anything, by the clock of the loop."""
+        """The time of the event loop at which the agent last sent anything."""
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,73 +44,71 @@ class AgentChannel(asyncio.Protocol):
             self._handle_message(msgspec.json.decode(line))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Everything that ran has died: whoever must know before those who wait for it is told first."""
+        """Fail all requests and report all containers as killed, after `on_lost` has run."""
         if self.lost.done():
             return
         self.lost.set_result(None)
-        self._on_lost()
-        for question in self._pending_requests.values():
-            if not question.done():
-                question.set_exception(AgentLost("the node agent ended before it answered"))
-        for ending in self._exit_futures.values():
-            if not ending.done():
-                ending.set_result(_SIGKILL_EXIT)
+        if self._on_lost is not None:
+            self._on_lost()
+        for reply in self._pending_replies.values():
+            if not reply.done():
+                reply.set_exception(AgentLost("the node agent exited before it replied"))
+        for exit_future in self._exit_futures.values():
+            if not exit_future.done():
+                exit_future.set_result(_SIGKILL_EXIT)
 
     def close(self) -> None:
-        """Hang up on purpose: nobody is told."""
-        self._on_lost = _ignore_loss
+        """Close the connection without a call of `on_lost`."""
+        self._on_lost = None
         if self._transport is not None:
             self._transport.abort()
 
     def next_request_id(self) -> int:
-        """A number for a question that is about to be asked."""
         return next(self._request_ids)
 
     def send_request(self, operation: str, *, request_id: int | None = None, **details: object) -> int:
-        """Ask for something whose answer nobody awaits; the number of the question."""
+        """Send a request and return its id, without waiting for the reply."""
         request_id = request_id or next(self._request_ids)
         if self._transport is not None and not self.lost.done():
-            self._transport.write(msgspec.json.encode({"id": request_id, "do": operation, **details}) + b"\n")
+            self._transport.write(msgspec.json.encode({"id": request_id, "operation": operation, **details}) + b"\n")
         return request_id
 
     async def request(self, operation: str, *, request_id: int | None = None, **details: object) -> dict[str, Any]:
-        """Ask for something; the answer, or StartFailed with the reason why not."""
+        """Send a request and return the reply; raise AgentRequestFailed if the agent reports an error."""
         if self.lost.done():
-            raise AgentLost("the node agent is gone")
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._pending_requests[self.send_request(operation, request_id=request_id, **details)] = answer
-        return await answer
+            raise AgentLost("the node agent has exited")
+        reply: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._pending_replies[self.send_request(operation, request_id=request_id, **details)] = reply
+        return await reply
 
     def expect_exit(self, pod_uid: str, run_name: str) -> asyncio.Future[ContainerExit]:
-        """How a run that is about to start will end."""
-        ending: asyncio.Future[ContainerExit] = asyncio.get_running_loop().create_future()
-        self._exit_futures[pod_uid, run_name] = ending
-        return ending
+        """Return a future for the exit of a container or session that is about to start."""
+        exit_future: asyncio.Future[ContainerExit] = asyncio.get_running_loop().create_future()
+        self._exit_futures[pod_uid, run_name] = exit_future
+        return exit_future
 
     def discard_exit(self, pod_uid: str, run_name: str) -> None:
-        """It did not start."""
+        """Forget the future of a container or session that did not start."""
         self._exit_futures.pop((pod_uid, run_name), None)
 
     def _handle_message(self, message: dict[str, Any]) -> None:
-        if "answers" in message:
-            question = self._pending_requests.pop(message["answers"], None)
-            if question is None or question.done():
+        if "reply_to" in message:
+            reply = self._pending_replies.pop(message["reply_to"], None)
+            if reply is None or reply.done():
                 return
             if "error" in message:
-                question.set_exception(AgentRequestFailed(message["error"]))
+                reply.set_exception(AgentRequestFailed(message["error"]))
             else:
-                question.set_result(message)
-        elif (ending := self._exit_futures.pop((message["pod"], message["ended"]), None)) and not ending.done():
-            told = ContainerExit(message["code"], message["signal"], message.get("outgrown", False))
-            ending.set_result(told)
-
-
-def _ignore_loss() -> None:
-    """Nobody wants to know."""
+                reply.set_result(message)
+            return
+        exit_future = self._exit_futures.pop((message["pod"], message["exited_run"]), None)
+        if exit_future is not None and not exit_future.done():
+            oom_killed = message.get("oom_killed", False)
+            exit_future.set_result(ContainerExit(message["code"], message["signal"], oom_killed))
 
 
 class SocketReceiver:
-    """Takes sockets off the handover; one that nobody waits for any more is closed."""
+    """Receives the sockets that the agent opens and closes those of cancelled requests."""
 
     def __init__(self, descriptor_socket: socket.socket) -> None:
         self._descriptor_socket = descriptor_socket
@@ -118,16 +116,16 @@ class SocketReceiver:
         self._abandoned: set[int] = set()
 
     def take(self, request_id: int) -> socket.socket:
-        """The socket that answers a question; the agent sends it ahead of its answer."""
+        """Return the socket of a request; the agent sends it before its reply."""
         self._receive(until_request_id=request_id)
         sock = self._received.pop(request_id)
         if sock is None:
-            # The kernel drops a descriptor for which there is no room.
+            # The kernel drops descriptors that exceed the limit of this process.
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         return sock
 
     def abandon(self, request_id: int) -> None:
-        """The socket that answers a question, which may still come, is wanted no more."""
+        """Close the socket of a cancelled request, now or when it arrives."""
         if request_id in self._received:
             _close_socket(self._received.pop(request_id))
         else:
@@ -135,16 +133,16 @@ class SocketReceiver:
 
     def _receive(self, until_request_id: int) -> None:
         while until_request_id not in self._received:
-            heard, descriptors, _, _ = socket.recv_fds(self._descriptor_socket, 64, 1)
-            number = int(heard)
+            data, descriptors, _, _ = socket.recv_fds(self._descriptor_socket, 64, 1)
+            request_id = int(data)
             sock = socket.socket(fileno=descriptors[0]) if descriptors else None
-            if number in self._abandoned:
-                self._abandoned.discard(number)
+            if request_id in self._abandoned:
+                self._abandoned.discard(request_id)
                 _close_socket(sock)
                 continue
             if sock is not None:
                 sock.setblocking(False)
-            self._received[number] = sock
+            self._received[request_id] = sock
 
 
 def _close_socket(sock: socket.socket | None) -> None:

@@ -1,4 +1,4 @@
-"""The agent's process as its parent sees it: started with its sockets, heard when it is ready, gone in the end."""
+"""The process of the node agent: start it, wait until it is ready, and stop it."""
 
 from __future__ import annotations
 
@@ -7,111 +7,165 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from pliant.errors import PliantError, UnsupportedEnvironment
+from pliant.embedded.kubelet.runtime.agent_channel import AgentChannel, SocketReceiver
+from pliant.embedded.kubelet.runtime.messages import AgentLost
+from pliant.errors import UnsupportedEnvironment
 
 _PACKAGE_ROOT = Path(__file__).parents[4]
 _START_CODE = (
     f"import sys; sys.path.insert(0, {str(_PACKAGE_ROOT)!r}); "
     "from pliant.embedded.agent.__main__ import main; main(sys.argv[1:])"
 )
-AGENT_TIMEOUT = 15.0
-"""Seconds within which an agent is ready, or gone after being told to."""
-
-
-class AgentRequestFailed(PliantError):
-    """A container could not be started; the message says why."""
-
-
-class AgentLost(AgentRequestFailed):
-    """The node agent ended on its own, and every pod with it."""
+_AGENT_TIMEOUT = 15.0
+"""Seconds for the agent to become ready, and to exit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """How the agent's process is started."""
+    """How to start the node agent."""
 
     data_dir: Path
     api_port: int = 6443
     """The port on the bridge at which pods reach the API server."""
     network_mode: Literal["private", "host"] = "private"
-    """Whether pods get namespaces of their own, or are plain processes of this machine."""
+    """Whether pods run in their own namespaces or as plain processes of the host."""
     interpreter: str = sys.executable
     uid_gid: tuple[int, int] | None = None
-    """User and group to become, when the parent is root and the agent must not be."""
+    """The user and group of the agent; those of the parent if None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReadyMessage:
-    """What an agent says when it is ready."""
+    """The first message of the agent."""
 
     address: str
-    """Its own on the bridge, or the first of its block where there is no bridge."""
+    """The address of the bridge, or the first address of the loopback block in the host network mode."""
     listener: socket.socket | None
-    """On the bridge, where there is one."""
+    """A listener on the bridge, if there is one."""
 
 
-def spawn_agent(options: AgentOptions, *passed_sockets: socket.socket) -> subprocess.Popen[bytes]:
-    """Start the agent from the thread that calls; when that thread ends, the agent does."""
-    scratch = options.data_dir / "agent"
-    scratch.mkdir(parents=True, exist_ok=True)
+class AgentConnection:
+    """A running agent and the sockets to it; after a loss, another connection replaces it."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        descriptor_socket: socket.socket,
+        ready_message: AgentReadyMessage,
+        channel: AgentChannel,
+    ) -> None:
+        self.process = process
+        self.descriptor_socket = descriptor_socket
+        self.socket_receiver = SocketReceiver(descriptor_socket)
+        self.ready_message = ready_message
+        self.channel = channel
+        self._child_pidfds = list(_open_child_pidfds(process.pid))
+
+    @classmethod
+    async def start(cls, options: AgentOptions, on_lost: Callable[[], None]) -> AgentConnection:
+        """Start an agent and wait until it is ready; `on_lost` is called if it exits without a request."""
+        channel_socket, agent_channel_socket = socket.socketpair()
+        descriptor_socket, agent_descriptor_socket = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with ExitStack() as on_failure:
+            on_failure.enter_context(channel_socket)
+            on_failure.enter_context(descriptor_socket)
+            channel_socket.setblocking(False)
+            descriptor_socket.setblocking(False)
+            with agent_channel_socket, agent_descriptor_socket:
+                process = _spawn_agent(options, agent_channel_socket, agent_descriptor_socket)
+            try:
+                ready_message = await asyncio.wait_for(_receive_ready_message(channel_socket), _AGENT_TIMEOUT)
+                loop = asyncio.get_running_loop()
+                _, channel = await loop.create_unix_connection(lambda: AgentChannel(on_lost), sock=channel_socket)
+            except BaseException:
+                await _stop_agent(process, channel_socket)
+                raise
+            on_failure.pop_all()
+        return cls(process, descriptor_socket, ready_message, channel)
+
+    async def close(self) -> None:
+        """Stop the agent and wait until all its processes are gone; a second call does nothing."""
+        if self.ready_message.listener is not None:
+            self.ready_message.listener.close()
+        self.channel.close()
+        await _stop_agent(self.process)
+        while self._child_pidfds:
+            # If only the outer process was killed, the kernel kills the inner one, and with it all pods.
+            pidfd = self._child_pidfds.pop()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(_wait_readable(pidfd), _AGENT_TIMEOUT)
+            os.close(pidfd)
+        self.descriptor_socket.close()
+
+
+def _open_child_pidfds(pid: int) -> Iterator[int]:
+    with suppress(OSError):  # Not every kernel lists children, and some may have exited.
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            yield os.pidfd_open(int(child))
+
+
+def _spawn_agent(options: AgentOptions, *passed_sockets: socket.socket) -> subprocess.Popen[bytes]:
+    """Start the agent; it is killed when the calling thread ends."""
+    scratch_dir = options.data_dir / "agent"
+    scratch_dir.mkdir(parents=True, exist_ok=True)
     identity: dict[str, Any] = {}
     if options.uid_gid:
         user, group = options.uid_gid
         identity = {"user": user, "group": group, "extra_groups": []}
-        os.chown(scratch, user, group)
-    handles = [each.fileno() for each in passed_sockets]
-    arguments = [*handles, os.getpid(), scratch, options.api_port, options.network_mode]
+        os.chown(scratch_dir, user, group)
+    descriptors = [sock.fileno() for sock in passed_sockets]
+    arguments = [*descriptors, os.getpid(), scratch_dir, options.api_port, options.network_mode]
     return subprocess.Popen(
         [options.interpreter, "-I", "-S", "-c", _START_CODE, *map(str, arguments)],
-        pass_fds=handles,
+        pass_fds=descriptors,
         stdin=subprocess.DEVNULL,
-        start_new_session=True,  # Ctrl-C is for the parent, which then ends the agent in good order.
+        start_new_session=True,  # Ctrl-C must reach the parent only, which then stops the agent.
         **identity,
     )
 
 
-async def receive_ready_message(agent_socket: socket.socket) -> AgentReadyMessage:
-    """The agent's first words and the listener that may come with them."""
-    await wait_readable(agent_socket.fileno())
-    heard, descriptors, _, _ = socket.recv_fds(agent_socket, 1 << 16, 1)
-    if not heard:
-        raise AgentLost("the node agent ended before it was ready")
-    hello = msgspec.json.decode(heard, type=dict[str, Any])
-    if "forbidden" in hello:
-        raise UnsupportedEnvironment(hello["forbidden"])
+async def _receive_ready_message(agent_socket: socket.socket) -> AgentReadyMessage:
+    await _wait_readable(agent_socket.fileno())
+    data, descriptors, _, _ = socket.recv_fds(agent_socket, 1 << 16, 1)
+    if not data:
+        raise AgentLost("the node agent exited before it was ready")
+    message = msgspec.json.decode(data, type=dict[str, Any])
+    if "forbidden" in message:
+        raise UnsupportedEnvironment(message["forbidden"])
     listener = socket.socket(fileno=descriptors[0]) if descriptors else None
     if listener is not None:
         listener.setblocking(False)
-    return AgentReadyMessage(address=hello["gateway"], listener=listener)
+    return AgentReadyMessage(address=message["gateway"], listener=listener)
 
 
-async def stop_agent(process: subprocess.Popen[bytes], agent_socket: socket.socket | None = None) -> None:
-    """Hang up, unless that was done, and wait for the agent to go; one that does not is killed."""
+async def _stop_agent(process: subprocess.Popen[bytes], agent_socket: socket.socket | None = None) -> None:
+    """Close the connection, if it is still open, and wait for the agent to exit; kill it after a timeout."""
     if process.returncode is not None:
         return
     if agent_socket is not None:
         agent_socket.shutdown(socket.SHUT_RDWR)
-    handle = os.pidfd_open(process.pid)
+    pidfd = os.pidfd_open(process.pid)
     try:
-        await asyncio.wait_for(wait_readable(handle), AGENT_TIMEOUT)
+        await asyncio.wait_for(_wait_readable(pidfd), _AGENT_TIMEOUT)
     finally:
-        os.close(handle)
+        os.close(pidfd)
         process.kill()
         process.wait()
 
 
-async def wait_readable(descriptor: int) -> None:
-    """Wait until a descriptor has something to tell."""
+async def _wait_readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
-    told = asyncio.Event()
-    loop.add_reader(descriptor, told.set)
+    readable = asyncio.Event()
+    loop.add_reader(fd, readable.set)
     try:
-        await told.wait()
+        await readable.wait()
     finally:
-        loop.remove_reader(descriptor)
+        loop.remove_reader(fd)

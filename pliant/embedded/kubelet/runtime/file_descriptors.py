@@ -1,4 +1,4 @@
-"""Pipes and terminals from an event loop: reads and writes that wait without a thread."""
+"""Read and write pipes and terminals from an event loop without a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _READ_BYTES = 1 << 15
 
 
 class AsyncFileDescriptor:
-    """One end of a pipe, or the outer end of a terminal; closing it ends every wait."""
+    """One end of a pipe, or the outer end of a pseudo-terminal; `close` ends pending reads and writes."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -23,7 +23,7 @@ class AsyncFileDescriptor:
         self._waiters: set[asyncio.Future[None]] = set()
 
     async def read(self) -> bytes:
-        """What has come, as soon as something has; nothing at the end."""
+        """Return the next data, or nothing at end-of-file."""
         loop = asyncio.get_running_loop()
         while self._fd >= 0:
             try:
@@ -32,14 +32,14 @@ class AsyncFileDescriptor:
                 ready = loop.create_future()
                 loop.add_reader(self._fd, _wake_waiter, ready)
                 await self._wait_ready(ready, loop.remove_reader)
-            except OSError as problem:
-                if problem.errno == errno.EIO:  # nobody holds the inner end of the terminal any longer
+            except OSError as error:
+                if error.errno == errno.EIO:  # The inner end of the terminal was closed.
                     return b""
                 raise
         return b""
 
     async def write(self, data: bytes) -> None:
-        """Pass everything on; what nobody will read is dropped."""
+        """Write all data; drop it if the reader has closed its end."""
         loop = asyncio.get_running_loop()
         while data and self._fd >= 0:
             try:
@@ -48,25 +48,24 @@ class AsyncFileDescriptor:
                 ready = loop.create_future()
                 loop.add_writer(self._fd, _wake_waiter, ready)
                 await self._wait_ready(ready, loop.remove_writer)
-            except OSError:  # the reader is gone
+            except OSError:
                 return
 
     def resize_terminal(self, columns: int, rows: int) -> None:
-        """Tell a terminal how large it is; anything else has no size."""
+        """Set the window size of a terminal; do nothing for a pipe."""
         with suppress(OSError, struct.error):
             fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def close(self) -> None:
-        """Let go; closing twice does no harm."""
-        number, self._fd = self._fd, -1
-        if number < 0:
+        fd, self._fd = self._fd, -1
+        if fd < 0:
             return
         loop = asyncio.get_running_loop()
-        loop.remove_reader(number)
-        loop.remove_writer(number)
-        os.close(number)
-        for waiting in self._waiters:
-            _wake_waiter(waiting)
+        loop.remove_reader(fd)
+        loop.remove_writer(fd)
+        os.close(fd)
+        for waiter in self._waiters:
+            _wake_waiter(waiter)
 
     async def _wait_ready(self, ready: asyncio.Future[None], stop_watching: Callable[[int], bool]) -> None:
         self._waiters.add(ready)

@@ -1,4 +1,4 @@
-"""An agent whose pods share this machine's network and files: what it cannot show them it says in words."""
+"""The node agent of the host network mode: rewrites host names and mount paths in commands and environments."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from socket import socket
 
 from pliant.embedded.kubelet.environment.command_rewriter import CommandRewriter
+from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
 from pliant.embedded.kubelet.runtime.messages import ContainerConfig, ContainerExit, ExecStreams, Mount
-from pliant.embedded.kubelet.runtime.node_agent import AgentOptions, ExecSession, NodeAgent
+from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgent
 from pliant.embedded.network.host_network import LoopbackAddressAllocator
 
 
 class HostNetworkAgent(NodeAgent):
-    """Gives pods loopback addresses, and their commands and variables the places of names and mounts."""
+    """Gives pods loopback addresses, and replaces host names and mount paths by addresses and host paths."""
 
     def __init__(self, options: AgentOptions) -> None:
         super().__init__(options)
         self.address_pool = LoopbackAddressAllocator("")
         self.memory_dir = Path()
-        """Where there are folders for what pods want to have in memory."""
+        """The directory for volumes of medium Memory."""
         self.rewrite_hostnames: Callable[[str], str] = _keep_text
-        """Puts addresses in place of names."""
         self.rewrite_short_hostnames: Callable[[str, str], str] = lambda text, namespace: text
-        """The same, with bare names of services in a namespace."""
+        """Also rewrites the short names of services of a namespace."""
         self._pod_addresses: dict[str, str] = {}
         self._pod_namespaces: dict[str, str] = {}
         self._rewriters: dict[tuple[str, str], CommandRewriter] = {}
@@ -36,17 +36,15 @@ class HostNetworkAgent(NodeAgent):
             self.address_pool = LoopbackAddressAllocator(self.address)
 
     async def create_pod(self, pod_uid: str, hostname: str, *, own_network: bool = True, pod_key: str = "") -> str:
-        """Choose a pod's address: that of its name, or the agent's own where it wants no network of its own."""
+        """Create a pod at the address of its host name, or at the agent's without its own network."""
         namespace = pod_key.rpartition("/")[0]
-        wanted = self.address_pool.allocate(f"{namespace}/{hostname}", pod_uid, pod_key) if own_network else ""
+        address = self.address_pool.allocate(f"{namespace}/{hostname}", pod_uid, pod_key) if own_network else ""
         self._pod_namespaces[pod_uid] = namespace
-        self._pod_addresses[pod_uid] = await self._create_pod(
-            pod_uid, hostname, own_network=own_network, address=wanted
-        )
-        return self._pod_addresses[pod_uid]
+        address = await self._create_pod(pod_uid, hostname, own_network=own_network, address=address)
+        self._pod_addresses[pod_uid] = address
+        return address
 
     async def remove_pod(self, pod_uid: str) -> None:
-        """Kill what still runs in a pod and free its address."""
         await super().remove_pod(pod_uid)
         await asyncio.to_thread(shutil.rmtree, self.memory_dir / pod_uid, ignore_errors=True)
         self._pod_addresses.pop(pod_uid, None)
@@ -56,51 +54,48 @@ class HostNetworkAgent(NodeAgent):
     async def start_container(
         self, pod_uid: str, run_name: str, config: ContainerConfig
     ) -> asyncio.Future[ContainerExit]:
-        """Start a container that is told where things are instead of finding them in place."""
-        folders = {each["target"]: self._mount_source(pod_uid, each) for each in config["mounts"]}
+        """Start a container with a rewritten command and environment, and without mounts."""
         namespace = self._pod_namespaces.get(pod_uid, "")
-        wording = CommandRewriter(
-            mount_sources=folders,
+        rewriter = CommandRewriter(
+            mount_sources={mount["target"]: self._mount_source(pod_uid, mount) for mount in config["mounts"]},
             rewrite_hostnames=self.rewrite_hostnames,
             rewrite_short_hostnames=lambda text: self.rewrite_short_hostnames(text, namespace),
         )
-        worded = config.copy()
-        worded["argv"] = [wording.rewrite_text(word) for word in config["argv"]]
-        worded["env"] = wording.rewrite_env(config["env"])
-        worded["folder"] = wording.rewrite_text(config["folder"])
-        worded["mounts"] = []
-        ending = await super().start_container(pod_uid, run_name, worded)
-        self._rewriters[pod_uid, run_name] = wording
-        ending.add_done_callback(lambda _: self._rewriters.pop((pod_uid, run_name), None))
-        return ending
+        rewritten = config.copy()
+        rewritten["argv"] = [rewriter.rewrite_text(argument) for argument in config["argv"]]
+        rewritten["env"] = rewriter.rewrite_env(config["env"])
+        rewritten["working_dir"] = rewriter.rewrite_text(config["working_dir"])
+        rewritten["mounts"] = []
+        exit_future = await super().start_container(pod_uid, run_name, rewritten)
+        self._rewriters[pod_uid, run_name] = rewriter
+        exit_future.add_done_callback(lambda _: self._rewriters.pop((pod_uid, run_name), None))
+        return exit_future
 
     async def start_session(
         self, pod_uid: str, run_name: str, argv: Sequence[str], streams: ExecStreams
     ) -> ExecSession:
-        """Start one more command, in the words of its container."""
-        wording = self._rewriters.get((pod_uid, run_name))
-        return await super().start_session(
-            pod_uid, run_name, [wording.rewrite_text(word) for word in argv] if wording else argv, streams
-        )
+        rewriter = self._rewriters.get((pod_uid, run_name))
+        if rewriter is not None:
+            argv = [rewriter.rewrite_text(argument) for argument in argv]
+        return await super().start_session(pod_uid, run_name, argv, streams)
 
     async def open_socket(
         self, socket_type: str, address: str = "", port: int = 0, *, in_egress: bool = False, pod_uid: str = ""
     ) -> socket:
-        """A socket of this machine; services are at loopback addresses, too."""
-        return await super().open_socket(
-            socket_type, self.address_pool.map_service_address(address), port, in_egress=in_egress, pod_uid=pod_uid
-        )
+        """Open a socket of the host; the addresses of services are mapped to loopback addresses."""
+        address = self.address_pool.map_service_address(address)
+        return await super().open_socket(socket_type, address, port, in_egress=in_egress, pod_uid=pod_uid)
 
     async def connect(self, address: str, port: int, *, pod_uid: str = "") -> socket:
-        """A connection to a pod; a pod's own loopback is everybody's, so its address is meant."""
+        """Connect to a pod at its own address: all pods share the loopback interface."""
         return await super().connect(self._pod_addresses.get(pod_uid, address), port, pod_uid=pod_uid)
 
     def _mount_source(self, pod_uid: str, mount: Mount) -> str:
         if "source" in mount:
             return mount["source"]
-        folder = self.memory_dir / pod_uid / mount["memory"]
-        folder.mkdir(parents=True, exist_ok=True)
-        return str(folder)
+        directory = self.memory_dir / pod_uid / mount["memory_name"]
+        directory.mkdir(parents=True, exist_ok=True)
+        return str(directory)
 
 
 def _keep_text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of the node agent, and what it tells of the end: plain data."""
+"""The data that the kubelet exchanges with the node agent, and the errors of its requests."""
 
 from __future__ import annotations
 
@@ -7,53 +7,60 @@ from typing import NotRequired, TypedDict
 
 import msgspec
 
+from pliant.errors import PliantError
+
+
+class AgentRequestFailed(PliantError):
+    """The node agent could not fulfil a request; the message says why."""
+
+
+class AgentLost(AgentRequestFailed):
+    """The node agent has exited, and all pods with it."""
+
 
 class Mount(TypedDict):
-    """Something a container sees at `target`: a host path as `source`, or pod memory by the name `memory`."""
+    """A mount at `target`: a path of the host (`source`), or a directory in the memory of the pod (`memory_name`)."""
 
     target: str
     source: NotRequired[str]
-    memory: NotRequired[str]
+    memory_name: NotRequired[str]
     readonly: bool
-    private: bool
+    pod_owned: bool
 
 
 class ContainerConfig(TypedDict):
-    """What to run in a pod."""
+    """The program of a container, its limits, streams and mounts."""
 
     argv: list[str]
     env: dict[str, str]
-    folder: str
-    log: str
-    log_size: NotRequired[int]
-    """Bytes after which a new file is begun."""
+    working_dir: str
+    log_path: str
+    max_log_bytes: NotRequired[int]
+    """The size at which the log is rotated."""
     mounts: list[Mount]
-    memory: NotRequired[int]
-    """Bytes that all its processes may hold together."""
-    cpu: NotRequired[float]
-    """Seconds of CPU in a second that they may use."""
-    cpus: NotRequired[list[int]]
-    """Those that it may run on, when not all."""
-    input: NotRequired[str]
-    """A named pipe from which it reads, or its terminal does."""
-    terminal: NotRequired[bool]
+    memory_limit: NotRequired[int]
+    cpu_limit: NotRequired[float]
+    cpuset: NotRequired[list[int]]
+    """The CPUs that the container may run on; all if empty."""
+    stdin_path: NotRequired[str]
+    """A named pipe for the input of the program or its terminal."""
+    tty: NotRequired[bool]
 
 
 class ContainerExit(msgspec.Struct, frozen=True):
-    """How a container ended."""
+    """The exit status of a container or session."""
 
     code: int
     signal: int = 0
     is_oom_killed: bool = False
-    """It was killed because it held more memory than it may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecStreams:
-    """Open descriptors for a session's input, output and errors; they stay the caller's to close."""
+    """Open descriptors for the standard streams of a session; the caller closes them."""
 
     stdin: int
     stdout: int
     stderr: int
     is_terminal: bool = False
-    """They are the inner end of a pseudo-terminal, which is to control the command."""
+    """All three are the inner end of a pseudo-terminal, which becomes the controlling terminal of the command."""

@@ -1,108 +1,28 @@
-"""One process of the agent and our ends of all that leads to it, from its first words to its end."""
+"""The kubelet's interface to the node agent: create pods, start containers and sessions, open sockets."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import socket
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Self
 
-from pliant.embedded.kubelet.runtime.agent_channel import AgentChannel, SocketReceiver
-from pliant.embedded.kubelet.runtime.agent_process import (
-    AGENT_TIMEOUT,
+from pliant.embedded.kubelet.runtime.agent_channel import AgentChannel
+from pliant.embedded.kubelet.runtime.agent_process import AgentConnection, AgentOptions
+from pliant.embedded.kubelet.runtime.messages import (
     AgentLost,
-    AgentOptions,
-    AgentReadyMessage,
     AgentRequestFailed,
-    receive_ready_message,
-    spawn_agent,
-    stop_agent,
-    wait_readable,
+    ContainerConfig,
+    ContainerExit,
+    ExecStreams,
 )
-from pliant.embedded.kubelet.runtime.messages import ContainerConfig, ContainerExit, ExecStreams, Mount
 from pliant.errors import UnsupportedEnvironment
 
-
-class AgentConnection:
-    """An agent that is ready; when it is lost, another life may follow."""
-
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        descriptor_socket: socket.socket,
-        ready_message: AgentReadyMessage,
-        channel: AgentChannel,
-    ) -> None:
-        self.process = process
-        self.descriptor_socket = descriptor_socket
-        self.socket_receiver = SocketReceiver(descriptor_socket)
-        self.ready_message = ready_message
-        self.channel = channel
-        self._child_pidfds = list(_open_child_pidfds(process.pid))
-
-    @classmethod
-    async def start(cls, options: AgentOptions, on_lost: Callable[[], None]) -> AgentConnection:
-        """An agent that has said that it is ready; `on_lost` is called should it end without being asked to."""
-        ours, theirs = socket.socketpair()
-        handover, its_end = socket.socketpair(type=socket.SOCK_SEQPACKET)
-        with ExitStack() as unless_it_goes_well:
-            unless_it_goes_well.enter_context(ours)
-            unless_it_goes_well.enter_context(handover)
-            ours.setblocking(False)
-            handover.setblocking(False)
-            with theirs, its_end:
-                process = spawn_agent(options, theirs, its_end)
-            try:
-                hello = await asyncio.wait_for(receive_ready_message(ours), AGENT_TIMEOUT)
-                loop = asyncio.get_running_loop()
-                _, channel = await loop.create_unix_connection(lambda: AgentChannel(on_lost), sock=ours)
-            except BaseException:
-                await stop_agent(process, ours)
-                raise
-            unless_it_goes_well.pop_all()
-        return cls(process, handover, hello, channel)
-
-    async def close(self) -> None:
-        """Have it end, if it has not, and return when everything of it is gone; asking again is harmless."""
-        if self.ready_message.listener is not None:
-            self.ready_message.listener.close()
-        self.channel.close()
-        await stop_agent(self.process)
-        while self._child_pidfds:
-            # Where only the outer process was killed, the kernel ends the one inside, and that all others.
-            handle = self._child_pidfds.pop()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(wait_readable(handle), AGENT_TIMEOUT)
-            os.close(handle)
-        self.descriptor_socket.close()
-
-
-def _open_child_pidfds(pid: int) -> Iterator[int]:
-    with suppress(OSError):  # not every kernel tells of children, and some have gone already
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            yield os.pidfd_open(int(child))
-
-
-__all__ = [
-    "AgentLost",
-    "AgentOptions",
-    "AgentRequestFailed",
-    "ContainerConfig",
-    "ContainerExit",
-    "ExecSession",
-    "ExecStreams",
-    "Mount",
-    "NodeAgent",
-]
-
 _SEND_RETRY_DELAY = 0.01
-"""Seconds until the agent has made room for more descriptors."""
+"""Seconds to wait while the socket buffer is full of descriptors."""
 
 
 class ExecSession:
@@ -115,27 +35,25 @@ class ExecSession:
         self._name = name
 
     def send_signal(self, signal_number: signal.Signals) -> None:
-        """Send a signal to the command, or SIGKILL to its whole process group."""
+        """Send a signal to the command; SIGKILL goes to its whole process group."""
         self._agent.send_signal(self._pod_uid, self._name, signal_number)
 
 
 class NodeAgent:
-    """Runs containers in the agent's namespaces; a container is named by its pod and a run name."""
+    """A client of the node agent; the uid of its pod and a run name identify a container."""
 
     def __init__(self, options: AgentOptions) -> None:
         self._options = options
         self._connection: AgentConnection
-        self.on_lost: Callable[[], None] = _ignore_loss
-        """Called as soon as the agent has died, before those who wait for what ran in it hear of that."""
+        self.on_lost: Callable[[], None] | None = None
+        """Called when the agent is lost, before pending requests fail and containers are reported as killed."""
 
     @classmethod
     @asynccontextmanager
     async def start(cls, options: AgentOptions) -> AsyncIterator[Self]:
-        """An agent that is ready, and gone with all its pods when the context ends."""
+        """Start an agent, and stop it with all its pods when the context exits."""
         if sys.platform != "linux":
-            raise UnsupportedEnvironment(
-                "pods are processes in Linux namespaces: run this on Linux, or in a Linux machine"
-            )
+            raise UnsupportedEnvironment("pods run in Linux namespaces: use Linux, or a Linux virtual machine")
         agent = cls(options)
         await agent._connect()
         try:
@@ -144,31 +62,33 @@ class NodeAgent:
             await agent._connection.close()
 
     async def restart(self) -> None:
-        """Begin anew without any pod, after the agent was lost; nothing of the former one is left then."""
+        """Start a new agent without pods after a loss, when all processes of the old one are gone."""
         await self._connection.close()
         await self._connect()
 
     async def _connect(self) -> None:
-        self._connection = await AgentConnection.start(self._options, lambda: self.on_lost())
+        self._connection = await AgentConnection.start(self._options, self._notify_lost)
+
+    def _notify_lost(self) -> None:
+        if self.on_lost is not None:
+            self.on_lost()
 
     @property
     def address(self) -> str:
-        """Its own on the bridge, or the first of its block where there is no bridge."""
+        """The address of the bridge, or the first address of the loopback block in the host network mode."""
         return self._connection.ready_message.address
 
     @property
     def listener(self) -> socket.socket | None:
-        """What was opened on the bridge for the API server, where there is one."""
+        """The listener on the bridge for the API server, if there is a bridge."""
         return self._connection.ready_message.listener
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
         return self._connection.process.pid
 
     @property
     def is_lost(self) -> bool:
-        """Whether it has died."""
         return self._channel.lost.done()
 
     @property
@@ -176,54 +96,48 @@ class NodeAgent:
         return self._connection.channel
 
     async def create_pod(self, pod_uid: str, hostname: str, *, own_network: bool = True, pod_key: str = "") -> str:
-        """Make a pod's shared namespaces; its address, or the agent's when it shares that one's network.
+        """Create the sandbox of a pod and return its address, which is the agent's without its own network.
 
-        The member, `namespace/name`, is whom the pod stands for: it may be known by its address.
+        `pod_key` is `namespace/name`; the address of a pod may depend on it.
         """
         return await self._create_pod(pod_uid, hostname, own_network=own_network)
 
     async def _create_pod(self, pod_uid: str, hostname: str, *, own_network: bool, address: str = "") -> str:
-        answer = await self._channel.request(
-            "make", pod=pod_uid, hostname=hostname, own_network=own_network, address=address
+        reply = await self._channel.request(
+            "create_pod", pod=pod_uid, hostname=hostname, own_network=own_network, address=address
         )
-        return str(answer["address"])
+        return str(reply["address"])
 
     async def start_container(
         self, pod_uid: str, run_name: str, config: ContainerConfig
     ) -> asyncio.Future[ContainerExit]:
-        """Start a container; the future tells how it ended."""
-        ending = self._channel.expect_exit(pod_uid, run_name)
+        """Start a container and return a future for its exit."""
+        exit_future = self._channel.expect_exit(pod_uid, run_name)
         try:
-            await self._channel.request("start", pod=pod_uid, run=run_name, command=config)
+            await self._channel.request("start_container", pod=pod_uid, run_name=run_name, config=config)
         except BaseException:
             self._channel.discard_exit(pod_uid, run_name)
             raise
-        return ending
+        return exit_future
 
     async def start_session(
         self, pod_uid: str, run_name: str, argv: Sequence[str], streams: ExecStreams
     ) -> ExecSession:
-        """Start one more command in a running container, with that one's variables and working folder."""
-        number = self._channel.next_request_id()
-        name = f"{run_name}/session-{number}"
-        await self._send_descriptors(number, streams)
-        ending = self._channel.expect_exit(pod_uid, name)
-        details = {
-            "pod": pod_uid,
-            "run": run_name,
-            "session": name,
-            "argv": list(argv),
-            "terminal": streams.is_terminal,
-        }
+        """Start a command in a running container, with the container's environment and working directory."""
+        request_id = self._channel.next_request_id()
+        session_name = f"{run_name}/session-{request_id}"
+        await self._send_descriptors(request_id, streams)
+        exit_future = self._channel.expect_exit(pod_uid, session_name)
+        details = {"run_name": run_name, "session_name": session_name, "argv": list(argv), "tty": streams.is_terminal}
         try:
-            await self._channel.request("execute", request_id=number, **details)
+            await self._channel.request("start_session", request_id=request_id, pod=pod_uid, **details)
         except BaseException:
-            self._channel.discard_exit(pod_uid, name)
+            self._channel.discard_exit(pod_uid, session_name)
             raise
-        return ExecSession(self, pod_uid, name, ending)
+        return ExecSession(self, pod_uid, session_name, exit_future)
 
     async def _send_descriptors(self, request_id: int, streams: ExecStreams) -> None:
-        """Send descriptors ahead of the request that needs them."""
+        """Send the descriptors of a request, before the request itself."""
         descriptors = [streams.stdin, streams.stdout, streams.stderr]
         while True:
             try:
@@ -231,19 +145,19 @@ class NodeAgent:
                 return
             except BlockingIOError:
                 await asyncio.sleep(_SEND_RETRY_DELAY)
-            except OSError as problem:
-                raise AgentLost("the node agent is gone") from problem
+            except OSError as error:
+                raise AgentLost("the node agent has exited") from error
 
     def send_signal(self, pod_uid: str, run_name: str, signal_number: signal.Signals) -> None:
-        """Send a signal to a container's command, or SIGKILL to all of it; one that has ended is left in peace."""
-        self._channel.send_request("signal", pod=pod_uid, run=run_name, signal=signal_number)
+        """Send a signal to the command of a container, if it runs; SIGKILL goes to all processes of the container."""
+        self._channel.send_request("signal_run", pod=pod_uid, run_name=run_name, signal=signal_number)
 
     def signal_pod(self, pod_uid: str, signal_number: signal.Signals) -> None:
-        """Send a signal to every process of a pod, but for those that only look after others."""
-        self._channel.send_request("signal_all", pod=pod_uid, signal=signal_number)
+        """Send a signal to all processes of a pod except the container shims."""
+        self._channel.send_request("signal_pod", pod=pod_uid, signal=signal_number)
 
     async def is_responsive(self, timeout: float) -> bool:
-        """Whether the agent says anything within so many seconds: one that is busy answers others first."""
+        """Return whether the agent sends anything within the timeout; a busy agent may reply to other requests."""
         try:
             async with asyncio.timeout(timeout):
                 await self._channel.request("ping")
@@ -254,37 +168,37 @@ class NodeAgent:
         return True
 
     async def read_usage(self) -> list[tuple[str, str, float, int]]:
-        """Of every container and session that runs: pod, name, seconds of CPU so far, bytes of memory held."""
-        answer = await self._channel.request("usage")
-        return [(str(pod), str(name), float(cpu), int(memory)) for pod, name, cpu, memory in answer["usage"]]
+        """Return pod uid, run name, CPU seconds and memory bytes of each running container and session."""
+        reply = await self._channel.request("measure_usage")
+        return [(str(pod), str(name), float(cpu), int(memory)) for pod, name, cpu, memory in reply["usage"]]
 
     async def remove_pod(self, pod_uid: str) -> None:
-        """Kill what still runs in a pod and take its namespaces away; an agent that died took all of it along."""
+        """Kill all containers of a pod and remove its sandbox; a lost agent has taken both along."""
         with suppress(AgentLost):
-            await self._channel.request("remove", pod=pod_uid)
+            await self._channel.request("remove_pod", pod=pod_uid)
 
     async def open_socket(
         self, socket_type: str, address: str = "", port: int = 0, *, in_egress: bool = False, pod_uid: str = ""
     ) -> socket.socket:
-        """A `stream` or `datagram` socket of the pods' network; it listens where an address is given.
+        """Open a `stream` or `datagram` socket in the pod network; it listens if an address is given.
 
-        One that stands `outside` hears what pods send to addresses that are neither pods nor services; one in a
-        `pod` has that one's own network, loopback included.
+        With `in_egress`, it receives what pods send to addresses that are no pod and no service. With `pod_uid`, it
+        is in the network of that pod, loopback included.
         """
-        life, number = self._connection, self._channel.next_request_id()
+        connection, request_id = self._connection, self._channel.next_request_id()
+        details = {"address": address, "port": port, "in_egress": in_egress, "pod": pod_uid}
         try:
-            place = {"kind": socket_type, "address": address, "port": port, "outside": in_egress, "pod": pod_uid}
-            await self._channel.request("open", request_id=number, **place)
-        except AgentRequestFailed as problem:
-            where = f" at {address}:{port}" if address else ""
-            raise OSError(f"no socket could be opened{where}: {problem}") from problem
+            await self._channel.request("open_socket", request_id=request_id, socket_type=socket_type, **details)
+        except AgentRequestFailed as error:
+            location = f" at {address}:{port}" if address else ""
+            raise OSError(f"cannot open a socket{location}: {error}") from error
         except asyncio.CancelledError:
-            life.socket_receiver.abandon(number)
+            connection.socket_receiver.abandon(request_id)
             raise
-        return life.socket_receiver.take(number)
+        return connection.socket_receiver.take(request_id)
 
     async def connect(self, address: str, port: int, *, pod_uid: str = "") -> socket.socket:
-        """A connection to a pod, or to an address that only a pod itself can reach."""
+        """Connect to an address in the pod network, or in the network of a pod."""
         sock = await self.open_socket("stream", pod_uid=pod_uid)
         try:
             await asyncio.get_running_loop().sock_connect(sock, (address, port))
@@ -294,11 +208,7 @@ class NodeAgent:
         return sock
 
     async def raise_when_lost(self) -> None:
-        """Raise AgentLost when the agent ends without having been asked to."""
-        # Whoever waits may be cancelled; that loses nobody.
+        """Raise AgentLost when the agent exits without a request."""
+        # Shielded: the cancellation of one waiter must not cancel the future of all.
         await asyncio.shield(self._channel.lost)
-        raise AgentLost("the node agent ended, and every pod with it")
-
-
-def _ignore_loss() -> None:
-    """Nobody wants to know."""
+        raise AgentLost("the node agent exited, and all pods with it")

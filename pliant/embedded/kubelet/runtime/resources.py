@@ -1,4 +1,4 @@
-"""Which CPUs a container with a limit runs on: as many as the limit needs, of those promised to the fewest."""
+"""Allocate CPUs to containers with a CPU limit, and measure the resource usage of containers."""
 
 from __future__ import annotations
 
@@ -9,63 +9,61 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from pliant.embedded.apiserver.handlers.resource_metrics import ResourceUsage
-from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed
+from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
+
+MEASURE_SECONDS = 0.5
 
 
 class CpuAllocator:
-    """Hands out CPUs; containers without a limit use them all, and nobody is refused."""
+    """Assigns the least allocated CPUs to each container; a container without a limit may use all CPUs."""
 
     def __init__(self, cpus: Iterable[int] | None = None) -> None:
         self._allocated_share = dict.fromkeys(sorted(os.sched_getaffinity(0) if cpus is None else cpus), Fraction())
         self._allocations: dict[object, tuple[list[int], Fraction]] = {}
 
     def allocate(self, holder: object, cpu_limit: Fraction) -> list[int]:
-        """CPUs for a container, none when it may use all of them."""
+        """Return the CPUs of a container; an empty list means all."""
         count = math.ceil(cpu_limit)
         if not 0 < count < len(self._allocated_share):
             return []
-        chosen = sorted(sorted(self._allocated_share, key=lambda cpu: (self._allocated_share[cpu], cpu))[:count])
+        cpus = sorted(sorted(self._allocated_share, key=lambda cpu: (self._allocated_share[cpu], cpu))[:count])
         share = cpu_limit / count
-        for cpu in chosen:
+        for cpu in cpus:
             self._allocated_share[cpu] += share
-        self._allocations[holder] = (chosen, share)
-        return chosen
+        self._allocations[holder] = (cpus, share)
+        return cpus
 
     def release(self, holder: object) -> None:
-        """The container has ended."""
-        chosen, share = self._allocations.pop(holder, ([], Fraction()))
-        for cpu in chosen:
+        cpus, share = self._allocations.pop(holder, ([], Fraction()))
+        for cpu in cpus:
             self._allocated_share[cpu] -= share
 
 
-MEASURE_SECONDS = 0.5
-"""Seconds over which time on the CPU is counted."""
-
-
 class ContainerUsageMeter:
-    """Measures the containers of one agent."""
+    """Measures the CPU and memory usage of all containers of an agent."""
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent
         self._lock = asyncio.Lock()
 
     async def measure(self) -> Mapping[tuple[str, str], ResourceUsage]:
-        """What each container, named by its pod's uid and its name, uses; nothing where that cannot be seen."""
+        """Return the usage of each container by pod uid and container name; nothing if /proc cannot be read."""
         loop = asyncio.get_running_loop()
         async with self._lock:
             try:
-                before = {(pod, run): cpu for pod, run, cpu, _ in await self._agent.read_usage()}
-                began = loop.time()
+                cpu_before = {(pod, run): cpu for pod, run, cpu, _ in await self._agent.read_usage()}
+                started_at = loop.time()
                 await asyncio.sleep(MEASURE_SECONDS)
-                after = await self._agent.read_usage()
+                samples = await self._agent.read_usage()
             except AgentRequestFailed:
-                return {}  # a container around us hides parts of /proc
-            passed = loop.time() - began
-        found: dict[tuple[str, str], ResourceUsage] = {}
-        for pod, run, cpu, memory in after:
-            # Sessions are called after the run of the container that they are in.
+                return {}  # An outer container masks parts of /proc.
+            elapsed = loop.time() - started_at
+        usage: dict[tuple[str, str], ResourceUsage] = {}
+        for pod, run, cpu, memory in samples:
+            # The name of a session begins with the run name of its container.
             key = pod, run.partition("/")[0]
-            rate = max(cpu - before.get((pod, run), cpu), 0.0) / passed
-            so_far = found.get(key, ResourceUsage(cpu_cores=0.0, memory_bytes=0))
-            found[key] = ResourceUsage(cpu_cores=so_far.cpu_cores + rate, memory_bytes=so_far.memory_bytes + memory)
-        return found
+            cores = max(cpu - cpu_before.get((pod, run), cpu), 0.0) / elapsed
+            total = usage.get(key, ResourceUsage(cpu_cores=0.0, memory_bytes=0))
+            usage[key] = ResourceUsage(cpu_cores=total.cpu_cores + cores, memory_bytes=total.memory_bytes + memory)
+        return usage

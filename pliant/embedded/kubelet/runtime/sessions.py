@@ -1,4 +1,4 @@
-"""Commands that users run in containers, and containers they attach to, as the API server wants to see them."""
+"""Exec sessions, attached containers and port forwarding, as the API server uses them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from pliant.embedded.apiserver.streaming.sessions import (
     SessionStartError,
 )
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
-from pliant.embedded.kubelet.runtime import node_agent
+from pliant.embedded.kubelet.pods.status import find_container_status
 from pliant.embedded.kubelet.runtime.file_descriptors import AsyncFileDescriptor
-from pliant.embedded.kubelet.runtime.node_agent import AgentRequestFailed, ExecStreams, NodeAgent
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ExecStreams
+from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgent
 from pliant.embedded.kubelet.runtime.stdin import ContainerStdin, StdinRegistry
 
 
 class ContainerSessions:
-    """Opens sessions in the containers of one agent."""
+    """Opens sessions in the containers of an agent."""
 
     def __init__(self, agent: NodeAgent, logs: PodLogStore, stdin_registry: StdinRegistry) -> None:
         self._agent = agent
@@ -36,13 +37,13 @@ class ContainerSessions:
     def open_session(
         self, pod: dict[str, Any], container: str, options: SessionOptions
     ) -> AbstractAsyncContextManager[ContainerSession]:
-        """A session that is over when its context ends; a command that still runs then is ended."""
+        """Run a command in a container, or attach to it without one; the exit of the context kills the command."""
         return self._exec(pod, container, options) if options.command else self._attach(pod, container, options)
 
     async def connect_to_port(
         self, pod: dict[str, Any], port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to a port of a pod, as if from the pod itself."""
+        """Connect to a port on the loopback interface of a pod."""
         sock = await self._agent.connect("127.0.0.1", port, pod_uid=pod["metadata"]["uid"])
         return await asyncio.open_connection(sock=sock)
 
@@ -50,84 +51,81 @@ class ContainerSessions:
     async def _attach(
         self, pod: dict[str, Any], container: str, options: SessionOptions
     ) -> AsyncIterator[ContainerSession]:
-        # What was said before is for `kubectl logs` to tell.
-        from_now_on = LogOptions(follow=True, tail_lines=0)
-        way_in = self._stdin_registry.get(*_run_of(pod, container))
-        session = _AttachedContainer(self._logs.read(pod, container, from_now_on), way_in)
+        # Earlier output is left to `kubectl logs`.
+        output = self._logs.read(pod, container, LogOptions(follow=True, tail_lines=0))
+        stdin = self._stdin_registry.get(*_find_run(pod, container))
+        session = _AttachedContainer(output, stdin)
         if not options.stdout:
             session.has_reader.set()
         try:
             yield session
         finally:
-            if way_in is not None and options.stdin:
-                way_in.detach_user()
+            if stdin is not None and options.stdin:
+                stdin.detach_user()
             await close_stream(session.output)
 
     @asynccontextmanager
     async def _exec(
         self, pod: dict[str, Any], container: str, options: SessionOptions
     ) -> AsyncIterator[ContainerSession]:
-        ends = _open_terminal() if options.tty else _open_pipes()
+        streams = _open_terminal() if options.tty else _open_pipes()
+        container_end = streams.container_end
         try:
             try:
-                session = await self._agent.start_session(*_run_of(pod, container), options.command, ends.container_end)
-            except AgentRequestFailed as problem:
-                raise SessionStartError(str(problem)) from problem
+                session = await self._agent.start_session(*_find_run(pod, container), options.command, container_end)
+            except AgentRequestFailed as error:
+                raise SessionStartError(str(error)) from error
             finally:
-                for descriptor in {ends.container_end.stdin, ends.container_end.stdout, ends.container_end.stderr}:
-                    os.close(descriptor)
+                for fd in {container_end.stdin, container_end.stdout, container_end.stderr}:
+                    os.close(fd)
             try:
-                yield _ExecutedCommand(session, ends)
+                yield _ExecutedCommand(session, streams)
             finally:
-                # A terminal tells its programs by itself that nobody is there any longer, as they may expect.
+                # Programs on a terminal get SIGHUP when it is closed.
                 if not options.tty and not session.exit_future.done():
                     session.send_signal(signal.SIGKILL)
         finally:
-            ends.close()
+            streams.close()
 
 
 class _ExecutedCommand:
-    """A command that was started for a user."""
+    """The session of `kubectl exec`."""
 
-    def __init__(self, session: node_agent.ExecSession, streams: _StreamPair) -> None:
+    def __init__(self, session: ExecSession, streams: _StreamPair) -> None:
         self._session = session
         self._streams = streams
 
     async def read(self, stream: int) -> bytes:
-        """The next output; nothing at its end."""
         descriptor = self._streams.outputs.get(stream)
         return await descriptor.read() if descriptor is not None else b""
 
     async def write(self, data: bytes) -> None:
-        """Give input."""
         await self._streams.stdin.write(data)
 
     def close_input(self) -> None:
-        """There will be no more input; a terminal stays, as it is the output as well."""
+        # A terminal stays open, as it is also the output.
         if not self._streams.container_end.is_terminal:
             self._streams.stdin.close()
 
     async def resize_terminal(self, columns: int, rows: int) -> None:
-        """Tell the terminal how large it is."""
         self._streams.stdin.resize_terminal(columns, rows)
 
     async def wait_exit(self) -> int:
-        """Wait for the command's end; its exit code."""
         return (await asyncio.shield(self._session.exit_future)).code
 
 
 class _AttachedContainer:
-    """A container whose output a user hears, and to which the user may speak if it listens."""
+    """The session of `kubectl attach`: the log of a container, and its stdin if it has one."""
 
     def __init__(self, output: AsyncIterator[bytes], stdin: ContainerStdin | None) -> None:
         self.output = output
         self.has_reader = asyncio.Event()
-        """Nothing is said before its answer would be heard."""
+        """Input is held back until the output is read, so that no response is missed."""
         self._stdin = stdin
         self._finished_event = asyncio.Event()
 
     async def read(self, stream: int) -> bytes:
-        """The next output of either kind, all of it on STDOUT; nothing when the container has ended."""
+        """Return the next output, stdout and stderr combined, on STDOUT; nothing when the container has exited."""
         if stream != STDOUT:
             return b""
         self.has_reader.set()
@@ -137,29 +135,26 @@ class _AttachedContainer:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Give input; a container that does not read hears nothing."""
         if self._stdin is not None:
             await self.has_reader.wait()
             await self._stdin.write(data)
 
     def close_input(self) -> None:
-        """The user has no more to say; others may, unless the container listens to one user only."""
         if self._stdin is not None:
             self._stdin.detach_user()
 
     async def resize_terminal(self, columns: int, rows: int) -> None:
-        """Tell the terminal how large it is."""
         if self._stdin is not None:
             await self._stdin.resize_terminal(columns, rows)
 
     async def wait_exit(self) -> int:
-        """Wait for the container's end; its exit code is in its status, so this is none."""
+        """Wait for the exit of the container and return 0; the exit code is in the status of the pod."""
         await self._finished_event.wait()
         return 0
 
 
 class _StreamPair:
-    """Both ends of a command's streams; the inner ones are handed to it."""
+    """Both ends of the standard streams of a command."""
 
     def __init__(
         self, container_end: ExecStreams, stdin: AsyncFileDescriptor, outputs: dict[int, AsyncFileDescriptor]
@@ -176,24 +171,20 @@ class _StreamPair:
 def _open_terminal() -> _StreamPair:
     outer, inner = os.openpty()
     terminal = AsyncFileDescriptor(outer)
-    return _StreamPair(
-        ExecStreams(stdin=inner, stdout=inner, stderr=inner, is_terminal=True), terminal, {STDOUT: terminal}
-    )
+    container_end = ExecStreams(stdin=inner, stdout=inner, stderr=inner, is_terminal=True)
+    return _StreamPair(container_end, terminal, {STDOUT: terminal})
 
 
 def _open_pipes() -> _StreamPair:
-    input_inner, input_outer = os.pipe()
-    output_outer, output_inner = os.pipe()
-    errors_outer, errors_inner = os.pipe()
-    inner = ExecStreams(stdin=input_inner, stdout=output_inner, stderr=errors_inner)
-    outputs = {STDOUT: AsyncFileDescriptor(output_outer), STDERR: AsyncFileDescriptor(errors_outer)}
-    return _StreamPair(inner, AsyncFileDescriptor(input_outer), outputs)
+    stdin_reader, stdin_writer = os.pipe()
+    stdout_reader, stdout_writer = os.pipe()
+    stderr_reader, stderr_writer = os.pipe()
+    container_end = ExecStreams(stdin=stdin_reader, stdout=stdout_writer, stderr=stderr_writer)
+    outputs = {STDOUT: AsyncFileDescriptor(stdout_reader), STDERR: AsyncFileDescriptor(stderr_reader)}
+    return _StreamPair(container_end, AsyncFileDescriptor(stdin_writer), outputs)
 
 
-def _run_of(pod: dict[str, Any], container: str) -> tuple[str, str]:
-    """What the agent calls a container that runs."""
-    uid, status = pod["metadata"]["uid"], pod.get("status") or {}
-    for each in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
-        if each["name"] == container:
-            return uid, str(each.get("containerID") or "").removeprefix(f"pliant://{uid}/")
-    return uid, ""
+def _find_run(pod: dict[str, Any], container: str) -> tuple[str, str]:
+    """Return the pod uid and the run name of a container, as the agent knows it."""
+    uid = pod["metadata"]["uid"]
+    return uid, str(find_container_status(pod, container).get("containerID") or "").removeprefix(f"pliant://{uid}/")

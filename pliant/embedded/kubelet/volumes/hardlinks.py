@@ -1,4 +1,4 @@
-"""Files that many pods have alike."""
+"""Share files of the same content between pods by hard links."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ _MAX_CACHED_FILES = 64
 
 
 class HardlinkCache:
-    """Writes files; those of the same content are one file with many names, which is made but once."""
+    """Writes files; files of the same content are hard links to one file, which must not be modified."""
 
     def __init__(self) -> None:
         self._paths_by_content: dict[bytes, Path] = {}
-        """Where each content was last put."""
 
     def write_file(self, path: Path, content: bytes) -> None:
-        """Have a file hold this. Nobody may write to it from now on: others hold the same."""
         try:
             os.link(self._paths_by_content[content], path)
-        except (KeyError, OSError):  # the first, or the one before has gone
+        except (KeyError, OSError):  # It is the first file of this content, or the last one was deleted.
             path.unlink(missing_ok=True)
             path.write_bytes(content)
         if len(self._paths_by_content) >= _MAX_CACHED_FILES:

@@ -1,4 +1,4 @@
-"""Lay out a pod's volumes as folders, and say what each container sees of them."""
+"""Prepare the volumes of a pod as directories, and resolve the volume mounts of its containers."""
 
 from __future__ import annotations
 
@@ -14,21 +14,28 @@ from pliant.embedded.kubelet.environment.variables import (
     CONFIG_MAP,
     SECRET,
     VOLUME_CLAIM,
+    MissingConfig,
     ResolvedPod,
     UnsupportedPodSpec,
     expand_variables,
     field_ref_value,
     read_config_data,
     resource_ref_value,
+    validate_relative_path,
 )
-from pliant.embedded.kubelet.runtime.node_agent import Mount
+from pliant.embedded.kubelet.runtime.messages import Mount
 
 _DEFAULT_FILE_MODE = 0o644
+_GENERATED_SOURCES = ("configMap", "secret", "downwardAPI", "projected")
+_REFRESHED_SOURCES = ("configMap", "secret", "projected")
+
+VolumeFile = tuple[str, tuple[bytes, int]]
+"""The path, content and mode of a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedVolume:
-    """A volume that is ready: a path on the host, or pod memory by name."""
+    """A volume that is ready: a path on the host, or a directory in the memory of the pod."""
 
     path: Path | None = None
     memory_name: str = ""
@@ -38,59 +45,61 @@ class PreparedVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeLocations:
-    """Where volumes are made."""
+    """Where the volumes of a pod are created."""
 
     volumes_dir: Path
-    """The pod's own."""
     host_path_roots: Sequence[Path]
-    """What host paths may show."""
+    """The directories that hostPath volumes may use."""
     claims_dir: Path
-    """Where claims have their folders."""
     rewrite_hostnames: Callable[[bytes], bytes]
-    """What of configuration is written into files."""
+    """Applied to the content of generated files."""
 
 
 def prepare_volumes(resolved_pod: ResolvedPod, locations: VolumeLocations) -> dict[str, PreparedVolume]:
-    """Make every volume of a pod."""
-    return {
-        volume["name"]: _prepare_volume(volume, resolved_pod, locations)
-        for volume in resolved_pod.pod["spec"].get("volumes") or ()
-    }
+    """Prepare all volumes of a pod and return them by name."""
+    volumes: dict[str, PreparedVolume] = {}
+    for volume in resolved_pod.pod["spec"].get("volumes") or ():
+        failure = f'MountVolume.SetUp failed for volume "{volume["name"]}"'
+        try:
+            volumes[volume["name"]] = _prepare_volume(volume, resolved_pod, locations)
+        except MissingConfig as error:
+            raise MissingConfig(error.kind, error.name, f"{failure} : {error}") from error
+        except UnsupportedPodSpec as error:
+            raise UnsupportedPodSpec(f"{failure} : {error}") from error
+    return volumes
 
 
 def refresh_config_volumes(resolved_pod: ResolvedPod, locations: VolumeLocations) -> None:
-    """Bring what volumes made of configuration hold up to date, file by file, for pods that look at them."""
+    """Update the files of ConfigMap, Secret and projected volumes."""
     for volume in resolved_pod.pod["spec"].get("volumes") or ():
-        if any(volume.get(kind) is not None for kind in _REFRESHED_SOURCES):
-            _write_files(
-                locations.volumes_dir / volume["name"],
-                _with_rewritten_hostnames(_volume_files(volume, resolved_pod), locations),
-            )
+        if any(volume.get(source) is not None for source in _REFRESHED_SOURCES):
+            _write_files(locations, volume["name"], _volume_files(volume, resolved_pod))
 
 
 def container_volume_mounts(
     container: Mapping[str, Any], prepared_volumes: Mapping[str, PreparedVolume], variables: Mapping[str, str]
 ) -> Iterator[Mount]:
-    """What a container sees of the volumes."""
-    for wanted in container.get("volumeMounts") or ():
-        volume = prepared_volumes.get(wanted["name"])
+    """Yield the volume mounts of a container."""
+    for mount in container.get("volumeMounts") or ():
+        volume = prepared_volumes.get(mount["name"])
         if volume is None:
-            raise UnsupportedPodSpec(f"volumeMounts: the pod has no volume {wanted['name']!r}")
-        sub = expand_variables(wanted.get("subPathExpr") or "", variables) or wanted.get("subPath") or ""
-        readonly = volume.readonly or bool(wanted.get("readOnly"))
-        target = str(PurePosixPath("/", wanted["mountPath"]))
+            raise UnsupportedPodSpec(f"volumeMounts: the pod has no volume {mount['name']!r}")
+        sub_path = expand_variables(mount.get("subPathExpr") or "", variables) or mount.get("subPath") or ""
+        validate_relative_path(sub_path)
+        readonly = volume.readonly or bool(mount.get("readOnly"))
+        target = str(PurePosixPath("/", mount["mountPath"]))
         if volume.path is None:
-            memory = str(PurePosixPath(volume.memory_name, _validate_relative_path(sub)))
-            yield Mount(target=target, memory=memory, readonly=readonly, private=True)
+            memory_name = str(PurePosixPath(volume.memory_name, sub_path))
+            yield Mount(target=target, memory_name=memory_name, readonly=readonly, pod_owned=True)
         else:
-            source = _resolve_sub_path(volume, _validate_relative_path(sub))
-            yield Mount(target=target, source=str(source), readonly=readonly, private=volume.is_pod_owned)
+            source = _resolve_sub_path(volume.path, sub_path, readonly=volume.readonly)
+            yield Mount(target=target, source=str(source), readonly=readonly, pod_owned=volume.is_pod_owned)
 
 
-def remove_forcibly(folder: Path) -> None:
-    """Remove what was laid out, even what a pod has made unreadable."""
+def remove_forcibly(directory: Path) -> None:
+    """Remove a directory tree, even if a pod has made parts of it unreadable."""
 
-    def insist(function: Any, path: str, _: object) -> None:
+    def make_writable_and_remove(function: Any, path: str, _: object) -> None:
         Path(path).parent.chmod(0o700)
         if Path(path).is_dir() and not Path(path).is_symlink():
             Path(path).chmod(0o700)
@@ -98,147 +107,124 @@ def remove_forcibly(folder: Path) -> None:
         else:
             Path(path).unlink(missing_ok=True)
 
-    if folder.exists():
-        shutil.rmtree(folder, onerror=insist)
+    if directory.exists():
+        shutil.rmtree(directory, onerror=make_writable_and_remove)
 
 
 def _prepare_volume(volume: Mapping[str, Any], resolved_pod: ResolvedPod, locations: VolumeLocations) -> PreparedVolume:
-    name, folder = volume["name"], locations.volumes_dir / volume["name"]
-    if (empty := volume.get("emptyDir")) is not None:
-        if empty.get("medium") == "Memory":
+    name, directory = volume["name"], locations.volumes_dir / volume["name"]
+    if (empty_dir := volume.get("emptyDir")) is not None:
+        if empty_dir.get("medium") == "Memory":
             return PreparedVolume(memory_name=f"volume-{name}")
-        folder.mkdir(parents=True, exist_ok=True)
-        return PreparedVolume(path=folder)
-    if (host := volume.get("hostPath")) is not None:
-        return PreparedVolume(path=_resolve_host_path(name, host, locations.host_path_roots), is_pod_owned=False)
+        directory.mkdir(parents=True, exist_ok=True)
+        return PreparedVolume(path=directory)
+    if (host_path := volume.get("hostPath")) is not None:
+        return PreparedVolume(path=_resolve_host_path(host_path, locations.host_path_roots), is_pod_owned=False)
     if (claim := volume.get("persistentVolumeClaim")) is not None:
         uid = read_config_data(VOLUME_CLAIM, {"name": claim["claimName"]}, resolved_pod)[CLAIM_UID_KEY].decode()
-        kept = locations.claims_dir / uid
-        kept.mkdir(parents=True, exist_ok=True)
-        return PreparedVolume(path=kept, readonly=bool(claim.get("readOnly")))
-    files = dict(_volume_files(volume, resolved_pod))
-    if not files and not any(volume.get(kind) is not None for kind in ("configMap", "secret", *_GENERATED_SOURCES)):
-        kind = next((key for key in volume if key != "name"), "nothing")
-        raise UnsupportedPodSpec(
-            f"volume {name!r}: {kind} is not offered here; use emptyDir, persistentVolumeClaim, hostPath"
-        )
-    _write_files(folder, _with_rewritten_hostnames(files.items(), locations))
-    return PreparedVolume(path=folder, readonly=True)
+        claim_dir = locations.claims_dir / uid
+        claim_dir.mkdir(parents=True, exist_ok=True)
+        return PreparedVolume(path=claim_dir, readonly=bool(claim.get("readOnly")))
+    if not any(volume.get(source) is not None for source in _GENERATED_SOURCES):
+        source = next((key for key in volume if key != "name"), "no source")
+        raise UnsupportedPodSpec(f"{source} is not supported: use emptyDir, persistentVolumeClaim or hostPath")
+    _write_files(locations, name, _volume_files(volume, resolved_pod))
+    return PreparedVolume(path=directory, readonly=True)
 
 
-_GENERATED_SOURCES = ("downwardAPI", "projected")
-_REFRESHED_SOURCES = ("configMap", "secret", "projected")
-
-
-def _volume_files(volume: Mapping[str, Any], resolved_pod: ResolvedPod) -> Iterator[tuple[str, tuple[bytes, int]]]:
-    """Path, content and mode of every file that a volume made of configuration holds."""
+def _volume_files(volume: Mapping[str, Any], resolved_pod: ResolvedPod) -> Iterator[VolumeFile]:
+    """Yield the files of a ConfigMap, Secret, downward API or projected volume."""
     for kind, field, name in ((CONFIG_MAP, "configMap", "name"), (SECRET, "secret", "secretName")):
         if (source := volume.get(field)) is not None:
-            yield from _files_from_keys(
-                kind, {**source, "name": source.get(name, "")}, resolved_pod, source.get("defaultMode")
-            )
+            reference = {**source, "name": source.get(name, "")}
+            yield from _files_from_keys(kind, reference, resolved_pod, source.get("defaultMode"))
     if (source := volume.get("downwardAPI")) is not None:
         yield from _downward_api_files(source, resolved_pod, source.get("defaultMode"))
     projected = volume.get("projected") or {}
     mode = projected.get("defaultMode")
     for source in projected.get("sources") or ():
         for kind, field in ((CONFIG_MAP, "configMap"), (SECRET, "secret")):
-            if (chosen := source.get(field)) is not None:
-                yield from _files_from_keys(kind, chosen, resolved_pod, mode)
-        if (downward := source.get("downwardAPI")) is not None:
-            yield from _downward_api_files(downward, resolved_pod, mode)
-
-
-def _with_rewritten_hostnames(
-    files: Iterable[tuple[str, tuple[bytes, int]]], locations: VolumeLocations
-) -> dict[str, tuple[bytes, int]]:
-    return {path: (locations.rewrite_hostnames(value), mode) for path, (value, mode) in files}
+            if (reference := source.get(field)) is not None:
+                yield from _files_from_keys(kind, reference, resolved_pod, mode)
+        if (downward_api := source.get("downwardAPI")) is not None:
+            yield from _downward_api_files(downward_api, resolved_pod, mode)
 
 
 def _files_from_keys(
-    kind: str, source: Mapping[str, Any], resolved_pod: ResolvedPod, mode: int | None
-) -> Iterator[tuple[str, tuple[bytes, int]]]:
-    held = read_config_data(kind, source, resolved_pod)
-    usual = _DEFAULT_FILE_MODE if mode is None else mode
-    items = source.get("items")
+    kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod, mode: int | None
+) -> Iterator[VolumeFile]:
+    data = read_config_data(kind, reference, resolved_pod)
+    default_mode = _DEFAULT_FILE_MODE if mode is None else mode
+    items = reference.get("items")
     if items is None:
-        yield from ((key, (value, usual)) for key, value in held.items())
+        yield from ((key, (value, default_mode)) for key, value in data.items())
         return
     for item in items:
-        if item["key"] in held:
-            yield _validate_relative_path(item["path"]), (held[item["key"]], item.get("mode") or usual)
-        elif not source.get("optional"):
-            raise UnsupportedPodSpec(f"{kind.lower()} {source['name']!r} has no key {item['key']!r}")
+        if item["key"] in data:
+            yield validate_relative_path(item["path"]), (data[item["key"]], item.get("mode") or default_mode)
+        elif not reference.get("optional"):
+            raise UnsupportedPodSpec(f"{kind.lower()} {reference['name']!r} has no key {item['key']!r}")
 
 
-def _downward_api_files(
-    source: Mapping[str, Any], resolved_pod: ResolvedPod, mode: int | None
-) -> Iterator[tuple[str, tuple[bytes, int]]]:
-    usual = _DEFAULT_FILE_MODE if mode is None else mode
+def _downward_api_files(source: Mapping[str, Any], resolved_pod: ResolvedPod, mode: int | None) -> Iterator[VolumeFile]:
+    default_mode = _DEFAULT_FILE_MODE if mode is None else mode
     for item in source.get("items") or ():
         if reference := item.get("fieldRef"):
             value = field_ref_value(reference["fieldPath"], resolved_pod)
         else:
             reference = item["resourceFieldRef"]
             containers = resolved_pod.pod["spec"]["containers"]
-            named = next(each for each in containers if each["name"] == reference.get("containerName"))
-            value = resource_ref_value(reference, named, resolved_pod)
-        yield _validate_relative_path(item["path"]), (value.encode(), item.get("mode") or usual)
+            container = next(each for each in containers if each["name"] == reference.get("containerName"))
+            value = resource_ref_value(reference, container, resolved_pod)
+        yield validate_relative_path(item["path"]), (value.encode(), item.get("mode") or default_mode)
 
 
-def _write_files(folder: Path, files: Mapping[str, tuple[bytes, int]]) -> None:
-    """Have a folder hold just these files; whoever reads one meanwhile finds it old or new, never half."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stale = [each for each in folder.rglob("*") if each.is_file() and str(each.relative_to(folder)) not in files]
-    for path, (value, mode) in files.items():
-        place = folder / path
-        if place.is_file() and place.read_bytes() == value:
+def _write_files(locations: VolumeLocations, volume_name: str, files: Iterable[VolumeFile]) -> None:
+    """Write the files of a volume, each atomically, and delete its other files."""
+    directory = locations.volumes_dir / volume_name
+    contents = {path: (locations.rewrite_hostnames(value), mode) for path, (value, mode) in files}
+    directory.mkdir(parents=True, exist_ok=True)
+    existing = [path for path in directory.rglob("*") if path.is_file()]
+    for relative_path, (value, mode) in contents.items():
+        path = directory / relative_path
+        if path.is_file() and path.read_bytes() == value:
             continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        fresh = place.with_name(f".{place.name}.new")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new_file = path.with_name(f".{path.name}.new")
+        fd = os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "wb") as file:
             file.write(value)
-            os.fchmod(handle, mode | 0o400)
-        fresh.replace(place)
-    for each in stale:
-        each.unlink()
+            os.fchmod(fd, mode | 0o400)
+        new_file.replace(path)
+    for path in existing:
+        if str(path.relative_to(directory)) not in contents:
+            path.unlink()
 
 
-def _resolve_host_path(volume_name: str, host_path: Mapping[str, Any], roots: Sequence[Path]) -> Path:
+def _resolve_host_path(host_path: Mapping[str, Any], roots: Sequence[Path]) -> Path:
     path = Path(host_path["path"]).resolve()
     if not any(path.is_relative_to(root.resolve()) for root in roots):
         allowed = ", ".join(str(root) for root in roots)
-        raise UnsupportedPodSpec(
-            f"volume {volume_name!r}: hostPath {host_path['path']} lies outside of what pods may use ({allowed})"
-        )
-    kind = host_path.get("type") or ""
-    if kind == "DirectoryOrCreate":
+        raise UnsupportedPodSpec(f"hostPath {host_path['path']} is not allowed: use a path inside {allowed}")
+    path_type = host_path.get("type") or ""
+    if path_type == "DirectoryOrCreate":
         path.mkdir(parents=True, exist_ok=True)
-    elif kind == "FileOrCreate":
+    elif path_type == "FileOrCreate":
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    expected = {"Directory": path.is_dir, "File": path.is_file}.get(kind, path.exists)
-    if not expected():
-        raise UnsupportedPodSpec(
-            f"volume {volume_name!r}: hostPath {host_path['path']} is not there ({kind or 'any kind'} expected)"
-        )
+    expectations = {"Directory": (path.is_dir, "is not a directory"), "File": (path.is_file, "is not a file")}
+    is_as_expected, problem = expectations.get(path_type, (path.exists, "does not exist"))
+    if not is_as_expected():
+        raise UnsupportedPodSpec(f"hostPath type check failed: {host_path['path']} {problem}")
     return path
 
 
-def _resolve_sub_path(volume: PreparedVolume, sub_path: str) -> Path:
-    assert volume.path is not None
-    source = volume.path / sub_path
-    if not source.resolve().is_relative_to(volume.path.resolve()):
-        raise UnsupportedPodSpec(f"subPath {sub_path!r} leads out of its volume")
+def _resolve_sub_path(volume_path: Path, sub_path: str, *, readonly: bool) -> Path:
+    source = volume_path / sub_path
+    if not source.resolve().is_relative_to(volume_path.resolve()):
+        raise UnsupportedPodSpec(f"subPath {sub_path!r} is outside its volume")
     if not source.exists():
-        if volume.readonly:
-            raise UnsupportedPodSpec(f"subPath {sub_path!r} is not in its volume")
+        if readonly:
+            raise UnsupportedPodSpec(f"subPath {sub_path!r} does not exist in its volume, which is read-only")
         source.mkdir(parents=True)
     return source
-
-
-def _validate_relative_path(path: str) -> str:
-    if path.startswith("/") or ".." in PurePosixPath(path).parts:
-        raise UnsupportedPodSpec(f"path {path!r} must be relative and must not contain '..'")
-    return path
