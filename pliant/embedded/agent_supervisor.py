@@ -9,10 +9,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.apiserver.http.https_server import HttpsServer
 from pliant.embedded.kubelet.environment.pod_network import PodNetwork
 from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
-from pliant.embedded.kubelet.runtime.messages import AgentLost, Mount
+from pliant.embedded.kubelet.runtime.messages import AgentLost
 from pliant.embedded.network.modes import NetworkContext, NetworkMode
 from pliant.errors import PliantError
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any, Protocol, TypeVar
 
+from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.agent_supervisor import AgentSupervisor, CurrentPodNetwork
 from pliant.embedded.apiserver.auth.cluster_credentials import (
     ServingCertificate,
@@ -32,15 +33,13 @@ from pliant.embedded.controllers.volume_claims import VolumeClaimController, Vol
 from pliant.embedded.kubelet.environment.config_objects import ConfigView
 from pliant.embedded.kubelet.environment.variables import CONFIG_MAP, SECRET
 from pliant.embedded.kubelet.kubelet import Kubelet
-from pliant.embedded.kubelet.logs.inotify import FileWatcher
-from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
-from pliant.embedded.kubelet.runtime.messages import Mount
 from pliant.embedded.kubelet.runtime.resources import ContainerUsageMeter
 from pliant.embedded.kubelet.runtime.sessions import ContainerSessions
-from pliant.embedded.kubelet.runtime.stdin import StdinRegistry
+from pliant.embedded.kubelet.runtime.streams import StdinRegistry
 from pliant.embedded.kubelet.volumes.pod_credentials import PodCredentials
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
 from pliant.embedded.network.egress_connector import EgressPolicy

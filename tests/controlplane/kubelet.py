@@ -20,8 +20,7 @@ from pliant.embedded.apiserver.http.https_server import bind_loopback_socket
 from pliant.embedded.apiserver.streaming.logs import LogOptions
 from pliant.embedded.controllers.node_lifecycle import node_capacity, register_nodes
 from pliant.embedded.kubelet.kubelet import Kubelet
-from pliant.embedded.kubelet.logs.inotify import FileWatcher
-from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.embedded.kubelet.pods.context import KubeletDependencies
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions

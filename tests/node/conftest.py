@@ -14,8 +14,9 @@ from typing import Literal
 
 import pytest
 
+from pliant.embedded.agent.container.config import ContainerConfig, Mount
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
-from pliant.embedded.kubelet.runtime.messages import ContainerConfig, ContainerExit, Mount
+from pliant.embedded.kubelet.runtime.messages import ContainerExit
 from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from tests.depth import sample
 from tests.node import running

@@ -14,8 +14,7 @@ import pytest
 
 from pliant.embedded.agent.container.log_writer import MAX_LOG_FILES, write_log
 from pliant.embedded.apiserver.streaming.logs import LogOptions
-from pliant.embedded.kubelet.logs.inotify import FileWatcher
-from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.errors import BadRequest
 from pliant.runtime.clock import SystemClock
 from tests.node.conftest import PYTHON, Node

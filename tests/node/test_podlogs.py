@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pliant.embedded.apiserver.streaming.logs import LogOptions
-from pliant.embedded.kubelet.logs.inotify import FileWatcher
-from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
+from pliant.embedded.kubelet.logs.pod_logs import FileWatcher, PodLogStore
 from pliant.errors import BadRequest
 
 POD: dict[str, Any] = {"metadata": {"name": "p", "uid": "u"}}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, Mount
+from pliant.embedded.agent.container.config import Mount
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed
 from tests.node.conftest import NOBODY, ONLY_PRIVATE, Node
 
 pytestmark = ONLY_PRIVATE

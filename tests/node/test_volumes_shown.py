@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pliant.cli.input.local_cluster_options import parse_mount
-from pliant.embedded.kubelet.runtime.messages import Mount
+from pliant.embedded.agent.container.config import Mount
 from tests.node.running import running
 
 

@@ -55,8 +55,8 @@ def add_node_options(parser: ArgumentParser) -> None:
 
 def cluster_config(args: Namespace, data_dir: Path, *, workspace: Path, durable: bool, port: int = 0) -> ClusterConfig:
     """The cluster that the options ask for."""
+    from pliant.embedded.agent.container.config import Mount
     from pliant.embedded.cluster import ClusterConfig
-    from pliant.embedded.kubelet.runtime.messages import Mount
     from pliant.embedded.network.egress_connector import EgressPolicy
 
     for path in (data_dir, workspace):

@@ -1,42 +1,49 @@
-"""Start the node agent.
-
-Arguments: CHANNEL_FD DESCRIPTOR_FD PARENT_PID SCRATCH_DIR API_PORT NETWORK.
-"""
+"""Start the node agent; arguments: CHANNEL_FD DESCRIPTOR_FD PARENT_PID SCRATCH_DIR API_PORT NETWORK_MODE."""
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
 import resource
 import socket
 import sys
+from collections.abc import Iterator
 from contextlib import closing, suppress
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.isolation.cgroups import CgroupManager
 from pliant.embedded.agent.isolation.host_isolation import HostIsolation
 from pliant.embedded.agent.isolation.namespace_isolation import NamespaceIsolation
-from pliant.embedded.agent.isolation.user_namespaces import (
-    NamespacesForbidden,
-    enter_private_namespaces,
-    to_forbidden_error,
-)
 from pliant.embedded.agent.network.sandbox import GATEWAY_ADDRESS, PodBridge
 from pliant.embedded.agent.server import AgentServer
+
+_FORBIDDING_SYSCTLS = (
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor restricts unprivileged user namespaces", "0"),
+    ("kernel/unprivileged_userns_clone", "0", "the kernel restricts unprivileged user namespaces", "1"),
+    ("user/max_user_namespaces", "0", "the limit of user namespaces is 0", "15000"),
+    ("user/max_net_namespaces", "0", "the limit of network namespaces is 0", "15000"),
+)
+"""Name and forbidding value of each sysctl, the explanation, and the value that allows namespaces."""
+
+
+class NamespacesForbidden(Exception):
+    """This machine does not let an unprivileged user create namespaces; the message says what to change."""
 
 
 def main(argv: list[str]) -> None:
     """Set up isolation for the network mode, report the gateway address to the parent, and serve its requests."""
     channel_fd, descriptor_fd, parent, scratch_dir, port, network = argv
-    channel, descriptors = socket.socket(fileno=int(channel_fd)), socket.socket(fileno=int(descriptor_fd))
+    channel = socket.socket(fileno=int(channel_fd))
+    sockets = channel, socket.socket(fileno=int(descriptor_fd))
     cgroups = CgroupManager.detect()
     if network == "host":
         with closing(_start_host_isolation(channel, int(parent))) as host_isolation:
-            _run_server(AgentServer(channel, descriptors, host_isolation, cgroups))
+            _run_server(AgentServer(sockets, host_isolation, cgroups))
     else:
         isolation = _start_namespace_isolation(channel, int(parent), scratch_dir, int(port))
-        _run_server(AgentServer(channel, descriptors, isolation, cgroups))
+        _run_server(AgentServer(sockets, isolation, cgroups))
 
 
 def _start_host_isolation(channel: socket.socket, parent_pid: int) -> HostIsolation:
@@ -51,7 +58,7 @@ def _start_namespace_isolation(
 ) -> NamespaceIsolation:
     """Enter private namespaces and send the parent a listener on the bridge for the API server."""
     try:
-        enter_private_namespaces(parent_pid)
+        _enter_private_namespaces(parent_pid)
         network = _create_pod_network(scratch_dir)
     except NamespacesForbidden as error:
         with suppress(ConnectionError):
@@ -73,7 +80,7 @@ def _create_pod_network(scratch_dir: str) -> PodBridge:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
         return PodBridge.create(f"{scratch_dir}/memory")
     except OSError as error:
-        raise to_forbidden_error(error) from error
+        raise _to_forbidden_error(error) from error
 
 
 def _run_server(server: AgentServer) -> None:
@@ -82,6 +89,62 @@ def _run_server(server: AgentServer) -> None:
     gc.freeze()
     gc.disable()
     server.serve()
+
+
+def _enter_private_namespaces(parent_pid: int) -> None:
+    """Return as the first process of private namespaces, with the same user id.
+
+    When the parent exits, every process in these namespaces is killed.
+    """
+    syscalls.set_parent_death_signal()
+    if os.getppid() != parent_pid:
+        sys.exit("the parent process exited before the node agent started")
+    try:
+        _unshare_with_same_ids()
+        syscalls.set_parent_death_signal()
+        syscalls.mount("none", "/", "none", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    except OSError as error:
+        raise _to_forbidden_error(error) from error
+    child = os.fork()
+    if child:
+        os.closerange(3, 1024)
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    syscalls.set_parent_death_signal()
+
+
+def _to_forbidden_error(error: OSError) -> NamespacesForbidden:
+    summary = f"this machine does not allow user namespaces ({error.strerror})"
+    causes = list(_find_forbidding_sysctls())
+    if causes:
+        return NamespacesForbidden(f"{summary}: " + "; ".join(causes))
+    if error.errno in (errno.EPERM, errno.EACCES):
+        return NamespacesForbidden(
+            f"{summary}: a container or security profile forbids them. Inside Docker or Podman, start the container "
+            "with --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+            "--security-opt systempaths=unconfined"
+        )
+    return NamespacesForbidden(f"{summary} at {error.filename}")
+
+
+def _unshare_with_same_ids() -> None:
+    """Create the namespaces, inside a user namespace with the same ids if that is required."""
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        with suppress(PermissionError):
+            return syscalls.unshare(syscalls.CLONE_CONTAINER)
+    syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_CONTAINER)
+    for name, value in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(value)
+    return None
+
+
+def _find_forbidding_sysctls() -> Iterator[str]:
+    for name, forbidding_value, cause, allowing_value in _FORBIDDING_SYSCTLS:
+        with suppress(FileNotFoundError), open(f"/proc/sys/{name}") as file:
+            if file.read().strip() == forbidding_value:
+                yield f"{cause}. Allow them with: sudo sysctl -w {name.replace('/', '.')}={allowing_value}"
 
 
 if __name__ == "__main__":

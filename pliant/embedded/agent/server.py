@@ -17,13 +17,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from pliant.embedded.agent.container.process import KILL_ALL_SIGNAL, Program, decode_wait_status
+from pliant.embedded.agent.container.config import Program
+from pliant.embedded.agent.container.process import KILL_ALL_SIGNAL, decode_wait_status
 from pliant.embedded.agent.container.process_usage import ProcessTable
 from pliant.embedded.agent.isolation.cgroups import CgroupManager
-from pliant.embedded.agent.isolation.namespace_isolation import Isolation
+from pliant.embedded.agent.isolation.host_isolation import HostIsolation
+from pliant.embedded.agent.isolation.namespace_isolation import NamespaceIsolation
 from pliant.embedded.agent.network.sandbox import Sandbox
 
 JsonMessage = dict[str, Any]
+Isolation = NamespaceIsolation | HostIsolation
+KubeletSockets = tuple[socket.socket, socket.socket]
+"""The socket for messages, and the socket for descriptors."""
 
 _SOCKET_TYPES = {"stream": socket.SOCK_STREAM, "datagram": socket.SOCK_DGRAM}
 _LISTEN_BACKLOG = 1024
@@ -61,15 +66,8 @@ class _PodSandbox:
 class AgentServer:
     """The event loop of the agent: the kubelet's socket and the report pipe of each shim."""
 
-    def __init__(
-        self,
-        kubelet_socket: socket.socket,
-        descriptor_socket: socket.socket,
-        isolation: Isolation,
-        cgroups: CgroupManager | None,
-    ) -> None:
-        self._kubelet_socket = kubelet_socket
-        self._descriptor_socket = descriptor_socket
+    def __init__(self, sockets: KubeletSockets, isolation: Isolation, cgroups: CgroupManager | None) -> None:
+        self._kubelet_socket, self._descriptor_socket = sockets
         self._received_descriptors: dict[int, list[int]] = {}
         """Descriptors that arrived before their request, by request id."""
         self._isolation = isolation

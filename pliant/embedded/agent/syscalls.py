@@ -16,17 +16,13 @@ CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
+CLONE_CONTAINER = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS
+"""All types of namespaces that a container has."""
 
-MS_RDONLY = 0x1
-MS_NOSUID = 0x2
-MS_NODEV = 0x4
-MS_NOEXEC = 0x8
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_REMOUNT = 0x20
-MS_NOATIME = 0x400
-MS_NODIRATIME = 0x800
-MS_BIND = 0x1000
-MS_MOVE = 0x2000
-MS_REC = 0x4000
+MS_NOATIME, MS_NODIRATIME = 0x400, 0x800
+MS_BIND, MS_MOVE, MS_REC = 0x1000, 0x2000, 0x4000
 MS_PRIVATE = 0x40000
 MS_RELATIME = 0x200000
 _ST_RELATIME = 0x1000
@@ -54,13 +50,8 @@ def setns(namespace_fd: int, namespace_type: int) -> None:
 
 
 def mount(source: str, target: str, filesystem_type: str, flags: int, options: str = "") -> None:
-    result = _libc.mount(
-        os.fsencode(source),
-        os.fsencode(target),
-        filesystem_type.encode(),
-        ctypes.c_ulong(flags),
-        options.encode() or None,
-    )
+    paths = os.fsencode(source), os.fsencode(target)
+    result = _libc.mount(*paths, filesystem_type.encode(), ctypes.c_ulong(flags), options.encode() or None)
     _raise_on_error(result, target)
 
 

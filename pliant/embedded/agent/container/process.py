@@ -10,9 +10,10 @@ import resource
 import signal
 import termios
 from collections.abc import Callable
-from typing import NoReturn, TypedDict
+from typing import NoReturn
 
 from pliant.embedded.agent import syscalls
+from pliant.embedded.agent.container.config import Program
 
 BLOCKED_SIGNALS = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 KILL_ALL_SIGNAL = signal.SIGRTMAX
@@ -23,16 +24,12 @@ _INITIAL_NOFILE_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)
 _MAX_DESCRIPTOR = 1 << 16
 
 
-class Program(TypedDict):
-    """A command line, its environment, and its working directory."""
-
-    argv: list[str]
-    env: dict[str, str]
-    working_dir: str
+ShimHandle = tuple[int, int]
+"""The pid of a shim, and the descriptor from which its reports are read."""
 
 
-def fork_with_report_pipe(run: Callable[[int], NoReturn]) -> tuple[int, int]:
-    """Fork a shim that runs `run` with the write end of a pipe; return its pid and the read end."""
+def fork_with_report_pipe(run: Callable[[int], NoReturn]) -> ShimHandle:
+    """Fork a shim that runs `run` with the write end of its report pipe."""
     report_fd, shim_end = os.pipe()
     try:
         child = os.fork()
@@ -62,7 +59,11 @@ def start_program(
     if child == 0:
         if dies_with_parent:
             syscalls.set_parent_death_signal()
-        _run_prepare_hook(prepare, error_fd)
+        try:
+            prepare()
+        except OSError as error:
+            os.write(error_fd, _describe_os_error(error).encode())
+            os._exit(START_FAILED_EXIT_CODE)
         _exec_program(program, error_fd, has_terminal=has_terminal)
     os.close(error_fd)
     failure = ""
@@ -93,7 +94,6 @@ def decode_wait_status(wait_status: int) -> tuple[int, int]:
 
 
 def send_report(report_fd: int, message: dict[str, object]) -> None:
-    """Send a message to the agent."""
     os.write(report_fd, json.dumps(message).encode() + b"\n")
 
 
@@ -110,12 +110,10 @@ def report_error(report_fd: int, error: OSError) -> None:
     send_report(report_fd, {"error": _describe_os_error(error)})
 
 
-def close_other_descriptors(kept_fd: int, other_kept_fd: int = 2) -> None:
-    """Close all descriptors except the standard streams and one or two others."""
-    low, high = (kept_fd, other_kept_fd) if kept_fd < other_kept_fd else (other_kept_fd, kept_fd)
-    os.closerange(3, low)
-    os.closerange(low + 1, high)
-    os.closerange(high + 1, _MAX_DESCRIPTOR)
+def close_other_descriptors(kept_fd: int) -> None:
+    """Close all descriptors except the standard streams and another one."""
+    os.closerange(3, kept_fd)
+    os.closerange(kept_fd + 1, _MAX_DESCRIPTOR)
 
 
 def redirect_streams_to_null() -> None:
@@ -124,14 +122,6 @@ def redirect_streams_to_null() -> None:
     for target in range(3):
         os.dup2(null_fd, target)
     os.close(null_fd)
-
-
-def _run_prepare_hook(prepare: Callable[[], None], error_fd: int) -> None:
-    try:
-        prepare()
-    except OSError as error:
-        os.write(error_fd, _describe_os_error(error).encode())
-        os._exit(START_FAILED_EXIT_CODE)
 
 
 def _describe_os_error(error: OSError) -> str:

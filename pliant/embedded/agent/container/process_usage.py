@@ -12,13 +12,10 @@ _SECONDS_PER_TICK = 1 / os.sysconf("SC_CLK_TCK")
 _COUNTED_PSS_FIELDS = (b"Pss_Anon:", b"Pss_Shmem:")
 
 
-def is_proc_of_own_namespace() -> bool:
-    """Return whether /proc shows the PID namespace of this process."""
-    return os.readlink("/proc/self") == str(os.getpid())
-
-
 def list_namespace_pids() -> list[str]:
-    """List all processes of this PID namespace except the first."""
+    """List all processes of this PID namespace except the first; none if /proc is that of the host."""
+    if os.readlink("/proc/self") != str(os.getpid()):
+        return []
     return [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 

@@ -1,8 +1,12 @@
-"""The container shim: starts the program of a container, writes its log, forwards signals and reports its exit.
+"""The shims of containers and sessions: start a program, forward signals to it and report its exit.
 
-Input for a terminal arrives as frames in the pipe `stdin_path`: a letter, the length of the content as a 16-bit
-integer, and the content. `i` is input; `s` is the window size, columns and rows as 16-bit integers. Without a
-terminal, the program reads the pipe itself.
+Input for the terminal of a container arrives as frames in the pipe `stdin_path`: a letter, the length of the content
+as a 16-bit integer, and the content. `i` is input; `s` is the window size, columns and rows as 16-bit integers.
+Without a terminal, the program reads the pipe itself.
+
+A session is one more command in a running container, as for `kubectl exec`, with the container's environment and
+working directory. With a terminal, its stdin must be the inner end of a pseudo-terminal, which becomes its controlling
+terminal. SIGKILL kills the process group of the session, or all its descendants in the host network mode.
 """
 
 from __future__ import annotations
@@ -14,29 +18,16 @@ import signal
 import struct
 import termios
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn, NotRequired
+from typing import NoReturn
 
 from pliant.embedded.agent import syscalls
-from pliant.embedded.agent.container import process_usage
+from pliant.embedded.agent.container import process, process_usage
+from pliant.embedded.agent.container.config import ContainerConfig, Program
 from pliant.embedded.agent.container.log_writer import MAX_LOG_FILE_BYTES, LogWriter, copy_to_log, write_log
-from pliant.embedded.agent.container.process import (
-    KILL_ALL_SIGNAL,
-    START_FAILED_EXIT_CODE,
-    Program,
-    close_other_descriptors,
-    decode_wait_status,
-    fork_with_report_pipe,
-    reap_children,
-    redirect_streams_to_null,
-    report_error,
-    report_started,
-    send_report,
-    start_program,
-)
-from pliant.embedded.agent.isolation.cgroups import ContainerCgroup, ResourceLimits
+from pliant.embedded.agent.isolation.cgroups import ContainerCgroup
 from pliant.embedded.agent.isolation.container_namespaces import ContainerNamespaces
-from pliant.embedded.agent.isolation.rootfs import MountSpec
 
 _FRAME_HEADER = struct.Struct(">cH")
 _WINDOW_SIZE = struct.Struct(">HH")
@@ -113,10 +104,8 @@ class MemoryWatchdog:
             return
         processes = self._namespaces.list_pids()
         resident = process_usage.resident_bytes(processes)
-        is_unchanged = resident == self._resident_bytes
-        self._check_interval = (
-            min(self._check_interval * 2, _MAX_CHECK_INTERVAL) if is_unchanged else _MIN_CHECK_INTERVAL
-        )
+        longer_interval = min(self._check_interval * 2, _MAX_CHECK_INTERVAL)
+        self._check_interval = longer_interval if resident == self._resident_bytes else _MIN_CHECK_INTERVAL
         self._next_check_at, self._resident_bytes = now + self._check_interval, resident
         # Proportional memory is expensive to measure, and resident memory is never less.
         if resident > self._limit_bytes and process_usage.proportional_bytes(processes) > self._limit_bytes:
@@ -124,47 +113,33 @@ class MemoryWatchdog:
             self._namespaces.kill_all()
 
 
-class ContainerSpec(Program, ResourceLimits):
-    """The program of a container, its limits, streams and mounts."""
-
-    log_path: str
-    max_log_bytes: NotRequired[int]
-    """The size at which the log is rotated."""
-    mounts: list[MountSpec]
-    cpuset: NotRequired[list[int]]
-    """The CPUs that the container may run on; all if empty."""
-    stdin_path: NotRequired[str]
-    """A named pipe for the input of the program or its terminal."""
-    tty: NotRequired[bool]
-
-
-def fork_shim(spec: ContainerSpec, namespaces: ContainerNamespaces) -> tuple[int, int]:
-    """Start a container and return the pid of its shim and its report descriptor.
+def fork_shim(config: ContainerConfig, namespaces: ContainerNamespaces) -> process.ShimHandle:
+    """Start a container in a new shim.
 
     The reports are JSON lines: `{"started": true}` or `{"error": …}`, and `{"code": …, "signal": …, "oom_killed": …}`
     at the exit. The pipe closes when the shim exits, after all other processes of the container.
     """
 
     def run(report_fd: int) -> NoReturn:
-        run_shim(spec, namespaces, report_fd)
+        run_shim(config, namespaces, report_fd)
 
-    return fork_with_report_pipe(run)
+    return process.fork_with_report_pipe(run)
 
 
-def run_shim(spec: ContainerSpec, namespaces: ContainerNamespaces, report_fd: int) -> NoReturn:
+def run_shim(config: ContainerConfig, namespaces: ContainerNamespaces, report_fd: int) -> NoReturn:
     """Turn this process into the shim of a container and exit with the container."""
-    code = START_FAILED_EXIT_CODE
+    code = process.START_FAILED_EXIT_CODE
     try:
         syscalls.block_all_signals()
         namespaces.enter()
-        close_other_descriptors(report_fd)
-        if spec.get("cpuset"):
-            os.sched_setaffinity(0, spec["cpuset"])
-        log_writer = write_log(spec["log_path"], spec.get("max_log_bytes", MAX_LOG_FILE_BYTES))
+        process.close_other_descriptors(report_fd)
+        if config.get("cpuset"):
+            os.sched_setaffinity(0, config["cpuset"])
+        log_writer = write_log(config["log_path"], config.get("max_log_bytes", MAX_LOG_FILE_BYTES))
         next(log_writer)
-        has_terminal = spec.get("tty", False)
-        stdio = ContainerStdio(spec.get("stdin_path"), has_terminal=has_terminal)
-        cgroup = ContainerCgroup(spec)
+        has_terminal = config.get("tty", False)
+        stdio = ContainerStdio(config.get("stdin_path"), has_terminal=has_terminal)
+        cgroup = ContainerCgroup(config)
 
         def prepare() -> None:
             stdio.replace_standard_streams()
@@ -173,18 +148,19 @@ def run_shim(spec: ContainerSpec, namespaces: ContainerNamespaces, report_fd: in
 
         # The kernel moves a process whose working directory is the root along with pivot_root.
         os.chdir("/")
-        main_pid, failure = start_program(
-            spec, has_terminal=has_terminal, dies_with_parent=namespaces.needs_parent_death_signal, prepare=prepare
+        dies_with_parent = namespaces.needs_parent_death_signal
+        main_pid, failure = process.start_program(
+            config, has_terminal=has_terminal, dies_with_parent=dies_with_parent, prepare=prepare
         )
         stdio.close_container_end()
-        redirect_streams_to_null()
-        report_started(report_fd, failure)
-        memory_limit = 0 if cgroup.enforces_memory else spec.get("memory_limit", 0)
+        process.redirect_streams_to_null()
+        process.report_started(report_fd, failure)
+        memory_limit = 0 if cgroup.enforces_memory else config.get("memory_limit", 0)
         code, signal_number, is_oom_killed = _supervise_container(main_pid, stdio, log_writer, namespaces, memory_limit)
         is_oom_killed = is_oom_killed or cgroup.was_oom_killed()
-        send_report(report_fd, {"code": code, "signal": signal_number, "oom_killed": is_oom_killed})
+        process.send_report(report_fd, {"code": code, "signal": signal_number, "oom_killed": is_oom_killed})
     except OSError as error:
-        report_error(report_fd, error)
+        process.report_error(report_fd, error)
     finally:
         os._exit(code)
 
@@ -211,7 +187,7 @@ def _supervise_container(
                 namespaces.kill_all()
                 while copy_to_log(output_fd, log_writer):
                     pass
-                return *decode_wait_status(status), watchdog is not None and watchdog.has_killed
+                return *process.decode_wait_status(status), watchdog is not None and watchdog.has_killed
         if watchdog:
             watchdog.check()
 
@@ -220,12 +196,64 @@ def _handle_signals(signal_fd: int, main_pid: int, namespaces: ContainerNamespac
     """Forward pending signals to the program; return its wait status if it has exited."""
     for (number,) in _SIGNALFD_INFO.iter_unpack(os.read(signal_fd, 64 * _SIGNALFD_INFO.size)):
         if number == signal.SIGCHLD:
-            status = reap_children(main_pid)
+            status = process.reap_children(main_pid)
             if status is not None:
                 return status
-        elif number == KILL_ALL_SIGNAL:
+        elif number == process.KILL_ALL_SIGNAL:
             namespaces.kill_all()
         else:
             with suppress(ProcessLookupError):
                 os.kill(main_pid, number)
     return None
+
+
+def fork_session(
+    program: Program, namespaces: ContainerNamespaces, stdio_fds: Sequence[int], *, has_terminal: bool
+) -> process.ShimHandle:
+    """Start a program in the namespaces of a container, with its own shim."""
+
+    def run(report_fd: int) -> NoReturn:
+        _run_session_shim(program, namespaces, stdio_fds, report_fd, has_terminal=has_terminal)
+
+    return process.fork_with_report_pipe(run)
+
+
+def _run_session_shim(
+    program: Program, namespaces: ContainerNamespaces, stdio_fds: Sequence[int], report_fd: int, *, has_terminal: bool
+) -> NoReturn:
+    code = process.START_FAILED_EXIT_CODE
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, process.BLOCKED_SIGNALS)
+        for target, source in enumerate(stdio_fds):
+            os.dup2(source, target)
+        namespaces.enter()
+        process.close_other_descriptors(report_fd)
+        dies_with_parent = namespaces.needs_parent_death_signal
+        main_pid, failure = process.start_program(program, has_terminal=has_terminal, dies_with_parent=dies_with_parent)
+        process.redirect_streams_to_null()
+        process.report_started(report_fd, failure)
+        code = _supervise_session(main_pid, namespaces, report_fd)
+    except OSError as error:
+        process.report_error(report_fd, error)
+    finally:
+        os._exit(code)
+
+
+def _supervise_session(main_pid: int, namespaces: ContainerNamespaces, report_fd: int) -> int:
+    """Forward signals to the command until it exits; report and return its exit code."""
+    while True:
+        number = signal.sigwait(process.BLOCKED_SIGNALS)
+        if number == signal.SIGCHLD:
+            status = process.reap_children(main_pid)
+            if status is not None:
+                code, signal_number = process.decode_wait_status(status)
+                namespaces.kill_all()
+                process.send_report(report_fd, {"code": code, "signal": signal_number})
+                return code
+            continue
+        with suppress(ProcessLookupError):
+            if number == process.KILL_ALL_SIGNAL:
+                os.killpg(main_pid, signal.SIGKILL)
+                namespaces.kill_all()
+            else:
+                os.kill(main_pid, number)

@@ -9,25 +9,16 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NoReturn, NotRequired, TypedDict
+from typing import NoReturn
+
+from pliant.embedded.agent.container.config import ResourceLimits
 
 _CGROUP_ROOT = "/sys/fs/cgroup"
 _CGROUP_PREFIX = "pliant-"
-_CONTROLLERS = b"+memory +cpu"
+_CONTROLLERS = "+memory +cpu"
 _CPU_PERIOD_US = 100_000
 _CLEANUP_TIMEOUT = 10.0
 """Seconds to wait for processes to exit after the agent has exited."""
-
-
-class ResourceLimits(TypedDict):
-    """The resource limits of a container."""
-
-    memory_limit: NotRequired[int]
-    """Bytes of memory of all its processes together."""
-    cpu_limit: NotRequired[float]
-    """CPU cores."""
-    cgroup: NotRequired[str]
-    """The path of the cgroup that enforces the limits."""
 
 
 class CgroupManager:
@@ -122,9 +113,11 @@ def _ancestor_cgroups(cgroup_root: str) -> Iterator[str]:
 def _create_parent_cgroup(ancestor: str, parent_cgroup: str) -> None:
     """Create a parent cgroup with the controllers enabled, and test that processes can join its children."""
     os.mkdir(parent_cgroup)
-    if not _has_controllers(ancestor):
-        _write_cgroup_file(f"{ancestor}/cgroup.subtree_control", _CONTROLLERS.decode())
-    _write_cgroup_file(f"{parent_cgroup}/cgroup.subtree_control", _CONTROLLERS.decode())
+    with open(f"{ancestor}/cgroup.subtree_control") as file:
+        has_controllers = {"memory", "cpu"} <= set(file.read().split())
+    if not has_controllers:
+        _write_cgroup_file(f"{ancestor}/cgroup.subtree_control", _CONTROLLERS)
+    _write_cgroup_file(f"{parent_cgroup}/cgroup.subtree_control", _CONTROLLERS)
     trial = f"{parent_cgroup}/trial"
     os.mkdir(trial)
     try:
@@ -144,11 +137,6 @@ def _try_to_join(cgroup: str) -> NoReturn:
     except OSError:
         os._exit(1)
     os._exit(0)
-
-
-def _has_controllers(cgroup: str) -> bool:
-    with open(f"{cgroup}/cgroup.subtree_control") as file:
-        return {"memory", "cpu"} <= set(file.read().split())
 
 
 def _fork_cleaner(parent_cgroup: str) -> None:

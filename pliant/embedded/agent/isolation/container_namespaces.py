@@ -6,42 +6,42 @@ import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.container import process_usage
-from pliant.embedded.agent.isolation.rootfs import MountSpec, pivot_into_rootfs
+from pliant.embedded.agent.container.config import Mount
+from pliant.embedded.agent.container.process import KILL_ALL_SIGNAL, START_FAILED_EXIT_CODE
+from pliant.embedded.agent.isolation import process_tree
+from pliant.embedded.agent.isolation.rootfs import pivot_into_rootfs
 
-_CONTAINER_NAMESPACES = (
-    syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNET | syscalls.CLONE_NEWUTS | syscalls.CLONE_NEWIPC
-)
 
-
-class ContainerNamespaces(Protocol):
+class ContainerNamespaces:
     """The namespaces of one container, as used by one shim."""
 
-    needs_parent_death_signal: bool
+    needs_parent_death_signal = True
     """Whether the program needs a signal to exit with its shim."""
 
     def enter(self) -> None:
         """Enter the namespaces, with signals blocked and all descriptors still open."""
+        raise NotImplementedError
 
     def setup_rootfs(self) -> None:
-        """Build the root file system of the program."""
+        """Build the root file system of the program, unless it exists."""
 
     def kill_all(self) -> None:
-        """Kill every process of the container except the shim."""
+        """Kill every process of the container except the shim, where these processes can be identified."""
 
     def list_pids(self) -> list[str]:
-        """List the processes of the container as directory names in /proc; the shim is left out."""
+        """List the processes of the container, except the shim, as directory names in /proc."""
+        return []
 
 
-class NewNamespaces:
+class NewNamespaces(ContainerNamespaces):
     """New namespaces for a container; its shim is the first process of the PID namespace."""
 
     needs_parent_death_signal = False
 
-    def __init__(self, pod_namespaces: Sequence[tuple[int, int]], rootfs_dir: str, mounts: Sequence[MountSpec]) -> None:
+    def __init__(self, pod_namespaces: Sequence[tuple[int, int]], rootfs_dir: str, mounts: Sequence[Mount]) -> None:
         self._pod_namespaces = pod_namespaces
         self._rootfs_dir = rootfs_dir
         self._mounts = mounts
@@ -59,27 +59,34 @@ class NewNamespaces:
             os.kill(-1, signal.SIGKILL)
 
     def list_pids(self) -> list[str]:
-        # Without this check, a /proc of the host would list the processes of the host.
-        return process_usage.list_namespace_pids() if process_usage.is_proc_of_own_namespace() else []
+        return process_usage.list_namespace_pids()
 
 
-class JoinedNamespaces:
+class JoinedNamespaces(ContainerNamespaces):
     """The namespaces of a running container, for a session; the session's shim stays outside."""
-
-    needs_parent_death_signal = True
 
     def __init__(self, container_pidfd: int) -> None:
         self._container_pidfd = container_pidfd
 
     def enter(self) -> None:
-        syscalls.setns(self._container_pidfd, _CONTAINER_NAMESPACES)
+        syscalls.setns(self._container_pidfd, syscalls.CLONE_CONTAINER)
         os.close(self._container_pidfd)
 
-    def setup_rootfs(self) -> None:
-        """Do nothing: the container has built it."""
+
+class HostNamespaces(ContainerNamespaces):
+    """The namespaces of the host; the descendants of the shim belong to the container."""
+
+    def __init__(self, agent_pid: int) -> None:
+        self._agent_pid = agent_pid
+
+    def enter(self) -> None:
+        syscalls.set_parent_death_signal(KILL_ALL_SIGNAL)
+        if os.getppid() != self._agent_pid:
+            os._exit(START_FAILED_EXIT_CODE)  # The agent exited before the signal was set.
+        syscalls.become_subreaper()
 
     def kill_all(self) -> None:
-        """Do nothing: only the process group of a session can be told from the container's processes."""
+        process_tree.kill_descendants(os.getpid())
 
     def list_pids(self) -> list[str]:
-        return []  # The container counts them.
+        return [str(pid) for pid in process_tree.list_descendants_fast(os.getpid())]

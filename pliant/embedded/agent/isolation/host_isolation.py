@@ -13,38 +13,15 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from pliant.embedded.agent import syscalls
-from pliant.embedded.agent.container.process import KILL_ALL_SIGNAL, START_FAILED_EXIT_CODE, Program
-from pliant.embedded.agent.container.session import fork_session
-from pliant.embedded.agent.container.shim import ContainerSpec, fork_shim
+from pliant.embedded.agent.container.config import ContainerConfig, Program
+from pliant.embedded.agent.container.process import KILL_ALL_SIGNAL, ShimHandle
+from pliant.embedded.agent.container.shim import fork_session, fork_shim
 from pliant.embedded.agent.isolation import process_tree
+from pliant.embedded.agent.isolation.container_namespaces import HostNamespaces
 from pliant.embedded.agent.network.sandbox import Sandbox
 
 _LOOPBACK_BLOCKS = range(64, 254, 2)
 _LOCK_PORT = 6443
-
-
-class HostNamespaces:
-    """The namespaces of the host; the descendants of the shim belong to the container."""
-
-    needs_parent_death_signal = True
-
-    def __init__(self, agent_pid: int) -> None:
-        self._agent_pid = agent_pid
-
-    def enter(self) -> None:
-        syscalls.set_parent_death_signal(KILL_ALL_SIGNAL)
-        if os.getppid() != self._agent_pid:
-            os._exit(START_FAILED_EXIT_CODE)  # The agent exited before the signal was set.
-        syscalls.become_subreaper()
-
-    def setup_rootfs(self) -> None:
-        """Do nothing: pods see the host's files."""
-
-    def kill_all(self) -> None:
-        process_tree.kill_descendants(os.getpid())
-
-    def list_pids(self) -> list[str]:
-        return [str(pid) for pid in process_tree.list_descendants_fast(os.getpid())]
 
 
 class HostIsolation:
@@ -78,14 +55,14 @@ class HostIsolation:
     def remove_sandbox(self, sandbox: Sandbox) -> None:
         """Do nothing: the sandbox is only an address."""
 
-    def start_container(self, spec: ContainerSpec, sandbox: Sandbox) -> tuple[int, int]:
-        spec["env"][process_tree.AGENT_ID_VARIABLE] = self._agent_id
-        return fork_shim(spec, self._namespaces)
+    def start_container(self, config: ContainerConfig, sandbox: Sandbox) -> ShimHandle:
+        config["env"][process_tree.AGENT_ID_VARIABLE] = self._agent_id
+        return fork_shim(config, self._namespaces)
 
     def start_session(
-        self, program: Program, container_pid: int, streams: Sequence[int], *, has_terminal: bool
-    ) -> tuple[int, int]:
-        return fork_session(program, self._namespaces, streams, has_terminal=has_terminal)
+        self, program: Program, container_pid: int, stdio_fds: Sequence[int], *, has_terminal: bool
+    ) -> ShimHandle:
+        return fork_session(program, self._namespaces, stdio_fds, has_terminal=has_terminal)
 
     def signal_container(self, shim_pid: int, signal_number: int) -> None:
         process_tree.signal_descendants(shim_pid, signal_number)

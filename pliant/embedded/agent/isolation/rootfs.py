@@ -5,27 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from typing import NotRequired, TypedDict
 
 from pliant.embedded.agent import syscalls
+from pliant.embedded.agent.container.config import Mount
 
 _HOST_ROOT = "/.host"
 _STAGING_DIR = "/.stage"
 
 
-class MountSpec(TypedDict):
-    """A bind mount at `target`: a file or directory of the host, or a directory in the memory of the pod."""
-
-    target: str
-    source: str
-    memory_name: NotRequired[str]
-    """The directory in the memory of the pod."""
-    readonly: bool
-    pod_owned: bool
-    """The source belongs to the pod: missing mount points may be created in it."""
-
-
-def pivot_into_rootfs(rootfs_dir: str, mounts: Sequence[MountSpec]) -> None:
+def pivot_into_rootfs(rootfs_dir: str, mounts: Sequence[Mount]) -> None:
     """Make a private mirror of the host's root, with `mounts` in place, the root of this process.
 
     The caller has its own mount and PID namespaces. Nothing is written to the directories of the host: a missing
@@ -45,24 +33,20 @@ def pivot_into_rootfs(rootfs_dir: str, mounts: Sequence[MountSpec]) -> None:
 class _MountPoints:
     """Creates the mount points of a container and mounts its volumes there."""
 
-    def __init__(self, mounts: Sequence[MountSpec]) -> None:
+    def __init__(self, mounts: Sequence[Mount]) -> None:
         self._mounts = sorted(mounts, key=lambda mount: mount["target"].count("/"))
         self._writable_devices = {os.stat("/").st_dev}
         self._pod_owned_prefixes: list[str] = []
 
     def mount_all(self) -> None:
         for mount in self._mounts:
-            self._mount(mount)
-
-    def _mount(self, mount: MountSpec) -> None:
-        source = _HOST_ROOT + mount["source"]
-        target = os.path.realpath(mount["target"])
-        self._create_mount_point(target, is_directory=os.path.isdir(source))
-        _bind_mount(source, target)
-        if mount["readonly"]:
-            syscalls.remount_read_only(target)
-        elif mount["pod_owned"]:
-            self._pod_owned_prefixes.append(target + "/")
+            source, target = _HOST_ROOT + mount["source"], os.path.realpath(mount["target"])
+            self._create_mount_point(target, is_directory=os.path.isdir(source))
+            _bind_mount(source, target)
+            if mount["readonly"]:
+                syscalls.remount_read_only(target)
+            elif mount["pod_owned"]:
+                self._pod_owned_prefixes.append(target + "/")
 
     def _create_mount_point(self, target: str, *, is_directory: bool) -> None:
         if os.path.lexists(target):

@@ -47,15 +47,13 @@ class NetlinkSocket:
         body = _link_message() + string_attribute(_IFLA_IFNAME, name) + attribute(_IFLA_ADDRESS, mac_address)
         self._request(_NEWLINK, _CREATE | _EXCL, body + _link_kind_attribute("bridge"))
 
-    def add_veth_pair(
-        self, name: str, bridge_index: int, *, peer_name: str, peer_index: int, namespace_fd: int
-    ) -> None:
+    def add_veth_pair(self, name: str, bridge: int, *, peer_name: str, peer_index: int, namespace_fd: int) -> None:
         """Add a bridge port whose peer is in another network namespace."""
         mtu = _uint32_attribute(_IFLA_MTU, _MTU)
         peer = _link_message(peer_index) + string_attribute(_IFLA_IFNAME, peer_name) + mtu
         peer += _uint32_attribute(_IFLA_NET_NS_FD, namespace_fd)
         body = _link_message() + string_attribute(_IFLA_IFNAME, name) + mtu
-        body += _uint32_attribute(_IFLA_MASTER, bridge_index)
+        body += _uint32_attribute(_IFLA_MASTER, bridge)
         self._request(_NEWLINK, _CREATE | _EXCL, body + _link_kind_attribute("veth", attribute(_VETH_PEER, peer)))
 
     def set_link_up(self, link_index: int) -> None:
@@ -86,9 +84,8 @@ class NetlinkSocket:
         self._add_route(prefix_length, _RT_SCOPE_UNIVERSE, _RTN_UNREACHABLE, target)
 
     def _add_route(self, prefix_length: int, scope: int, route_type: int, attributes: bytes) -> None:
-        body = struct.pack(
-            "=BBBBBBBBI", socket.AF_INET, prefix_length, 0, 0, _RT_TABLE_MAIN, _RTPROT_BOOT, scope, route_type, 0
-        )
+        fields = (socket.AF_INET, prefix_length, 0, 0, _RT_TABLE_MAIN, _RTPROT_BOOT, scope, route_type, 0)
+        body = struct.pack("=BBBBBBBBI", *fields)
         self._request(_NEWROUTE, _CREATE | _EXCL, body + attributes)
 
     def _request(self, message_type: int, flags: int, body: bytes) -> None:

@@ -31,12 +31,13 @@ def add_masquerade_rules(interface: str) -> None:
     Also set the ACK flag on TCP resets without it. Some programs refuse connections with such resets, and the kernel
     ignores them as forged, so the connection attempt would hang.
     """
+    match_tcp = _load_meta(_META_L4PROTO) + _compare_equal(_REGISTER_1, _IPPROTO_TCP)
     requests = [
         (_NEWTABLE, string_attribute(1, _TABLE_NAME)),
         _newchain_request("out", "nat", _HOOK_POSTROUTING, _PRIORITY_SRCNAT),
         _newrule_request("out", _match_interface(_META_OIFNAME, interface), _nft_expression("masq", b"")),
         _newchain_request("in", "filter", _HOOK_PREROUTING, _PRIORITY_RAW),
-        _newrule_request("in", _match_interface(_META_IIFNAME, interface), _match_tcp(), _set_ack_on_reset()),
+        _newrule_request("in", _match_interface(_META_IIFNAME, interface), match_tcp, _set_ack_on_reset()),
     ]
     batch = _netlink_message(_BATCH_BEGIN, 0, 0, b"", subsystem=_NFTABLES_SUBSYSTEM)
     for number, (message_type, body) in enumerate(requests, start=1):
@@ -61,10 +62,6 @@ def _newrule_request(chain: str, *expressions: bytes) -> tuple[int, bytes]:
 
 def _match_interface(meta_key: int, interface: str) -> bytes:
     return _load_meta(meta_key) + _compare_equal(_REGISTER_1, interface.encode().ljust(_IFNAMSIZ, b"\0"))
-
-
-def _match_tcp() -> bytes:
-    return _load_meta(_META_L4PROTO) + _compare_equal(_REGISTER_1, _IPPROTO_TCP)
 
 
 def _set_ack_on_reset() -> bytes:
@@ -103,9 +100,8 @@ def _nft_expression(name: str, data: bytes) -> bytes:
 def _netlink_message(message_type: int, flags: int, sequence: int, body: bytes, *, subsystem: int = 0) -> bytes:
     family = _NFPROTO_IPV4 if not subsystem else socket.AF_UNSPEC
     content = struct.pack("!BBH", family, 0, subsystem) + body
-    return (
-        NETLINK_HEADER.pack(NETLINK_HEADER.size + len(content), message_type, _REQUEST | flags, sequence, 0) + content
-    )
+    length = NETLINK_HEADER.size + len(content)
+    return NETLINK_HEADER.pack(length, message_type, _REQUEST | flags, sequence, 0) + content
 
 
 def _uint32_attribute(attribute_type: int, value: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 
 from pliant.embedded.agent import syscalls
 from pliant.embedded.agent.network.netlink import LOOPBACK_INDEX, NetlinkSocket
@@ -21,7 +21,6 @@ _EGRESS_ADDRESS = "10.88.255.254"
 _ALL_ADDRESSES = ("0.0.0.0", 0)  # noqa: S104 - a route, not a listener
 _POD_LINK_INDEX = 2
 _POD_NAMESPACES = (("net", syscalls.CLONE_NEWNET), ("uts", syscalls.CLONE_NEWUTS), ("ipc", syscalls.CLONE_NEWIPC))
-_POD_NAMESPACES_WITHOUT_NETWORK = _POD_NAMESPACES[1:]
 
 NamespaceTypes = tuple[tuple[str, int], ...]
 
@@ -33,6 +32,7 @@ class Sandbox:
         self.address = address
         self.memory_dir = memory_dir
         self.namespaces: list[tuple[int, int]] = []
+        """Descriptor and type of each namespace, the network namespace first."""
 
     def close(self) -> None:
         """Close the namespaces, so that the kernel removes them and their network link."""
@@ -82,7 +82,7 @@ class PodBridge:
         sandbox = Sandbox(socket.inet_ntoa(address.to_bytes(4, "big")), f"{self._memory_dir}/{pod_uid}")
         os.makedirs(sandbox.memory_dir, exist_ok=True)
         try:
-            namespace_types = _POD_NAMESPACES if own_network else _POD_NAMESPACES_WITHOUT_NETWORK
+            namespace_types = _POD_NAMESPACES if own_network else _POD_NAMESPACES[1:]
             with closing(self._create_namespaces(sandbox, hostname, namespace_types)) as sandbox_netlink:
                 if own_network:
                     self._connect_to_bridge(sandbox, sandbox_netlink)
@@ -97,22 +97,18 @@ class PodBridge:
         self._used_addresses.discard(int.from_bytes(socket.inet_aton(sandbox.address), "big"))
         sandbox.close()
 
-    @contextmanager
-    def in_egress_network(self) -> Iterator[None]:
+    def in_egress_network(self) -> AbstractContextManager[None]:
         """Enter the egress network, which receives all packets to addresses that are no pod and no service."""
         if self._egress_namespace is None:
             self._egress_namespace = self._create_egress_namespace()
-        syscalls.setns(*self._egress_namespace)
-        try:
-            yield
-        finally:
-            syscalls.setns(*self._agent_namespaces[0])
+        return self._in_network(self._egress_namespace)
+
+    def in_sandbox_network(self, sandbox: Sandbox) -> AbstractContextManager[None]:
+        return self._in_network(sandbox.namespaces[0])
 
     @contextmanager
-    def in_sandbox_network(self, sandbox: Sandbox) -> Iterator[None]:
-        for namespace_fd, namespace_type in sandbox.namespaces:
-            if namespace_type == syscalls.CLONE_NEWNET:
-                syscalls.setns(namespace_fd, namespace_type)
+    def _in_network(self, network_namespace: tuple[int, int]) -> Iterator[None]:
+        syscalls.setns(*network_namespace)
         try:
             yield
         finally:
@@ -145,9 +141,8 @@ class PodBridge:
         self._veth_count += 1
         name = f"veth{self._veth_count}"
         network_fd = sandbox.namespaces[0][0]
-        self._netlink.add_veth_pair(
-            name, self._bridge_index, peer_name="eth0", peer_index=_POD_LINK_INDEX, namespace_fd=network_fd
-        )
+        peer = {"peer_index": _POD_LINK_INDEX, "namespace_fd": network_fd}
+        self._netlink.add_veth_pair(name, self._bridge_index, peer_name="eth0", **peer)
         sandbox_netlink.set_link_up(LOOPBACK_INDEX)
         sandbox_netlink.add_address(_POD_LINK_INDEX, sandbox.address, POD_PREFIX_LENGTH)
         sandbox_netlink.set_link_up(_POD_LINK_INDEX)

@@ -12,14 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pliant.embedded.kubelet.environment.variables import (
-    CLAIM_UID_KEY,
-    CONFIG_MAP,
-    SECRET,
-    VOLUME_CLAIM,
-    ConfigData,
-    referenced_objects,
-)
+from pliant.embedded.kubelet.environment import variables
+from pliant.embedded.kubelet.environment.variables import CONFIG_MAP, SECRET, VOLUME_CLAIM, ConfigData
 from pliant.embedded.retries import with_retries
 from pliant.errors import NotFound
 from pliant.kube.cache.informer import Informer
@@ -40,7 +34,7 @@ class ConfigReader:
     async def read_referenced(self, pod_spec: Mapping[str, Any]) -> ConfigData:
         """Return the contents of all objects that a pod references and that exist."""
         found: dict[tuple[str, str], Mapping[str, bytes]] = {}
-        for kind, name in sorted(referenced_objects(pod_spec)):
+        for kind, name in sorted(variables.referenced_objects(pod_spec)):
             try:
                 get = partial(self._client.get, _RESOURCES[kind], self._namespace, name)
                 found[kind, name] = _decode_data(await with_retries(get))
@@ -57,13 +51,9 @@ class ConfigReader:
             if new is not None and _decode_data(new) != observed_data:
                 changed.set()
 
+        resource, fields = _RESOURCES[kind], f"metadata.name={name}"
         informer: Informer[dict[str, Any]] = Informer(
-            self._client,
-            _RESOURCES[kind],
-            dict,
-            namespace=self._namespace,
-            fields=f"metadata.name={name}",
-            on_change=compare,
+            self._client, resource, dict, namespace=self._namespace, fields=fields, on_change=compare
         )
         async with asyncio.TaskGroup() as tasks:
             watch = tasks.create_task(informer.run())
@@ -73,7 +63,7 @@ class ConfigReader:
 
 def _decode_data(obj: Mapping[str, Any]) -> Mapping[str, bytes]:
     if obj["kind"] == VOLUME_CLAIM:
-        return {CLAIM_UID_KEY: obj["metadata"]["uid"].encode()}
+        return {variables.CLAIM_UID_KEY: obj["metadata"]["uid"].encode()}
     is_secret = obj["kind"] == SECRET
     encoded = obj.get("data" if is_secret else "binaryData") or {}
     plain = {} if is_secret else obj.get("data") or {}

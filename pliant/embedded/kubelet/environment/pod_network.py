@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.kubelet.environment.command_rewriter import is_path_mentioned, mount_variable
 from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
-from pliant.embedded.kubelet.runtime.messages import Mount
 from pliant.embedded.kubelet.volumes.hardlinks import HardlinkCache
 from pliant.embedded.kubelet.volumes.pod_credentials import SERVICE_ACCOUNT_PATH
 from pliant.embedded.network.service_discovery import render_hosts_file, render_resolv_conf
@@ -67,7 +67,11 @@ class PrivatePodNetwork:
         if nsswitch.exists():
             # The host's file may name a resolver that does not know pods.
             text = _NSSWITCH_HOSTS_LINE.sub("hosts: files dns", nsswitch.read_text())
-            yield readonly_mount(self._write_shared_file("nsswitch.conf", text), "/etc/nsswitch.conf")
+            shared = self.data_dir / "etc" / "nsswitch.conf"
+            if not shared.exists() or shared.read_text() != text:
+                shared.parent.mkdir(parents=True, exist_ok=True)
+                shared.write_text(text)
+            yield readonly_mount(shared, "/etc/nsswitch.conf")
         if Path("/run/nscd").exists():
             yield Mount(target="/run/nscd", memory_name="nscd", readonly=False, pod_owned=True)
         yield Mount(target="/dev/shm", memory_name="shm", readonly=False, pod_owned=True)  # noqa: S108
@@ -81,13 +85,6 @@ class PrivatePodNetwork:
 
     def mount_warnings(self, pod_spec: Mapping[str, Any]) -> list[str]:
         return []
-
-    def _write_shared_file(self, name: str, text: str) -> Path:
-        path = self.data_dir / "etc" / name
-        if not path.exists() or path.read_text() != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return path
 
 
 class BytesRewriter(Protocol):

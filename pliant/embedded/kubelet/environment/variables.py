@@ -22,6 +22,7 @@ _VARIABLE_REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _METADATA_SUBSCRIPT: Final = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]\Z")
 
 ContainerObject = Mapping[str, Any]
+Environment = Mapping[str, str]
 PodObject = Mapping[str, Any]
 ConfigData = Mapping[tuple[str, str], Mapping[str, bytes]]
 """The contents of ConfigMaps, Secrets and volume claims, by kind and name."""
@@ -55,9 +56,7 @@ class ResolvedPod:
         return replace(self, config_data=config_data)
 
 
-def build_environment(
-    container: ContainerObject, resolved_pod: ResolvedPod, base_env: Mapping[str, str]
-) -> dict[str, str]:
+def build_environment(container: ContainerObject, resolved_pod: ResolvedPod, base_env: Environment) -> dict[str, str]:
     """Return the environment of a container: `base_env`, `envFrom` and `env`, later ones overriding earlier ones."""
     base_env = _with_pliant_on_path(container, base_env)
     result = dict(base_env)
@@ -71,7 +70,7 @@ def build_environment(
     return result | container_env
 
 
-def _with_pliant_on_path(container: ContainerObject, base_env: Mapping[str, str]) -> Mapping[str, str]:
+def _with_pliant_on_path(container: ContainerObject, base_env: Environment) -> Environment:
     """Put this installation of Pliant first on the PATH of a container with Pliant's own image."""
     image_name = (container.get("image") or "").rpartition("/")[2].partition("@")[0].partition(":")[0]
     if image_name != "pliant":
@@ -79,13 +78,13 @@ def _with_pliant_on_path(container: ContainerObject, base_env: Mapping[str, str]
     return {**base_env, "PATH": ":".join(filter(None, (str(Path(sys.executable).parent), base_env.get("PATH"))))}
 
 
-def build_command_line(container: ContainerObject, variables: Mapping[str, str]) -> list[str]:
+def build_command_line(container: ContainerObject, variables: Environment) -> list[str]:
     """Return the command and arguments of a container with `$(VAR)` expanded."""
     arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
     return [expand_variables(argument, variables) for argument in arguments]
 
 
-def expand_variables(text: str, variables: Mapping[str, str]) -> str:
+def expand_variables(text: str, variables: Environment) -> str:
     """Expand `$(VAR)` if VAR is known, and `$$` to a dollar sign."""
 
     def replacement(match: re.Match[str]) -> str:
@@ -187,10 +186,7 @@ def _env_from_object(source: Mapping[str, Any], resolved_pod: ResolvedPod) -> di
 
 
 def _variable_value(
-    variable: Mapping[str, Any],
-    container: ContainerObject,
-    resolved_pod: ResolvedPod,
-    known_variables: Mapping[str, str],
+    variable: Mapping[str, Any], container: ContainerObject, resolved_pod: ResolvedPod, known_variables: Environment
 ) -> str | None:
     source = variable.get("valueFrom") or {}
     if reference := source.get("fieldRef"):

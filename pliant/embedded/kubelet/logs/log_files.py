@@ -1,21 +1,26 @@
-"""Read the log files of one run of a container, by lines and by timestamps.
+"""The log files and the termination message of one run of a container.
 
-The node agent writes these files; `agent.container.log_writer` describes their format.
+The node agent writes the log files; `agent.container.log_writer` describes their format.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pliant.embedded.agent.container.config import Mount
 
 _INDEX_ENTRY = struct.Struct("<QQ")
 _READ_CHUNK_BYTES = 1 << 16
 _NS_PER_SECOND = 1_000_000_000
+_MAX_MESSAGE_BYTES = 4096
+_MAX_MESSAGE_TAIL_BYTES = 2048
 
 
 class LogPosition(NamedTuple):
@@ -136,20 +141,13 @@ class LineTimestamper:
         return b"".join(self._timestamped_lines(position.offset, chunk))
 
     def _timestamped_lines(self, offset: int, chunk: bytes) -> Iterator[bytes]:
-        for line in _split_lines(chunk):
+        # Splits at line feeds only: progress bars contain carriage returns.
+        for line in io.BytesIO(chunk):
             if self._is_at_line_start:
                 yield _format_timestamp(self._time_index.written_at(offset))
             yield line
             self._is_at_line_start = line.endswith(b"\n")
             offset += len(line)
-
-
-def _split_lines(chunk: bytes) -> Iterator[bytes]:
-    """Yield the lines of a chunk, separated by line feeds only: progress bars contain carriage returns."""
-    *complete, rest = chunk.split(b"\n")
-    yield from (line + b"\n" for line in complete)
-    if rest:
-        yield rest
 
 
 def _format_timestamp(timestamp_ns: int) -> bytes:
@@ -185,3 +183,25 @@ def _next_line_start(path: Path, offset: int) -> int:
         file.seek(offset - 1)
         file.readline()
         return file.tell()
+
+
+def create_message_mount(container_spec: Mapping[str, Any], log_path: Path) -> Mount:
+    """Create the empty message file of a run beside its log, and return its mount in the container."""
+    path = log_path.with_suffix(".end")
+    path.write_bytes(b"")
+    path.chmod(0o666)  # The container may run with any mapped user id.
+    target = str(container_spec.get("terminationMessagePath") or "/dev/termination-log")
+    return Mount(target=target, source=str(path), readonly=False, pod_owned=False)
+
+
+def read_termination_message(container_spec: Mapping[str, Any], log_path: Path, *, has_failed: bool) -> str:
+    """Return the termination message of a container that has exited."""
+    try:
+        with log_path.with_suffix(".end").open("rb") as file:
+            message = file.read(_MAX_MESSAGE_BYTES).decode(errors="replace")
+    except OSError:
+        message = ""
+    falls_back_to_log = container_spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
+    if not message and has_failed and falls_back_to_log:
+        message = ContainerLog(log_path).read_tail(_MAX_MESSAGE_TAIL_BYTES).decode(errors="replace")
+    return message

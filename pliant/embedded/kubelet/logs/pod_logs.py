@@ -3,19 +3,76 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
-from collections.abc import AsyncIterator
+import struct
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pliant.embedded.apiserver.streaming.logs import LogOptions
-from pliant.embedded.kubelet.logs.inotify import FileWatcher
+from pliant.embedded.kubelet.environment.variables import PodObject
 from pliant.embedded.kubelet.logs.log_files import ContainerLog, LineTimestamper, LogPosition
 from pliant.embedded.kubelet.pods.status import find_container_status
 from pliant.errors import BadRequest
 
 _READ_CHUNK_BYTES = 1 << 16
+_IN_MODIFY = 0x2
+_INOTIFY_EVENT = struct.Struct("iIII")
+_libc = ctypes.CDLL(None, use_errno=True)
 _MAX_RETAINED_RUNS = 5
+
+LogChunk = tuple[LogPosition, bytes]
+
+
+class FileWatcher:
+    """Sets an event whenever a watched file is written, with one inotify instance for all files."""
+
+    def __init__(self) -> None:
+        self._inotify_fd: int | None = None
+        self._watchers: dict[int, list[asyncio.Event]] = defaultdict(list)
+
+    def close(self) -> None:
+        if self._inotify_fd is not None:
+            asyncio.get_running_loop().remove_reader(self._inotify_fd)
+            os.close(self._inotify_fd)
+            self._inotify_fd = None
+
+    @contextmanager
+    def watch(self, path: Path, write_event: asyncio.Event) -> Iterator[None]:
+        """Set `write_event` on each write to a file until the context exits."""
+        inotify_fd = self._open_inotify()
+        watch_id = _libc.inotify_add_watch(inotify_fd, os.fsencode(path), _IN_MODIFY)
+        if watch_id < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+        watchers = self._watchers[watch_id]
+        watchers.append(write_event)
+        try:
+            yield
+        finally:
+            watchers.remove(write_event)
+            if not watchers and self._inotify_fd is not None:
+                del self._watchers[watch_id]
+                _libc.inotify_rm_watch(inotify_fd, watch_id)
+
+    def _open_inotify(self) -> int:
+        if self._inotify_fd is None:
+            self._inotify_fd = _libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+            if self._inotify_fd < 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), "inotify")
+            asyncio.get_running_loop().add_reader(self._inotify_fd, self._dispatch_events)
+        return self._inotify_fd
+
+    def _dispatch_events(self) -> None:
+        assert self._inotify_fd is not None
+        data = os.read(self._inotify_fd, 1 << 16)
+        position = 0
+        while position < len(data):
+            watch_id, _, _, length = _INOTIFY_EVENT.unpack_from(data, position)
+            position += _INOTIFY_EVENT.size + length
+            for write_event in self._watchers.get(watch_id, ()):
+                write_event.set()
 
 
 class PodLogStore:
@@ -41,7 +98,7 @@ class PodLogStore:
         for follower in self._followers.pop(log_path, ()):
             follower.set()
 
-    async def read(self, pod: dict[str, Any], container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def read(self, pod: PodObject, container: str, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a container in chunks of any size."""
         log = ContainerLog(self._select_log(pod, container, is_previous=options.previous))
         timestamper = LineTimestamper(log) if options.timestamps else None
@@ -52,9 +109,7 @@ class PodLogStore:
             if bytes_left is not None and (bytes_left := bytes_left - len(data)) <= 0:
                 return
 
-    async def _read_chunks(
-        self, log: ContainerLog, start: LogPosition, *, follow: bool
-    ) -> AsyncIterator[tuple[LogPosition, bytes]]:
+    async def _read_chunks(self, log: ContainerLog, start: LogPosition, *, follow: bool) -> AsyncIterator[LogChunk]:
         """Yield position and content of each chunk from a position on, through all files of the log."""
         wakeup = asyncio.Event()
         followers = self._followers.get(log.path, []) if follow else []
@@ -80,7 +135,7 @@ class PodLogStore:
 
     async def _read_file_chunks(
         self, log: ContainerLog, position: LogPosition, fd: int, wakeup: asyncio.Event | None
-    ) -> AsyncIterator[tuple[LogPosition, bytes]]:
+    ) -> AsyncIterator[LogChunk]:
         """Yield the chunks of one file until it is complete, or until its present end without `wakeup`."""
         number, offset = position
         if wakeup is None or log.path not in self._followers:
@@ -100,7 +155,7 @@ class PodLogStore:
                     return
                 await wakeup.wait()
 
-    def _select_log(self, pod: dict[str, Any], container: str, *, is_previous: bool) -> Path:
+    def _select_log(self, pod: PodObject, container: str, *, is_previous: bool) -> Path:
         """Return the log of the latest run, or of the previous one."""
         pod_name, uid = str(pod["metadata"]["name"]), str(pod["metadata"]["uid"])
         directory = self._pods_dir / uid / "logs" / container
@@ -124,7 +179,7 @@ def _start_position(log: ContainerLog, options: LogOptions) -> LogPosition:
     return max(positions)
 
 
-def _previous_run_number(pod: dict[str, Any], container: str) -> int | None:
+def _previous_run_number(pod: PodObject, container: str) -> int | None:
     """Return the run number of the last terminated container in the pod status."""
     terminated = (find_container_status(pod, container).get("lastState") or {}).get("terminated") or {}
     run_number = str(terminated.get("containerID") or "").rpartition("/")[2]

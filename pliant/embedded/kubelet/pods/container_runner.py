@@ -8,23 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pliant.embedded.kubelet.environment.variables import (
-    MissingConfig,
-    UnsupportedPodSpec,
-    build_command_line,
-    build_environment,
-)
-from pliant.embedded.kubelet.logs.termination_message import (
-    create_message_file,
-    message_file_mount,
-    read_termination_message,
-)
+from pliant.embedded.agent.container.config import ContainerConfig
+from pliant.embedded.kubelet.environment import variables
+from pliant.embedded.kubelet.environment.variables import MissingConfig, UnsupportedPodSpec
+from pliant.embedded.kubelet.logs.log_files import create_message_mount, read_termination_message
 from pliant.embedded.kubelet.pods.context import PodContext
 from pliant.embedded.kubelet.pods.lifecycle import ContainerLifecycle
 from pliant.embedded.kubelet.pods.status import ContainerRecord
 from pliant.embedded.kubelet.probes.handlers import ProbeTarget, validate_handlers
 from pliant.embedded.kubelet.probes.prober import ContainerProber
-from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerConfig, ContainerExit
+from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit, ExitFuture
 from pliant.kube.quantity import parse_quantity
 
 _START_FAILED_EXIT = ContainerExit(128)
@@ -109,7 +102,7 @@ class ContainerRunner:
         await self._stop_event.wait()
         await lifecycle.terminate(None)
 
-    async def _run_post_start(self, lifecycle: ContainerLifecycle, exit_future: asyncio.Future[ContainerExit]) -> None:
+    async def _run_post_start(self, lifecycle: ContainerLifecycle, exit_future: ExitFuture) -> None:
         """Run the postStart hook; if it fails, terminate the container, which is not reported as running."""
         if not await lifecycle.run_post_start():
             await lifecycle.terminate(self._grace_period())
@@ -141,18 +134,15 @@ class ContainerRunner:
         return f"{self._record.name}/{self._record.restart_count}"
 
     def _probe_target(self) -> ProbeTarget:
-        pod = self._pod
-        assert pod.resolved_pod is not None
         return ProbeTarget(
-            agent=pod.deps.agent,
-            pod_uid=pod.meta.uid,
+            agent=self._pod.deps.agent,
+            pod_uid=self._pod.meta.uid,
             run_name=self._run_name,
-            address=pod.resolved_pod.address,
+            address=self._pod.resolved_pod.address,
             spec=self._record.spec,
         )
 
     def _grace_period(self) -> float:
-        assert self._pod.resolved_pod is not None
         return termination_grace(self._pod.resolved_pod.pod["spec"])
 
     def _record_exit(self, exit_status: ContainerExit) -> None:
@@ -181,13 +171,15 @@ class ContainerRunner:
         record.count_restart()
         return True
 
-    async def _start_when_possible(self) -> asyncio.Future[ContainerExit] | None:
+    async def _start_when_possible(self) -> ExitFuture | None:
         """Start the container; return None if that is impossible, with the reason in the record."""
         while not self._pod.stopping.is_set():
             try:
                 return await self._try_start()
             except MissingConfig as error:
-                await self._wait_for_config(error)
+                await self._report_waiting("CreateContainerConfigError", error)
+                await self._pod.wait_for_config(error)
+                await self._pod.refresh_config_data()
             except (UnsupportedPodSpec, OSError) as error:
                 await self._report_waiting("CreateContainerError", error)
                 await self._pod.stopping.wait()
@@ -200,23 +192,12 @@ class ContainerRunner:
                 break
         return None
 
-    async def _wait_for_config(self, missing: MissingConfig) -> None:
-        """Wait until a missing ConfigMap or Secret has changed."""
-        pod = self._pod
-        assert pod.resolved_pod is not None
-        await self._report_waiting("CreateContainerConfigError", missing)
-        await pod.wait_unless_stopped(
-            pod.config_reader.wait_for_change(missing.kind, missing.name, pod.resolved_pod.config_data)
-        )
-        config_data = await pod.config_reader.read_referenced(pod.resolved_pod.pod["spec"])
-        pod.resolved_pod = pod.resolved_pod.with_config_data(config_data)
-
     async def _report_waiting(self, reason: str, error: Exception) -> None:
         self._record.set_waiting(reason, str(error))
         await self._pod.emit_warning("Failed", f"Error: {error}")
         await self._pod.status_writer.publish(even_if_held=True)
 
-    async def _try_start(self) -> asyncio.Future[ContainerExit]:
+    async def _try_start(self) -> ExitFuture:
         pod, record = self._pod, self._record
         log_path = self._log_path = pod.deps.logs.open_run(pod.meta.uid, record.name, record.restart_count)
         run_name = self._run_name
@@ -244,28 +225,25 @@ class ContainerRunner:
 
     def _build_config(self, log_path: Path) -> ContainerConfig:
         pod, spec, filesystem = self._pod, self._record.spec, self._pod.deps.filesystem
-        assert pod.resolved_pod is not None
-        env = build_environment(spec, pod.resolved_pod, filesystem.base_variables(pod.hostname, pod.resolved_pod))
+        env = filesystem.base_variables(pod.hostname, pod.resolved_pod)
+        env = variables.build_environment(spec, pod.resolved_pod, env)
         env |= pod.deps.gpus.visible_devices_env(pod.meta.uid, pod.resolved_pod.pod["spec"], self._record.name)
         if spec.get("tty"):
             env.setdefault("TERM", "xterm")
-        argv = build_command_line(spec, env)
+        argv = variables.build_command_line(spec, env)
         if not argv:
             field = "initContainers" if self._record.is_init else "containers"
-            raise UnsupportedPodSpec(
-                f"spec.{field}: set `command` of container {spec['name']!r}; this cluster does not run images"
-            )
+            fix = f"set `command` of container {spec['name']!r}"
+            raise UnsupportedPodSpec(f"spec.{field}: {fix}; this cluster does not run images")
         limits = (spec.get("resources") or {}).get("limits") or {}
         cpu_limit = parse_quantity(limits.get("cpu") or 0)
+        message_mount = create_message_mount(spec, log_path)
         return ContainerConfig(
             argv=argv,
             env=env,
             working_dir=str(spec.get("workingDir") or filesystem.default_working_dir),
             log_path=str(log_path),
-            mounts=[
-                *filesystem.container_mounts(spec, pod.meta, pod.volumes, env),
-                message_file_mount(spec, create_message_file(log_path)),
-            ],
+            mounts=[*filesystem.container_mounts(spec, pod.meta.uid, pod.volumes, env), message_mount],
             memory_limit=math.ceil(parse_quantity(limits.get("memory") or 0)),
             cpu_limit=float(cpu_limit),
             cpuset=pod.deps.cpu_allocator.allocate((pod.meta.uid, self._run_name), cpu_limit),

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pliant.embedded.kubelet.environment.config_objects import ConfigReader, ConfigWatch
-from pliant.embedded.kubelet.environment.variables import ResolvedPod
+from pliant.embedded.kubelet.environment.variables import MissingConfig, ResolvedPod
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.embedded.kubelet.pods.event_recorder import PodEventRecorder
 from pliant.embedded.kubelet.pods.status_writer import PodStatusWriter
 from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 from pliant.embedded.kubelet.runtime.resources import CpuAllocator
-from pliant.embedded.kubelet.runtime.stdin import StdinRegistry
+from pliant.embedded.kubelet.runtime.streams import StdinRegistry
 from pliant.embedded.kubelet.volumes.pod_filesystem import PodFilesystem
-from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolume
+from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolumes
 from pliant.embedded.object_views import PodObjectMeta, PodView, pod_hostname
 from pliant.embedded.scheduler.gpu_allocation import GpuAllocator
 from pliant.kube.client import KubeClient
@@ -59,8 +59,8 @@ class PodContext:
         self.node_capacity = node_capacity
         self.config_reader = ConfigReader(deps.client, pod.metadata.namespace)
         self.status_writer = PodStatusWriter(pod.metadata, deps.client, deps.clock, deps.agent.address)
-        self.resolved_pod: ResolvedPod | None = None
-        self.volumes: Mapping[str, PreparedVolume] = {}
+        self.resolved_pod: ResolvedPod
+        self.volumes: PreparedVolumes = {}
         self.stopping = asyncio.Event()
         self.running_containers: set[str] = set()
         self._is_killed = False
@@ -101,16 +101,22 @@ class PodContext:
     async def wait_unless_stopped(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Wait for a coroutine, and cancel it if the pod is stopped first."""
         async with asyncio.TaskGroup() as tasks:
-            both = {tasks.create_task(coroutine), tasks.create_task(_wait_for_event(self.stopping))}
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            for task in both:
-                task.cancel()
+            waits: list[asyncio.Task[Any]] = [tasks.create_task(coroutine), tasks.create_task(self.stopping.wait())]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+
+    async def wait_for_config(self, missing: MissingConfig) -> None:
+        """Wait until a missing ConfigMap or Secret has changed, or the pod is stopped."""
+        observed = self.resolved_pod.config_data
+        await self.wait_unless_stopped(self.config_reader.wait_for_change(missing.kind, missing.name, observed))
+
+    async def refresh_config_data(self) -> None:
+        """Read the ConfigMaps and Secrets of the pod again."""
+        config_data = await self.config_reader.read_referenced(self.resolved_pod.pod["spec"])
+        self.resolved_pod = self.resolved_pod.with_config_data(config_data)
 
     def _kill_containers(self) -> None:
         self._is_killed = True
         for run_name in sorted(self.running_containers):
             self.deps.agent.send_signal(self.meta.uid, run_name, signal.SIGKILL)
-
-
-async def _wait_for_event(event: asyncio.Event) -> None:
-    await event.wait()

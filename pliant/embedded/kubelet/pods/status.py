@@ -8,6 +8,7 @@ from typing import Any
 
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
 
+JsonObject = Mapping[str, Any]
 StatusObject = dict[str, Any]
 
 _CREATING_STATE = {"waiting": {"reason": "ContainerCreating"}}
@@ -18,7 +19,7 @@ _INITIALIZING_STATE = {"waiting": {"reason": "PodInitializing"}}
 class ContainerRecord:
     """The state of one container of a pod."""
 
-    spec: Mapping[str, Any]
+    spec: JsonObject
     is_init: bool = False
     restart_count: int = 0
     state: StatusObject = field(default_factory=lambda: dict(_CREATING_STATE))
@@ -105,16 +106,17 @@ class ContainerRecord:
         }
 
 
-def find_container_status(pod: Mapping[str, Any], container: str) -> Mapping[str, Any]:
+def find_container_status(pod: JsonObject, container: str) -> JsonObject:
     """Return the status of a container or init container of a pod, or nothing."""
     status = pod.get("status") or {}
     statuses = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
     return next((each for each in statuses if each["name"] == container), {})
 
 
-def restore_records(
-    pod_spec: Mapping[str, Any], pod_status: Mapping[str, Any]
-) -> tuple[list[ContainerRecord], list[ContainerRecord]]:
+ContainerRecords = Sequence[ContainerRecord]
+
+
+def restore_records(pod_spec: JsonObject, pod_status: JsonObject) -> tuple[ContainerRecords, ContainerRecords]:
     """Return the records of a pod's init containers and containers, restored from its status."""
     statuses = {each["name"]: each for each in pod_status.get("containerStatuses") or ()}
     init_statuses = {each["name"]: each for each in pod_status.get("initContainerStatuses") or ()}
@@ -126,12 +128,11 @@ def restore_records(
     return init_records, main_records
 
 
-def pod_phase(
-    restart_policy: str, init_records: Sequence[ContainerRecord], main_records: Sequence[ContainerRecord]
-) -> str:
+def pod_phase(restart_policy: str, init_records: ContainerRecords, main_records: ContainerRecords) -> str:
     """Return the phase of a pod, by the rules of the Kubernetes kubelet."""
     has_running_sidecar = any(record.is_sidecar and record.is_running for record in init_records)
-    if any(_has_failed_finally(record, restart_policy) for record in init_records if not record.is_sidecar):
+    finished = [record for record in init_records if record.terminated_state and not record.is_sidecar]
+    if restart_policy == "Never" and not all(record.has_succeeded for record in finished):
         return "Pending" if has_running_sidecar else "Failed"
     if not all(record.is_init_done for record in init_records):
         return "Pending"
@@ -145,10 +146,7 @@ def pod_phase(
 
 
 def pod_conditions(
-    old_conditions: Iterable[Mapping[str, Any]],
-    init_records: Sequence[ContainerRecord],
-    main_records: Sequence[ContainerRecord],
-    now: str,
+    old_conditions: Iterable[JsonObject], init_records: ContainerRecords, main_records: ContainerRecords, now: str
 ) -> list[StatusObject]:
     """Return the conditions of a pod; an unchanged condition keeps its lastTransitionTime."""
     incomplete = [record.name for record in init_records if not record.is_init_done]
@@ -182,13 +180,7 @@ def _build_condition(condition_type: str, is_true: bool, reason_and_message: Sta
     return {"type": condition_type, "status": status, "lastProbeTime": None, **reason_and_message}
 
 
-def _has_failed_finally(record: ContainerRecord, restart_policy: str) -> bool:
-    return restart_policy == "Never" and record.terminated_state is not None and not record.has_succeeded
-
-
-def _restore_record(
-    container_spec: Mapping[str, Any], statuses: Mapping[str, Any], *, is_init: bool
-) -> ContainerRecord:
+def _restore_record(container_spec: JsonObject, statuses: JsonObject, *, is_init: bool) -> ContainerRecord:
     status = statuses.get(container_spec["name"]) or {}
     return ContainerRecord(
         spec=container_spec,

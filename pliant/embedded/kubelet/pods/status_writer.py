@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
-from pliant.embedded.kubelet.pods.status import ContainerRecord, StatusObject, pod_conditions, pod_phase
+from pliant.embedded.kubelet.pods.status import ContainerRecords, JsonObject, StatusObject, pod_conditions, pod_phase
 from pliant.embedded.kubelet.runtime.messages import ContainerExit
 from pliant.embedded.object_views import PodObjectMeta
 from pliant.embedded.retries import with_retries
@@ -31,9 +30,9 @@ class PodStatusWriter:
         self._clock = clock
         self._host_address = host_address
         self._restart_policy = "Always"
-        self._init_records: Sequence[ContainerRecord] = ()
-        self._main_records: Sequence[ContainerRecord] = ()
-        self._conditions: Sequence[Mapping[str, Any]] = ()
+        self._init_records: ContainerRecords = ()
+        self._main_records: ContainerRecords = ()
+        self._conditions: Sequence[JsonObject] = ()
         self._started_at = ""
         self._failure: StatusObject = {}
         self._is_stopped = False
@@ -44,12 +43,7 @@ class PodStatusWriter:
         """Cleared while the node has a simulated failure; the status is not written then."""
         self.node_connected.set()
 
-    def load(
-        self,
-        pod_object: Mapping[str, Any],
-        init_records: Sequence[ContainerRecord],
-        main_records: Sequence[ContainerRecord],
-    ) -> None:
+    def load(self, pod_object: JsonObject, init_records: ContainerRecords, main_records: ContainerRecords) -> None:
         """Take over the restart policy, conditions and start time of the pod object."""
         status = pod_object.get("status") or {}
         self._restart_policy = pod_object["spec"].get("restartPolicy") or "Always"

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from pliant.embedded.kubelet.environment import variables
 from pliant.embedded.kubelet.environment.config_objects import ConfigKey
-from pliant.embedded.kubelet.environment.variables import (
-    MissingConfig,
-    ResolvedPod,
-    UnsupportedPodSpec,
-    mounted_objects,
-)
+from pliant.embedded.kubelet.environment.variables import MissingConfig, PodObject, ResolvedPod, UnsupportedPodSpec
 from pliant.embedded.kubelet.pods.container_runner import ContainerRunner, termination_grace
 from pliant.embedded.kubelet.pods.context import PodContext
-from pliant.embedded.kubelet.pods.status import ContainerRecord, restore_records
+from pliant.embedded.kubelet.pods.status import ContainerRecords, restore_records
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ContainerExit
 from pliant.embedded.retries import with_retries
 from pliant.embedded.scheduler.gpu_allocation import GPU_RESOURCE, pod_requested_gpus
@@ -26,9 +22,6 @@ from pliant.kube.resources import PODS
 
 _KILLED_EXIT = ContainerExit(137, int(signal.SIGKILL))
 _NODE_RESTARTED_REASON = "NodeRestarted"
-
-ContainerRecords = Sequence[ContainerRecord]
-PodObject = Mapping[str, Any]
 
 
 class PodWorker:
@@ -75,47 +68,45 @@ class PodWorker:
                 record.count_restart()
         return True
 
-    async def _run_in_sandbox(
-        self, pod_object: PodObject, init_records: ContainerRecords, main_records: ContainerRecords
-    ) -> None:
+    async def _run_in_sandbox(self, pod_object: PodObject, inits: ContainerRecords, mains: ContainerRecords) -> None:
         pod, deps, pod_spec = self.context, self.context.deps, pod_object["spec"]
         await deps.services_synced.wait()
+        uid, pod_key, own_network = (
+            pod.meta.uid,
+            f"{pod.meta.namespace}/{pod.meta.name}",
+            not pod_spec.get("hostNetwork"),
+        )
         try:
-            address = await deps.agent.create_pod(
-                pod.meta.uid,
-                pod.hostname,
-                own_network=not pod_spec.get("hostNetwork"),
-                pod_key=f"{pod.meta.namespace}/{pod.meta.name}",
-            )
+            address = await deps.agent.create_pod(uid, pod.hostname, own_network=own_network, pod_key=pod_key)
             deps.filesystem.write_pod_files(pod_object, pod.hostname, address)
         except (AgentRequestFailed, OSError) as error:
             message = f"Failed to create pod sandbox: {error}"
-            await self._report_unrunnable(main_records, "FailedCreatePodSandBox", message)
+            await self._report_unrunnable(mains, "FailedCreatePodSandBox", message)
             return
         pod.status_writer.pod_ip = address
         deadline = pod_spec.get("activeDeadlineSeconds")
         timer = asyncio.get_running_loop().call_later(deadline, self._fail_deadline_exceeded) if deadline else None
-        mounted = [ConfigKey(kind, pod.meta.namespace, name) for kind, name in mounted_objects(pod_spec)]
+        mounted = [ConfigKey(kind, pod.meta.namespace, name) for kind, name in variables.mounted_objects(pod_spec)]
         with deps.config_watch.subscribe(mounted) as config_changed:
-            if await self._prepare_volumes(pod_object, address, main_records) and await self._allocate_gpus(pod_spec):
+            if await self._prepare_volumes(pod_object, address, mains) and await self._allocate_gpus(pod_spec):
                 for warning in deps.filesystem.pod_network.mount_warnings(pod_spec):
                     await pod.emit_warning("FailedMount", warning)
-                await self._run_containers(init_records, main_records, config_changed)
+                await self._run_containers(inits, mains, config_changed)
         if timer is not None:
             timer.cancel()
-        await deps.agent.remove_pod(pod.meta.uid)
-        await deps.gpus.release(pod.meta.uid)
-        await deps.filesystem.remove_volumes(pod.meta.uid)
+        await deps.agent.remove_pod(uid)
+        await deps.gpus.release(uid)
+        await deps.filesystem.remove_volumes(uid)
 
     async def _run_containers(
-        self, init_records: ContainerRecords, main_records: ContainerRecords, config_changed: asyncio.Event
+        self, inits: ContainerRecords, mains: ContainerRecords, config_changed: asyncio.Event
     ) -> None:
         """Run the init containers in order and then the others; sidecars are stopped last, in reverse order."""
         async with asyncio.TaskGroup() as tasks:
             refresh = tasks.create_task(self._refresh_volumes_on_change(config_changed))
             sidecars: list[ContainerRunner] = []
-            if await self._run_init_containers(init_records, sidecars, tasks):
-                await self._run_main_containers(main_records)
+            if await self._run_init_containers(inits, sidecars, tasks):
+                await self._run_main_containers(mains)
             # No container is started any more, and sidecars have the grace period of the pod to exit.
             self.context.stop(self._grace_period)
             for sidecar in reversed(sidecars):
@@ -128,9 +119,7 @@ class PodWorker:
         while True:
             await config_changed.wait()
             config_changed.clear()
-            assert pod.resolved_pod is not None
-            config_data = await pod.config_reader.read_referenced(pod.resolved_pod.pod["spec"])
-            pod.resolved_pod = pod.resolved_pod.with_config_data(config_data)
+            await pod.refresh_config_data()
             with suppress(MissingConfig, UnsupportedPodSpec, OSError):
                 pod.deps.filesystem.refresh_volumes(pod.resolved_pod)
 
@@ -173,9 +162,7 @@ class PodWorker:
                 pod.volumes = pod.deps.filesystem.prepare_volumes(pod.resolved_pod)
             except MissingConfig as error:
                 await pod.emit_warning("FailedMount", str(error))
-                await pod.wait_unless_stopped(
-                    pod.config_reader.wait_for_change(error.kind, error.name, pod.resolved_pod.config_data)
-                )
+                await pod.wait_for_config(error)
             except (UnsupportedPodSpec, OSError) as error:
                 await self._report_unrunnable(main_records, "FailedMount", str(error))
             else:

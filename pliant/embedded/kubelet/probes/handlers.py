@@ -18,6 +18,7 @@ from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ExecStr
 from pliant.embedded.kubelet.runtime.node_agent import NodeAgent
 
 _MAX_OUTPUT_BYTES = 10 << 10
+HandlerSpec = Mapping[str, Any]
 _HANDLER_TYPES = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
@@ -129,7 +130,7 @@ def validate_handlers(container: Mapping[str, Any]) -> None:
                 _resolve_port(handler[handler_type], container)
 
 
-async def run_handler(target: ProbeTarget, handler: Mapping[str, Any], timeout: float | None) -> ProbeReport:
+async def run_handler(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
     """Run the handler of a probe or lifecycle hook."""
     if command := (handler.get("exec") or {}).get("command"):
         return await _run_exec(target, command, timeout)
@@ -153,7 +154,7 @@ async def _run_exec(target: ProbeTarget, command: Sequence[str], timeout: float 
     return ProbeReport(ProbeResult.SUCCESS if result.exit_code == 0 else ProbeResult.FAILURE, result.output.strip())
 
 
-async def _probe_tcp(target: ProbeTarget, handler: Mapping[str, Any], timeout: float | None) -> ProbeReport:
+async def _probe_tcp(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
     address, port = handler.get("host") or target.address, _resolve_port(handler, target.spec)
     try:
         async with asyncio.timeout(timeout):
@@ -165,7 +166,7 @@ async def _probe_tcp(target: ProbeTarget, handler: Mapping[str, Any], timeout: f
     return _SUCCESS
 
 
-async def _probe_http(target: ProbeTarget, handler: Mapping[str, Any], timeout: float | None) -> ProbeReport:
+async def _probe_http(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
     address, port = handler.get("host") or target.address, _resolve_port(handler, target.spec)
     scheme, path = str(handler.get("scheme") or "HTTP").lower(), "/" + str(handler.get("path") or "/").lstrip("/")
     url = f"{scheme}://{address}:{port}{path}"
@@ -184,7 +185,7 @@ async def _probe_http(target: ProbeTarget, handler: Mapping[str, Any], timeout: 
     return _SUCCESS if 200 <= code < 400 else _failure(f"HTTP probe failed with statuscode: {code}")
 
 
-async def _probe_grpc(target: ProbeTarget, handler: Mapping[str, Any], timeout: float | None) -> ProbeReport:
+async def _probe_grpc(target: ProbeTarget, handler: HandlerSpec, timeout: float | None) -> ProbeReport:
     address, port, service = target.address, int(handler["port"]), str(handler.get("service") or "")
     try:
         async with asyncio.timeout(timeout):
@@ -202,9 +203,7 @@ async def _probe_grpc(target: ProbeTarget, handler: Mapping[str, Any], timeout: 
     return _SUCCESS if status == "SERVING" else _failure(f'service unhealthy (responded with "{status}")')
 
 
-async def _http_status_code(
-    target: ProbeTarget, handler: Mapping[str, Any], endpoint: tuple[str, int], path: str
-) -> int:
+async def _http_status_code(target: ProbeTarget, handler: HandlerSpec, endpoint: tuple[str, int], path: str) -> int:
     is_secure = str(handler.get("scheme") or "").upper() == "HTTPS"
     options: dict[str, Any] = {"ssl": _unverified_ssl_context(), "server_hostname": endpoint[0]} if is_secure else {}
     sock = await target.agent.connect(*endpoint)
@@ -236,7 +235,7 @@ def _unverified_ssl_context() -> ssl.SSLContext:
     return context
 
 
-def _resolve_port(handler: Mapping[str, Any], container: Mapping[str, Any]) -> int:
+def _resolve_port(handler: HandlerSpec, container: Mapping[str, Any]) -> int:
     port = handler.get("port")
     if isinstance(port, int):
         return port

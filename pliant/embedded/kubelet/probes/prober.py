@@ -9,7 +9,7 @@ from typing import Any
 
 from pliant.embedded.kubelet.pods.context import PodContext
 from pliant.embedded.kubelet.pods.status import ContainerRecord
-from pliant.embedded.kubelet.probes.handlers import ProbeReport, ProbeResult, ProbeTarget, run_handler
+from pliant.embedded.kubelet.probes.handlers import ProbeResult, ProbeTarget, run_handler
 
 _KILLING_PROBES = {"livenessProbe": "liveness", "startupProbe": "startup"}
 
@@ -92,7 +92,7 @@ class ContainerProber:
         await asyncio.sleep(started_at + probe.initial_delay - asyncio.get_running_loop().time())
         streak, last = 0, ProbeResult.UNKNOWN
         while True:
-            result = (await self._probe_once(probe)).result
+            result = await self._probe_once(probe)
             if result is not ProbeResult.UNKNOWN:
                 streak = streak + 1 if result is last else 1
                 last = result
@@ -104,20 +104,20 @@ class ContainerProber:
                 return False
             await asyncio.sleep(probe.period)
 
-    async def _probe_once(self, probe: Probe) -> ProbeReport:
+    async def _probe_once(self, probe: Probe) -> ProbeResult:
         node_connected = self.pod.status_writer.node_connected
         await node_connected.wait()
         report = await run_handler(self.target, probe.handler, probe.timeout)
         if not node_connected.is_set():
             # The node failed meanwhile: the result says nothing about the container.
-            return ProbeReport(ProbeResult.UNKNOWN)
+            return ProbeResult.UNKNOWN
         probe_name = probe.kind.removesuffix("Probe").capitalize()
         if report.result is ProbeResult.FAILURE:
             await self.pod.emit_warning("Unhealthy", f"{probe_name} probe failed: {report.message}")
         elif report.result is ProbeResult.UNKNOWN:
             message = f"{probe_name} probe errored and resulted in unknown state: {report.message}"
             await self.pod.emit_warning("Unhealthy", message)
-        return report
+        return report.result
 
     async def _kill_container(self, probe: Probe) -> None:
         message = f"Container {self.record.name} failed {_KILLING_PROBES[probe.kind]} probe"

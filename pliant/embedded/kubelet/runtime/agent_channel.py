@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pliant.embedded.kubelet.runtime.messages import AgentLost, AgentRequestFailed, ContainerExit
+from pliant.embedded.kubelet.runtime.messages import AgentLost, AgentRequestFailed, ContainerExit, ExitFuture
 
 _SIGKILL_EXIT = ContainerExit(128 + signal.SIGKILL, int(signal.SIGKILL))
 
@@ -26,7 +26,7 @@ class AgentChannel(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._request_ids = itertools.count(1)
         self._pending_replies: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._exit_futures: dict[tuple[str, str], asyncio.Future[ContainerExit]] = {}
+        self._exit_futures: dict[tuple[str, str], ExitFuture] = {}
         """Futures by pod uid and run name."""
         self._buffer = b""
         self.last_message_at = 0.0
@@ -81,9 +81,9 @@ class AgentChannel(asyncio.Protocol):
         self._pending_replies[self.send_request(operation, request_id=request_id, **details)] = reply
         return await reply
 
-    def expect_exit(self, pod_uid: str, run_name: str) -> asyncio.Future[ContainerExit]:
+    def expect_exit(self, pod_uid: str, run_name: str) -> ExitFuture:
         """Return a future for the exit of a container or session that is about to start."""
-        exit_future: asyncio.Future[ContainerExit] = asyncio.get_running_loop().create_future()
+        exit_future: ExitFuture = asyncio.get_running_loop().create_future()
         self._exit_futures[pod_uid, run_name] = exit_future
         return exit_future
 
@@ -117,7 +117,8 @@ class SocketReceiver:
 
     def take(self, request_id: int) -> socket.socket:
         """Return the socket of a request; the agent sends it before its reply."""
-        self._receive(until_request_id=request_id)
+        while request_id not in self._received:
+            self._receive()
         sock = self._received.pop(request_id)
         if sock is None:
             # The kernel drops descriptors that exceed the limit of this process.
@@ -126,25 +127,17 @@ class SocketReceiver:
 
     def abandon(self, request_id: int) -> None:
         """Close the socket of a cancelled request, now or when it arrives."""
-        if request_id in self._received:
-            _close_socket(self._received.pop(request_id))
-        else:
+        if request_id not in self._received:
             self._abandoned.add(request_id)
+        elif (sock := self._received.pop(request_id)) is not None:
+            sock.close()
 
-    def _receive(self, until_request_id: int) -> None:
-        while until_request_id not in self._received:
-            data, descriptors, _, _ = socket.recv_fds(self._descriptor_socket, 64, 1)
-            request_id = int(data)
-            sock = socket.socket(fileno=descriptors[0]) if descriptors else None
-            if request_id in self._abandoned:
-                self._abandoned.discard(request_id)
-                _close_socket(sock)
-                continue
-            if sock is not None:
-                sock.setblocking(False)
-            self._received[request_id] = sock
-
-
-def _close_socket(sock: socket.socket | None) -> None:
-    if sock is not None:
-        sock.close()
+    def _receive(self) -> None:
+        data, descriptors, _, _ = socket.recv_fds(self._descriptor_socket, 64, 1)
+        request_id = int(data)
+        self._received[request_id] = socket.socket(fileno=descriptors[0]) if descriptors else None
+        if (sock := self._received[request_id]) is not None:
+            sock.setblocking(False)
+        if request_id in self._abandoned:
+            self._abandoned.discard(request_id)
+            self.abandon(request_id)

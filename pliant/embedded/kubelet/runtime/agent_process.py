@@ -42,32 +42,19 @@ class AgentOptions:
     """The user and group of the agent; those of the parent if None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentReadyMessage:
-    """The first message of the agent."""
-
-    address: str
-    """The address of the bridge, or the first address of the loopback block in the host network mode."""
-    listener: socket.socket | None
-    """A listener on the bridge, if there is one."""
-
-
+@dataclass(slots=True)
 class AgentConnection:
     """A running agent and the sockets to it; after a loss, another connection replaces it."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        descriptor_socket: socket.socket,
-        ready_message: AgentReadyMessage,
-        channel: AgentChannel,
-    ) -> None:
-        self.process = process
-        self.descriptor_socket = descriptor_socket
-        self.socket_receiver = SocketReceiver(descriptor_socket)
-        self.ready_message = ready_message
-        self.channel = channel
-        self._child_pidfds = list(_open_child_pidfds(process.pid))
+    process: subprocess.Popen[bytes]
+    channel: AgentChannel
+    descriptor_socket: socket.socket
+    socket_receiver: SocketReceiver
+    address: str
+    """The address of the bridge, or the first address of the loopback block in the host network mode."""
+    listener: socket.socket | None
+    """A listener on the bridge for the API server, if there is a bridge."""
+    child_pidfds: list[int]
 
     @classmethod
     async def start(cls, options: AgentOptions, on_lost: Callable[[], None]) -> AgentConnection:
@@ -82,24 +69,25 @@ class AgentConnection:
             with agent_channel_socket, agent_descriptor_socket:
                 process = _spawn_agent(options, agent_channel_socket, agent_descriptor_socket)
             try:
-                ready_message = await asyncio.wait_for(_receive_ready_message(channel_socket), _AGENT_TIMEOUT)
+                address, listener = await asyncio.wait_for(_receive_ready_message(channel_socket), _AGENT_TIMEOUT)
                 loop = asyncio.get_running_loop()
                 _, channel = await loop.create_unix_connection(lambda: AgentChannel(on_lost), sock=channel_socket)
             except BaseException:
                 await _stop_agent(process, channel_socket)
                 raise
             on_failure.pop_all()
-        return cls(process, descriptor_socket, ready_message, channel)
+        receiver, child_pidfds = SocketReceiver(descriptor_socket), list(_open_child_pidfds(process.pid))
+        return cls(process, channel, descriptor_socket, receiver, address, listener, child_pidfds)
 
     async def close(self) -> None:
         """Stop the agent and wait until all its processes are gone; a second call does nothing."""
-        if self.ready_message.listener is not None:
-            self.ready_message.listener.close()
+        if self.listener is not None:
+            self.listener.close()
         self.channel.close()
         await _stop_agent(self.process)
-        while self._child_pidfds:
+        while self.child_pidfds:
             # If only the outer process was killed, the kernel kills the inner one, and with it all pods.
-            pidfd = self._child_pidfds.pop()
+            pidfd = self.child_pidfds.pop()
             with suppress(TimeoutError):
                 await asyncio.wait_for(_wait_readable(pidfd), _AGENT_TIMEOUT)
             os.close(pidfd)
@@ -132,7 +120,8 @@ def _spawn_agent(options: AgentOptions, *passed_sockets: socket.socket) -> subpr
     )
 
 
-async def _receive_ready_message(agent_socket: socket.socket) -> AgentReadyMessage:
+async def _receive_ready_message(agent_socket: socket.socket) -> tuple[str, socket.socket | None]:
+    """Return the address of the agent and its listener on the bridge."""
     await _wait_readable(agent_socket.fileno())
     data, descriptors, _, _ = socket.recv_fds(agent_socket, 1 << 16, 1)
     if not data:
@@ -143,7 +132,7 @@ async def _receive_ready_message(agent_socket: socket.socket) -> AgentReadyMessa
     listener = socket.socket(fileno=descriptors[0]) if descriptors else None
     if listener is not None:
         listener.setblocking(False)
-    return AgentReadyMessage(address=message["gateway"], listener=listener)
+    return message["gateway"], listener
 
 
 async def _stop_agent(process: subprocess.Popen[bytes], agent_socket: socket.socket | None = None) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from socket import socket
 
+from pliant.embedded.agent.container.config import ContainerConfig, Mount
 from pliant.embedded.kubelet.environment.command_rewriter import CommandRewriter
 from pliant.embedded.kubelet.runtime.agent_process import AgentOptions
-from pliant.embedded.kubelet.runtime.messages import ContainerConfig, ContainerExit, ExecStreams, Mount
+from pliant.embedded.kubelet.runtime.messages import ExecStreams, ExitFuture
 from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgent
 from pliant.embedded.network.host_network import LoopbackAddressAllocator
 
@@ -23,7 +24,7 @@ class HostNetworkAgent(NodeAgent):
         self.address_pool = LoopbackAddressAllocator("")
         self.memory_dir = Path()
         """The directory for volumes of medium Memory."""
-        self.rewrite_hostnames: Callable[[str], str] = _keep_text
+        self.rewrite_hostnames: Callable[[str], str] = lambda text: text
         self.rewrite_short_hostnames: Callable[[str, str], str] = lambda text, namespace: text
         """Also rewrites the short names of services of a namespace."""
         self._pod_addresses: dict[str, str] = {}
@@ -40,7 +41,7 @@ class HostNetworkAgent(NodeAgent):
         namespace = pod_key.rpartition("/")[0]
         address = self.address_pool.allocate(f"{namespace}/{hostname}", pod_uid, pod_key) if own_network else ""
         self._pod_namespaces[pod_uid] = namespace
-        address = await self._create_pod(pod_uid, hostname, own_network=own_network, address=address)
+        address = await self._create_sandbox(pod_uid, hostname, own_network=own_network, address=address)
         self._pod_addresses[pod_uid] = address
         return address
 
@@ -51,9 +52,7 @@ class HostNetworkAgent(NodeAgent):
         self._pod_namespaces.pop(pod_uid, None)
         self.address_pool.release(pod_uid)
 
-    async def start_container(
-        self, pod_uid: str, run_name: str, config: ContainerConfig
-    ) -> asyncio.Future[ContainerExit]:
+    async def start_container(self, pod_uid: str, run_name: str, config: ContainerConfig) -> ExitFuture:
         """Start a container with a rewritten command and environment, and without mounts."""
         namespace = self._pod_namespaces.get(pod_uid, "")
         rewriter = CommandRewriter(
@@ -71,13 +70,11 @@ class HostNetworkAgent(NodeAgent):
         exit_future.add_done_callback(lambda _: self._rewriters.pop((pod_uid, run_name), None))
         return exit_future
 
-    async def start_session(
-        self, pod_uid: str, run_name: str, argv: Sequence[str], streams: ExecStreams
-    ) -> ExecSession:
+    async def start_session(self, pod_uid: str, run_name: str, argv: Sequence[str], stdio: ExecStreams) -> ExecSession:
         rewriter = self._rewriters.get((pod_uid, run_name))
         if rewriter is not None:
             argv = [rewriter.rewrite_text(argument) for argument in argv]
-        return await super().start_session(pod_uid, run_name, argv, streams)
+        return await super().start_session(pod_uid, run_name, argv, stdio)
 
     async def open_socket(
         self, socket_type: str, address: str = "", port: int = 0, *, in_egress: bool = False, pod_uid: str = ""
@@ -96,7 +93,3 @@ class HostNetworkAgent(NodeAgent):
         directory = self.memory_dir / pod_uid / mount["memory_name"]
         directory.mkdir(parents=True, exist_ok=True)
         return str(directory)
-
-
-def _keep_text(text: str) -> str:
-    return text

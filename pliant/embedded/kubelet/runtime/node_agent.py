@@ -10,15 +10,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Self
 
+from pliant.embedded.agent.container.config import ContainerConfig
 from pliant.embedded.kubelet.runtime.agent_channel import AgentChannel
 from pliant.embedded.kubelet.runtime.agent_process import AgentConnection, AgentOptions
-from pliant.embedded.kubelet.runtime.messages import (
-    AgentLost,
-    AgentRequestFailed,
-    ContainerConfig,
-    ContainerExit,
-    ExecStreams,
-)
+from pliant.embedded.kubelet.runtime.messages import AgentLost, AgentRequestFailed, ExecStreams, ExitFuture
 from pliant.errors import UnsupportedEnvironment
 
 _SEND_RETRY_DELAY = 0.01
@@ -28,7 +23,7 @@ _SEND_RETRY_DELAY = 0.01
 class ExecSession:
     """A command that was started in a running container."""
 
-    def __init__(self, agent: NodeAgent, pod_uid: str, name: str, exit_future: asyncio.Future[ContainerExit]) -> None:
+    def __init__(self, agent: NodeAgent, pod_uid: str, name: str, exit_future: ExitFuture) -> None:
         self.exit_future = exit_future
         self._agent = agent
         self._pod_uid = pod_uid
@@ -76,12 +71,12 @@ class NodeAgent:
     @property
     def address(self) -> str:
         """The address of the bridge, or the first address of the loopback block in the host network mode."""
-        return self._connection.ready_message.address
+        return self._connection.address
 
     @property
     def listener(self) -> socket.socket | None:
         """The listener on the bridge for the API server, if there is a bridge."""
-        return self._connection.ready_message.listener
+        return self._connection.listener
 
     @property
     def pid(self) -> int:
@@ -100,45 +95,41 @@ class NodeAgent:
 
         `pod_key` is `namespace/name`; the address of a pod may depend on it.
         """
-        return await self._create_pod(pod_uid, hostname, own_network=own_network)
+        return await self._create_sandbox(pod_uid, hostname, own_network=own_network)
 
-    async def _create_pod(self, pod_uid: str, hostname: str, *, own_network: bool, address: str = "") -> str:
+    async def _create_sandbox(self, pod_uid: str, hostname: str, *, own_network: bool, address: str = "") -> str:
         reply = await self._channel.request(
             "create_pod", pod=pod_uid, hostname=hostname, own_network=own_network, address=address
         )
         return str(reply["address"])
 
-    async def start_container(
-        self, pod_uid: str, run_name: str, config: ContainerConfig
-    ) -> asyncio.Future[ContainerExit]:
+    async def start_container(self, pod_uid: str, run_name: str, config: ContainerConfig) -> ExitFuture:
         """Start a container and return a future for its exit."""
-        exit_future = self._channel.expect_exit(pod_uid, run_name)
-        try:
-            await self._channel.request("start_container", pod=pod_uid, run_name=run_name, config=config)
-        except BaseException:
-            self._channel.discard_exit(pod_uid, run_name)
-            raise
-        return exit_future
+        request_id = self._channel.next_request_id()
+        return await self._start(pod_uid, run_name, "start_container", request_id, run_name=run_name, config=config)
 
-    async def start_session(
-        self, pod_uid: str, run_name: str, argv: Sequence[str], streams: ExecStreams
-    ) -> ExecSession:
+    async def start_session(self, pod_uid: str, run_name: str, argv: Sequence[str], stdio: ExecStreams) -> ExecSession:
         """Start a command in a running container, with the container's environment and working directory."""
         request_id = self._channel.next_request_id()
         session_name = f"{run_name}/session-{request_id}"
-        await self._send_descriptors(request_id, streams)
-        exit_future = self._channel.expect_exit(pod_uid, session_name)
-        details = {"run_name": run_name, "session_name": session_name, "argv": list(argv), "tty": streams.is_terminal}
-        try:
-            await self._channel.request("start_session", request_id=request_id, pod=pod_uid, **details)
-        except BaseException:
-            self._channel.discard_exit(pod_uid, session_name)
-            raise
+        await self._send_descriptors(request_id, stdio)
+        details = {"run_name": run_name, "session_name": session_name, "argv": list(argv), "tty": stdio.is_terminal}
+        exit_future = await self._start(pod_uid, session_name, "start_session", request_id, **details)
         return ExecSession(self, pod_uid, session_name, exit_future)
 
-    async def _send_descriptors(self, request_id: int, streams: ExecStreams) -> None:
+    async def _start(self, pod_uid: str, name: str, operation: str, request_id: int, **details: object) -> ExitFuture:
+        """Start a container or session and return a future for its exit."""
+        exit_future = self._channel.expect_exit(pod_uid, name)
+        try:
+            await self._channel.request(operation, request_id=request_id, pod=pod_uid, **details)
+        except BaseException:
+            self._channel.discard_exit(pod_uid, name)
+            raise
+        return exit_future
+
+    async def _send_descriptors(self, request_id: int, stdio: ExecStreams) -> None:
         """Send the descriptors of a request, before the request itself."""
-        descriptors = [streams.stdin, streams.stdout, streams.stderr]
+        descriptors = [stdio.stdin, stdio.stdout, stdio.stderr]
         while True:
             try:
                 socket.send_fds(self._connection.descriptor_socket, [str(request_id).encode()], descriptors)

@@ -7,23 +7,18 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
 
 from pliant.embedded.apiserver.http.in_process_transport import close_stream
+from pliant.embedded.apiserver.streaming import sessions
 from pliant.embedded.apiserver.streaming.logs import LogOptions
-from pliant.embedded.apiserver.streaming.sessions import (
-    STDERR,
-    STDOUT,
-    ContainerSession,
-    SessionOptions,
-    SessionStartError,
-)
+from pliant.embedded.apiserver.streaming.sessions import STDERR, STDOUT, ContainerSession, SessionOptions
+from pliant.embedded.kubelet.environment.variables import PodObject
 from pliant.embedded.kubelet.logs.pod_logs import PodLogStore
 from pliant.embedded.kubelet.pods.status import find_container_status
-from pliant.embedded.kubelet.runtime.file_descriptors import AsyncFileDescriptor
 from pliant.embedded.kubelet.runtime.messages import AgentRequestFailed, ExecStreams
 from pliant.embedded.kubelet.runtime.node_agent import ExecSession, NodeAgent
-from pliant.embedded.kubelet.runtime.stdin import ContainerStdin, StdinRegistry
+from pliant.embedded.kubelet.runtime.streams import AsyncFileDescriptor, ContainerStdin, StdinRegistry
 
 
 class ContainerSessions:
@@ -35,22 +30,18 @@ class ContainerSessions:
         self._stdin_registry = stdin_registry
 
     def open_session(
-        self, pod: dict[str, Any], container: str, options: SessionOptions
+        self, pod: PodObject, container: str, options: SessionOptions
     ) -> AbstractAsyncContextManager[ContainerSession]:
         """Run a command in a container, or attach to it without one; the exit of the context kills the command."""
         return self._exec(pod, container, options) if options.command else self._attach(pod, container, options)
 
-    async def connect_to_port(
-        self, pod: dict[str, Any], port: int
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect_to_port(self, pod: PodObject, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a port on the loopback interface of a pod."""
         sock = await self._agent.connect("127.0.0.1", port, pod_uid=pod["metadata"]["uid"])
         return await asyncio.open_connection(sock=sock)
 
     @asynccontextmanager
-    async def _attach(
-        self, pod: dict[str, Any], container: str, options: SessionOptions
-    ) -> AsyncIterator[ContainerSession]:
+    async def _attach(self, pod: PodObject, container: str, options: SessionOptions) -> AsyncIterator[ContainerSession]:
         # Earlier output is left to `kubectl logs`.
         output = self._logs.read(pod, container, LogOptions(follow=True, tail_lines=0))
         stdin = self._stdin_registry.get(*_find_run(pod, container))
@@ -65,16 +56,14 @@ class ContainerSessions:
             await close_stream(session.output)
 
     @asynccontextmanager
-    async def _exec(
-        self, pod: dict[str, Any], container: str, options: SessionOptions
-    ) -> AsyncIterator[ContainerSession]:
+    async def _exec(self, pod: PodObject, container: str, options: SessionOptions) -> AsyncIterator[ContainerSession]:
         streams = _open_terminal() if options.tty else _open_pipes()
         container_end = streams.container_end
         try:
             try:
                 session = await self._agent.start_session(*_find_run(pod, container), options.command, container_end)
             except AgentRequestFailed as error:
-                raise SessionStartError(str(error)) from error
+                raise sessions.SessionStartError(str(error)) from error
             finally:
                 for fd in {container_end.stdin, container_end.stdout, container_end.stderr}:
                     os.close(fd)
@@ -153,15 +142,13 @@ class _AttachedContainer:
         return 0
 
 
+@dataclass(frozen=True, slots=True)
 class _StreamPair:
     """Both ends of the standard streams of a command."""
 
-    def __init__(
-        self, container_end: ExecStreams, stdin: AsyncFileDescriptor, outputs: dict[int, AsyncFileDescriptor]
-    ) -> None:
-        self.container_end = container_end
-        self.stdin = stdin
-        self.outputs = outputs
+    container_end: ExecStreams
+    stdin: AsyncFileDescriptor
+    outputs: dict[int, AsyncFileDescriptor]
 
     def close(self) -> None:
         for descriptor in (self.stdin, *self.outputs.values()):
@@ -184,7 +171,7 @@ def _open_pipes() -> _StreamPair:
     return _StreamPair(container_end, AsyncFileDescriptor(stdin_writer), outputs)
 
 
-def _find_run(pod: dict[str, Any], container: str) -> tuple[str, str]:
+def _find_run(pod: PodObject, container: str) -> tuple[str, str]:
     """Return the pod uid and the run name of a container, as the agent knows it."""
     uid = pod["metadata"]["uid"]
     return uid, str(find_container_status(pod, container).get("containerID") or "").removeprefix(f"pliant://{uid}/")

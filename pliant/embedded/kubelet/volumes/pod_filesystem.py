@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pliant.embedded.agent.container.config import Mount
 from pliant.embedded.kubelet.environment.pod_network import PodNetwork, readonly_mount
 from pliant.embedded.kubelet.environment.variables import PodObject, ResolvedPod
-from pliant.embedded.kubelet.runtime.messages import Mount
 from pliant.embedded.kubelet.volumes import pod_volumes
 from pliant.embedded.kubelet.volumes.pod_credentials import SERVICE_ACCOUNT_PATH, PodCredentials
-from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolume, VolumeLocations
-from pliant.embedded.object_views import PodObjectMeta
+from pliant.embedded.kubelet.volumes.pod_volumes import PreparedVolumes, VolumeLocations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +39,7 @@ class PodFilesystem:
             self.credentials.write_service_account(pod, pod_dir / "account")
         self.pod_network.write_files(pod, hostname, pod_ip, pod_dir)
 
-    def prepare_volumes(self, resolved_pod: ResolvedPod) -> dict[str, PreparedVolume]:
-        """Prepare the volumes of a pod and return them by name."""
+    def prepare_volumes(self, resolved_pod: ResolvedPod) -> PreparedVolumes:
         locations = self._volume_locations(resolved_pod)
         volumes = pod_volumes.prepare_volumes(resolved_pod, locations)
         if self.credentials is not None:
@@ -65,16 +63,15 @@ class PodFilesystem:
         return {**self.base_env, **self.pod_network.network_variables(resolved_pod), "HOSTNAME": hostname}
 
     def container_mounts(
-        self,
-        container: Mapping[str, Any],
-        pod: PodObjectMeta,
-        prepared_volumes: Mapping[str, PreparedVolume],
-        variables: Mapping[str, str],
+        self, container: Mapping[str, Any], pod_uid: str, prepared_volumes: PreparedVolumes, env: Mapping[str, str]
     ) -> list[Mount]:
         """Return all mounts of a container; its volume mounts replace default mounts at the same path."""
-        volume_mounts = list(pod_volumes.container_volume_mounts(container, prepared_volumes, variables))
+        volume_mounts = list(pod_volumes.container_volume_mounts(container, prepared_volumes, env))
         used_targets = {mount["target"] for mount in volume_mounts}
-        defaults = (*self._pod_mounts(pod), *self.default_mounts)
+        defaults = [*self.pod_network.mounts(self._pod_dir(pod_uid)), *self.default_mounts]
+        account_dir = self._pod_dir(pod_uid) / "account"
+        if account_dir.exists():
+            defaults.insert(0, readonly_mount(account_dir, SERVICE_ACCOUNT_PATH))
         return [*(mount for mount in defaults if mount["target"] not in used_targets), *volume_mounts]
 
     async def remove_volumes(self, pod_uid: str) -> None:
@@ -86,7 +83,6 @@ class PodFilesystem:
             await asyncio.to_thread(pod_volumes.remove_forcibly, self._pod_dir(pod_uid) / name)
 
     def remove_pod(self, pod_uid: str) -> None:
-        """Remove all files of a pod."""
         pod_volumes.remove_forcibly(self._pod_dir(pod_uid))
 
     def remove_unknown_pods(self, known_uids: set[str]) -> None:
@@ -96,14 +92,7 @@ class PodFilesystem:
                 pod_volumes.remove_forcibly(pod_dir)
 
     def remove_claim(self, claim_uid: str) -> None:
-        """Remove the files of a persistent volume claim."""
         pod_volumes.remove_forcibly(self.data_dir / "claims" / claim_uid)
 
     def _pod_dir(self, pod_uid: str) -> Path:
         return self.data_dir / "pods" / pod_uid
-
-    def _pod_mounts(self, pod: PodObjectMeta) -> Iterator[Mount]:
-        pod_dir = self._pod_dir(pod.uid)
-        if (pod_dir / "account").exists():
-            yield readonly_mount(pod_dir / "account", SERVICE_ACCOUNT_PATH)
-        yield from self.pod_network.mounts(pod_dir)

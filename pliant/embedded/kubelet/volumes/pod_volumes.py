@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pliant.embedded.agent.container.config import Mount
+from pliant.embedded.kubelet.environment import variables
 from pliant.embedded.kubelet.environment.variables import (
-    CLAIM_UID_KEY,
     CONFIG_MAP,
     SECRET,
-    VOLUME_CLAIM,
     MissingConfig,
     ResolvedPod,
     UnsupportedPodSpec,
-    expand_variables,
-    field_ref_value,
-    read_config_data,
-    resource_ref_value,
-    validate_relative_path,
 )
-from pliant.embedded.kubelet.runtime.messages import Mount
 
 _DEFAULT_FILE_MODE = 0o644
 _GENERATED_SOURCES = ("configMap", "secret", "downwardAPI", "projected")
@@ -43,6 +37,10 @@ class PreparedVolume:
     is_pod_owned: bool = True
 
 
+PreparedVolumes = Mapping[str, PreparedVolume]
+"""Volumes by name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeLocations:
     """Where the volumes of a pod are created."""
@@ -55,7 +53,7 @@ class VolumeLocations:
     """Applied to the content of generated files."""
 
 
-def prepare_volumes(resolved_pod: ResolvedPod, locations: VolumeLocations) -> dict[str, PreparedVolume]:
+def prepare_volumes(resolved_pod: ResolvedPod, locations: VolumeLocations) -> PreparedVolumes:
     """Prepare all volumes of a pod and return them by name."""
     volumes: dict[str, PreparedVolume] = {}
     for volume in resolved_pod.pod["spec"].get("volumes") or ():
@@ -77,15 +75,15 @@ def refresh_config_volumes(resolved_pod: ResolvedPod, locations: VolumeLocations
 
 
 def container_volume_mounts(
-    container: Mapping[str, Any], prepared_volumes: Mapping[str, PreparedVolume], variables: Mapping[str, str]
+    container: Mapping[str, Any], prepared_volumes: PreparedVolumes, env: Mapping[str, str]
 ) -> Iterator[Mount]:
     """Yield the volume mounts of a container."""
     for mount in container.get("volumeMounts") or ():
         volume = prepared_volumes.get(mount["name"])
         if volume is None:
             raise UnsupportedPodSpec(f"volumeMounts: the pod has no volume {mount['name']!r}")
-        sub_path = expand_variables(mount.get("subPathExpr") or "", variables) or mount.get("subPath") or ""
-        validate_relative_path(sub_path)
+        sub_path = variables.expand_variables(mount.get("subPathExpr") or "", env) or mount.get("subPath") or ""
+        variables.validate_relative_path(sub_path)
         readonly = volume.readonly or bool(mount.get("readOnly"))
         target = str(PurePosixPath("/", mount["mountPath"]))
         if volume.path is None:
@@ -121,8 +119,8 @@ def _prepare_volume(volume: Mapping[str, Any], resolved_pod: ResolvedPod, locati
     if (host_path := volume.get("hostPath")) is not None:
         return PreparedVolume(path=_resolve_host_path(host_path, locations.host_path_roots), is_pod_owned=False)
     if (claim := volume.get("persistentVolumeClaim")) is not None:
-        uid = read_config_data(VOLUME_CLAIM, {"name": claim["claimName"]}, resolved_pod)[CLAIM_UID_KEY].decode()
-        claim_dir = locations.claims_dir / uid
+        data = variables.read_config_data(variables.VOLUME_CLAIM, {"name": claim["claimName"]}, resolved_pod)
+        claim_dir = locations.claims_dir / data[variables.CLAIM_UID_KEY].decode()
         claim_dir.mkdir(parents=True, exist_ok=True)
         return PreparedVolume(path=claim_dir, readonly=bool(claim.get("readOnly")))
     if not any(volume.get(source) is not None for source in _GENERATED_SOURCES):
@@ -153,7 +151,7 @@ def _volume_files(volume: Mapping[str, Any], resolved_pod: ResolvedPod) -> Itera
 def _files_from_keys(
     kind: str, reference: Mapping[str, Any], resolved_pod: ResolvedPod, mode: int | None
 ) -> Iterator[VolumeFile]:
-    data = read_config_data(kind, reference, resolved_pod)
+    data = variables.read_config_data(kind, reference, resolved_pod)
     default_mode = _DEFAULT_FILE_MODE if mode is None else mode
     items = reference.get("items")
     if items is None:
@@ -161,7 +159,7 @@ def _files_from_keys(
         return
     for item in items:
         if item["key"] in data:
-            yield validate_relative_path(item["path"]), (data[item["key"]], item.get("mode") or default_mode)
+            yield variables.validate_relative_path(item["path"]), (data[item["key"]], item.get("mode") or default_mode)
         elif not reference.get("optional"):
             raise UnsupportedPodSpec(f"{kind.lower()} {reference['name']!r} has no key {item['key']!r}")
 
@@ -170,13 +168,13 @@ def _downward_api_files(source: Mapping[str, Any], resolved_pod: ResolvedPod, mo
     default_mode = _DEFAULT_FILE_MODE if mode is None else mode
     for item in source.get("items") or ():
         if reference := item.get("fieldRef"):
-            value = field_ref_value(reference["fieldPath"], resolved_pod)
+            value = variables.field_ref_value(reference["fieldPath"], resolved_pod)
         else:
             reference = item["resourceFieldRef"]
             containers = resolved_pod.pod["spec"]["containers"]
             container = next(each for each in containers if each["name"] == reference.get("containerName"))
-            value = resource_ref_value(reference, container, resolved_pod)
-        yield validate_relative_path(item["path"]), (value.encode(), item.get("mode") or default_mode)
+            value = variables.resource_ref_value(reference, container, resolved_pod)
+        yield variables.validate_relative_path(item["path"]), (value.encode(), item.get("mode") or default_mode)
 
 
 def _write_files(locations: VolumeLocations, volume_name: str, files: Iterable[VolumeFile]) -> None:
