@@ -152,7 +152,7 @@ class Kubelet:
         if tracked.is_deleted:
             await self._remove_pod_files(tracked.meta.uid)
         elif tracked.is_terminating and tracked.node not in self._disconnected_nodes:
-            await self._confirm_deletion(tracked.meta)
+            await self._delete_pod_object(tracked.meta)
 
     def _terminate_pod(self, tracked: _TrackedPod, pod: PodObjectMeta) -> None:
         grace_period = pod.deletion_grace_period_seconds
@@ -160,9 +160,9 @@ class Kubelet:
         if not tracked.is_finished:
             tracked.worker.context.stop(DEFAULT_GRACE_SECONDS if grace_period is None else grace_period)
         elif not was_terminating:
-            self._create_task(self._confirm_deletion(pod))
+            self._create_task(self._delete_pod_object(pod))
 
-    async def _confirm_deletion(self, pod: PodObjectMeta) -> None:
+    async def _delete_pod_object(self, pod: PodObjectMeta) -> None:
         """Delete the object of a terminated pod."""
         delete = partial(self._deps.client.delete, PODS, pod.namespace, pod.name, uid=pod.uid, grace_period_seconds=0)
         try:

@@ -115,8 +115,8 @@ class PodBridge:
             syscalls.setns(*self._agent_namespaces[0])
 
     def _create_egress_namespace(self) -> tuple[int, int]:
-        sandbox = Sandbox(_EGRESS_ADDRESS, f"{self._memory_dir}/outside")
-        with closing(self._create_namespaces(sandbox, "outside", _POD_NAMESPACES)) as sandbox_netlink:
+        sandbox = Sandbox(_EGRESS_ADDRESS, f"{self._memory_dir}/egress")
+        with closing(self._create_namespaces(sandbox, "egress", _POD_NAMESPACES)) as sandbox_netlink:
             self._connect_to_bridge(sandbox, sandbox_netlink)
             sandbox_netlink.add_local_route(*_ALL_ADDRESSES)
         self._netlink.add_default_route(_EGRESS_ADDRESS)
