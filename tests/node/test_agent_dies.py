@@ -152,8 +152,8 @@ async def test_an_agent_that_cannot_be_started_again_ends_the_cluster(
 
     with pytest.raises(AgentLost, match="the node agent exited, and all pods with it; 6 restarts in a row failed"):
         await lose_it()
-    told = [vars(each)["because"] for each in caplog.records if each.getMessage() == "node agent not started"]
-    assert told == ["the node agent exited before it was ready"] * 6
+    errors = [vars(each)["error"] for each in caplog.records if each.getMessage() == "node agent not started"]
+    assert errors == ["the node agent exited before it was ready"] * 6
 
 
 def _has_restarted(pod: Pod, times: int) -> bool:
