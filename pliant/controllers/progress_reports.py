@@ -71,10 +71,9 @@ class _LatestProgress:
         self.reported_by, self.reported_at, self.is_unwritten = reported_by, reported_at, True
 
     def as_status(self) -> dict[str, Any]:
-        fields = {"step": self.step, "total": self.total, "metrics": dict(self.metrics), "by": self.reported_by}
-        return {
-            name: value for name, value in {**fields, "at": self.reported_at}.items() if value not in (None, {}, "")
-        }
+        fields: dict[str, Any] = {"step": self.step, "total": self.total, "metrics": dict(self.metrics)}
+        fields |= {"reportedBy": self.reported_by, "time": self.reported_at}
+        return {name: value for name, value in fields.items() if value not in (None, {}, "")}
 
 
 class ProgressReceiver:

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions from typed models: whatever a front end can read, a cluster can validate."""
+"""Generate CustomResourceDefinitions from typed structs, so that the API server validates what front ends decode."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from msgspec import Meta, inspect
 from pliant.schemas import load_definition
 
 POD_TEMPLATE = Meta(extra={"definition": "PodTemplateSpec"}, extra_json_schema={"required": ["spec"]})
-"""Marks a field that holds a pod template as Kubernetes defines it."""
+"""Marks a field that holds a Kubernetes PodTemplateSpec."""
 
 PRESERVE_UNKNOWN_FIELDS = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrinterColumn:
-    """One column of `kubectl get`; a priority above 0 shows it with `-o wide` only."""
+    """A column of `kubectl get`. Columns with a priority above 0 appear with `-o wide` only."""
 
     name: str
     type: str
@@ -30,7 +30,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrdScalePaths:
-    """Where `kubectl scale` writes the wanted size and finds the present one."""
+    """The JSON paths of the scale subresource."""
 
     spec_path: str
     status_path: str
@@ -39,27 +39,29 @@ class CrdScalePaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomKind:
-    """Everything a cluster must know about one of our kinds."""
+    """The definition of a custom resource kind."""
 
     group: str
     version: str
     other_versions: tuple[str, ...] = ()
-    """Other versions it is served under, with the same fields."""
+    """Additional served versions, with the same fields."""
     kind: str
-    plural: str
     description: str
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ("pliant",)
     spec_type: Any
     status_type: Any
-    """Struct types, or such types with annotations."""
     printer_columns: tuple[PrinterColumn, ...] = ()
     scale_paths: CrdScalePaths | None = None
+
+    @property
+    def plural(self) -> str:
+        return f"{self.kind.lower()}s"
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationRule:
-    """What must hold between fields, in the API server's expression language; else `field` is to blame."""
+    """A CEL validation rule and, optionally, the path of the field that a violation is reported for."""
 
     expression: str
     field_path: str = ""
@@ -68,12 +70,12 @@ class ValidationRule:
 def field_doc(
     description: str, *, rules: Mapping[str, str | ValidationRule] | None = None, **schema_properties: Any
 ) -> Meta:
-    """What `kubectl explain` says about a field, and what the API server checks beyond its type.
+    """Return the description, CEL rules and additional schema properties of a field.
 
-    Rules come under the sentence shown when they are broken.
+    `rules` maps the error message of each rule to the rule.
     """
     if rules:
-        schema_properties["x-kubernetes-validations"] = [_validation_entry(said, rule) for said, rule in rules.items()]
+        schema_properties["x-kubernetes-validations"] = [_validation_entry(*each) for each in rules.items()]
     return Meta(description=" ".join(description.split()), extra_json_schema=schema_properties or None)
 
 
@@ -84,7 +86,7 @@ def _validation_entry(message: str, rule: str | ValidationRule) -> dict[str, Any
 
 
 def build_crd(kind: CustomKind) -> dict[str, Any]:
-    """The CRD of a kind, with a full structural schema, columns and subresources."""
+    """Return the CRD of a kind, with a structural schema, printer columns and subresources."""
     names = {
         "kind": kind.kind,
         "listKind": f"{kind.kind}List",
@@ -121,7 +123,7 @@ def _version_entry(kind: CustomKind, version: str) -> dict[str, Any]:
 
 
 def structural_schema(struct_type: Any) -> dict[str, Any]:
-    """The OpenAPI schema of a type, in the form CRDs demand."""
+    """Return the structural OpenAPI schema of a type."""
     return _schema_of_type(inspect.type_info(struct_type))
 
 
@@ -142,32 +144,26 @@ def _root_schema(kind: CustomKind) -> dict[str, Any]:
 
 def _schema_of_type(type_info: inspect.Type) -> dict[str, Any]:
     match type_info:
-        case inspect.Metadata(type=inner, extra_json_schema=stated, extra=extra):
-            held = (extra or {}).get("definition")
-            # First what is said about a field, for people; and what a model states beats what its type implies.
-            return {
-                **(stated or {}),
-                **(_pod_template_schema(held) if held else _schema_of_type(inner)),
-                **(stated or {}),
-            }
+        case inspect.Metadata(type=inner, extra_json_schema=explicit, extra=extra):
+            definition = (extra or {}).get("definition")
+            schema = _pod_template_schema(definition) if definition else _schema_of_type(inner)
+            # Twice: descriptions come first in the output, and explicit properties override those of the type.
+            return {**(explicit or {}), **schema, **(explicit or {})}
         case inspect.UnionType(types=members):
-            [only] = [member for member in members if not isinstance(member, inspect.NoneType)]
-            return _nullable_schema(_schema_of_type(only))
+            [not_none] = [member for member in members if not isinstance(member, inspect.NoneType)]
+            return _nullable_schema(_schema_of_type(not_none))
         case inspect.StructType(cls=cls, fields=fields):
             return {"description": " ".join((cls.__doc__ or "").split()), **_struct_schema(fields)}
         case inspect.DictType(value_type=value):
-            entries = (
-                PRESERVE_UNKNOWN_FIELDS
-                if isinstance(value, inspect.AnyType)
-                else {"additionalProperties": _schema_of_type(value)}
-            )
-            return {"type": "object", **entries}
+            is_any = isinstance(value, inspect.AnyType)
+            values = PRESERVE_UNKNOWN_FIELDS if is_any else {"additionalProperties": _schema_of_type(value)}
+            return {"type": "object", **values}
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return {"type": "array", "items": _schema_of_type(item)}
         case inspect.EnumType(cls=cls):
             return {"type": "string", "enum": [member.value for member in cls]}
-        case inspect.IntType(ge=least, le=most):
-            return {"type": "integer", **_without_none(minimum=least, maximum=most)}
+        case inspect.IntType(ge=minimum, le=maximum):
+            return {"type": "integer", **_without_none(minimum=minimum, maximum=maximum)}
         case inspect.StrType(pattern=pattern):
             return {"type": "string", **_without_none(pattern=pattern)}
         case inspect.BoolType():
@@ -183,33 +179,33 @@ def _schema_of_type(type_info: inspect.Type) -> dict[str, Any]:
 def _nullable_schema(schema: dict[str, Any]) -> dict[str, Any]:
     if "enum" not in schema:
         return {**schema, "nullable": True}
-    # Programs in Go write what is absent as an empty string. A null says the same, and the API server drops it.
+    # Go clients write an empty string for an absent value. The API server drops nulls of fields that are not nullable.
     return {**schema, "enum": [*schema["enum"], ""]}
 
 
 def _struct_schema(fields: tuple[inspect.Field, ...]) -> dict[str, Any]:
-    """No defaults: what a user leaves out stays out of the stored object, and our later defaults reach it."""
+    # No defaults: fields that the user omits stay absent from the stored object, so that later defaults apply to them.
     required = [field.encode_name for field in fields if field.required]
     properties = {field.encode_name: _schema_of_type(field.type) for field in fields}
     return {"type": "object", **({"required": required} if required else {}), "properties": properties}
 
 
 def _pod_template_schema(definition_name: str) -> dict[str, Any]:
-    """A template as it stands inside our kinds: its metadata is only what it can hand on."""
+    """Return the schema of a pod template, with the metadata fields that pods inherit and without defaults."""
     schema = load_definition(definition_name)
     metadata = schema["properties"]["metadata"]["properties"]
-    kept = ("annotations", "creationTimestamp", "finalizers", "generateName", "labels", "name", "namespace")
-    schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in kept}
+    inherited = ("annotations", "creationTimestamp", "finalizers", "generateName", "labels", "name", "namespace")
+    schema["properties"]["metadata"]["properties"] = {key: metadata[key] for key in inherited}
     _drop_defaults(schema)
     return schema
 
 
 def _drop_template_schemas(schema: dict[str, Any]) -> None:
-    """Leave templates to the version that is stored: two copies would not fit into what kubectl remembers."""
+    """Remove template schemas from a version: two copies exceed the size limit of the last-applied annotation."""
     for name, field in schema.get("properties", {}).items():
         if name == "template":
-            described = {"type": "object", "description": field.get("description", ""), **PRESERVE_UNKNOWN_FIELDS}
-            schema["properties"][name] = described
+            untyped = {"type": "object", "description": field.get("description", ""), **PRESERVE_UNKNOWN_FIELDS}
+            schema["properties"][name] = untyped
         else:
             _drop_template_schemas(field)
     if "additionalProperties" in schema:
@@ -217,9 +213,9 @@ def _drop_template_schemas(schema: dict[str, Any]) -> None:
 
 
 def _drop_defaults(schema: dict[str, Any]) -> None:
-    """Leave templates as they are written: one that a server fills in looks edited, to kubectl and to us.
+    """Remove defaults: a template that the API server completes looks edited to kubectl and to the operator.
 
-    A list keyed by what may now be absent is no map any more.
+    Lists whose map keys are no longer required become atomic lists.
     """
     schema.pop("default", None)
     for nested in (schema.get("items"), schema.get("additionalProperties"), *schema.get("properties", {}).values()):
@@ -237,15 +233,14 @@ def _printer_column_entry(column: PrinterColumn) -> dict[str, Any]:
 
 
 def _subresources(scale: CrdScalePaths | None) -> dict[str, Any]:
-    status: dict[str, Any] = {"status": {}}
     if scale is None:
-        return status
+        return {"status": {}}
     paths = {
         "specReplicasPath": scale.spec_path,
         "statusReplicasPath": scale.status_path,
         "labelSelectorPath": scale.selector_path,
     }
-    return {**status, "scale": paths}
+    return {"status": {}, "scale": paths}
 
 
 def _without_none(**values: Any) -> dict[str, Any]:

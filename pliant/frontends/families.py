@@ -1,4 +1,4 @@
-"""Families of kinds: short names for API groups, by which users choose kinds."""
+"""Families of kinds: short names for API groups, by which users select kinds."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ KIND_FAMILIES = {
     "dl": "mpba.fbk.eu",
     "kubeflow": "kubeflow.org",
 }
-"""The API group of each family. A kind belongs to the family of its group; other groups go by their own name."""
-
-_FAMILY_BY_API_GROUP = {group: family for family, group in KIND_FAMILIES.items()}
 
 
 def family_of(api_group: str) -> str:
-    """Return the family of an API group, or the group itself if it has no short name."""
-    return _FAMILY_BY_API_GROUP.get(api_group, api_group)
+    """Return the family of an API group, or the group itself if it has no family."""
+    return next((family for family, group in KIND_FAMILIES.items() if group == api_group), api_group)

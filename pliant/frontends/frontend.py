@@ -1,4 +1,4 @@
-"""What a front end must be able to do for its kind."""
+"""The interface of front ends: a front end parses the objects of one kind and renders their status."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from pliant.errors import InvalidSpec
+from pliant.frontends.crd import CustomKind, build_crd
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
 from pliant.model.scale_plans import PlanStatus, ScalePlan
@@ -15,7 +16,7 @@ from pliant.model.scale_plans import PlanStatus, ScalePlan
 
 @runtime_checkable
 class CustomResourceType(Protocol):
-    """A kind that a cluster is taught."""
+    """A kind that a CustomResourceDefinition adds to a cluster."""
 
     @property
     def group(self) -> str:
@@ -31,75 +32,72 @@ class CustomResourceType(Protocol):
 
     @property
     def plural(self) -> str:
-        """The resource name in paths, `aitrainingjobs`."""
+        """The resource name in API paths, `aitrainingjobs`."""
 
     def crd(self) -> dict[str, Any]:
-        """The CustomResourceDefinition that teaches a cluster this kind."""
+        """Return the CustomResourceDefinition of the kind."""
 
 
 @runtime_checkable
 class PlanFrontend(CustomResourceType, Protocol):
-    """Speaks one kind of plans: raw object to Plan, status back into the kind's own words."""
+    """Parses scale plans of one kind and renders their status."""
 
     def parse(self, raw: Mapping[str, Any]) -> ScalePlan:
-        """The plan in a raw object; one that cannot be read has a problem, and nothing is raised."""
+        """Return the plan of a raw object. An invalid object sets `parse_error` and raises nothing."""
 
     def render_status(self, status: PlanStatus, previous: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole new raw status."""
+        """Return the complete new raw status."""
 
     def owner_job_name(self, raw: Mapping[str, Any]) -> str:
-        """The name of the job that a raw plan is for, in its namespace; empty if it names none."""
+        """Return the name of the job that a raw plan belongs to, or an empty string."""
 
     @property
     def owner_field(self) -> str:
-        """Where that is written, `spec.ownerJob`."""
+        """The field that names the job, `spec.ownerJob`."""
 
     @property
     def no_relaunch_labels(self) -> Mapping[str, str]:
-        """Labels by which a pod tells its master that nobody is to take its place."""
+        """Pod labels that keep a job's own master from relaunching the pod."""
 
     @property
     def claim_label(self) -> str:
-        """The label by which masters other than ours find plans of people, and act on them again and again."""
+        """The label by which DLRover masters select manual plans; they execute a labeled plan repeatedly."""
 
 
 @runtime_checkable
 class Frontend(CustomResourceType, Protocol):
-    """Speaks one kind of training resource: raw object to Job, status back into the kind's own words."""
+    """Parses training jobs of one kind and renders their status."""
 
     @property
     def run_policy_path(self) -> str:
-        """Where `suspend` and `managedBy` are written, `spec`; empty if the kind has no such fields."""
+        """The path of the object that holds `suspend` and `managedBy`, `spec`; empty if the kind has neither."""
         return ""
 
     @property
     def plan_frontend(self) -> PlanFrontend | None:
-        """The kind of objects that say which members its jobs are to have, if there is one."""
+        """The front end of the scale plans for jobs of this kind, if there are any."""
         return None
 
     @property
     def external_pods_label(self) -> str:
-        """The label by which pods that a job's own master makes name their job; empty if none does."""
+        """The label that holds the job name on pods that a job's own master creates; empty if masters create none."""
         return ""
 
     def parse(self, raw: Mapping[str, Any]) -> Job:
-        """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
+        """Return the job of a raw object; raise InvalidSpec that names the invalid field."""
 
     def render_status(self, status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status: what it lacks must go. History is carried over from the previous one.
-
-        The job's elastic group, if it has one, is what the scale subresource speaks of.
-        """
+        """Return the complete new raw status, with the condition history of the previous status."""
 
     def render_rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
+        """Return the previous raw status, engine state included, with the validation error."""
 
     def is_rejected(self, status: Mapping[str, Any]) -> bool:
-        """Whether a raw status still tells of a problem: it must be written anew once the object parses again."""
+        """Return whether a raw status reports a validation error; it is rewritten once the object is valid."""
 
 
 def required_crds(frontend: Frontend) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions that a kind needs: its own, and that of plans for its jobs."""
+    """Return the CustomResourceDefinitions of a kind and of its scale plans."""
     return [frontend.crd(), *([frontend.plan_frontend.crd()] if frontend.plan_frontend is not None else [])]
 
 
@@ -108,7 +106,7 @@ RawStatus = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRenderer:
-    """The status of one kind, in its own words."""
+    """The functions that render and inspect the raw status of one kind."""
 
     render: Callable[[JobStatusUpdate, RawStatus, Job], dict[str, Any]]
     render_rejection: Callable[[InvalidSpec, RawStatus, datetime], dict[str, Any]]
@@ -116,18 +114,39 @@ class StatusRenderer:
 
 
 class RenderingFrontend(Frontend):
-    """The base of front ends whose words are functions of their own."""
+    """The base class of front ends that are defined by a CustomKind and a StatusRenderer."""
 
     renderer: StatusRenderer
 
+    @property
+    def custom_kind(self) -> CustomKind:
+        """The definition of the kind."""
+        raise NotImplementedError
+
+    @property
+    def group(self) -> str:
+        return self.custom_kind.group
+
+    @property
+    def version(self) -> str:
+        return self.custom_kind.version
+
+    @property
+    def kind(self) -> str:
+        return self.custom_kind.kind
+
+    @property
+    def plural(self) -> str:
+        return self.custom_kind.plural
+
+    def crd(self) -> dict[str, Any]:
+        return build_crd(self.custom_kind)
+
     def render_status(self, status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-        """The whole new raw status; history is carried over from the previous one."""
         return self.renderer.render(status, previous, job)
 
     def render_rejection(self, problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The raw status that tells a user what to fix; everything remembered stays."""
         return self.renderer.render_rejection(problem, previous, now)
 
     def is_rejected(self, status: Mapping[str, Any]) -> bool:
-        """Whether a status still tells of a problem, so that it must be written once the problem is gone."""
         return self.renderer.is_rejected(status)

@@ -1,8 +1,8 @@
-"""What a job may say about its size in annotations, and what its status says about it."""
+"""Scaling annotations of a job, and the scaling section of its status."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated
 
@@ -21,83 +21,82 @@ _AUTOSCALE_VALUES = ("on", "off", "recommend", *AUTOSCALE_POLICIES)
 
 
 class GroupScalingStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The size of one group that may change, and why it is what it is."""
+    """The size of one elastic group, and where the size comes from."""
 
-    group: Annotated[str, field_doc("Which group.")]
-    size: Annotated[int, field_doc("How many members it is to have.")] = 0
-    min: Annotated[int, field_doc("The fewest it may have.")] = 0
-    max: Annotated[int | None, field_doc("The most it may have.")] = None
-    by: Annotated[str, field_doc("Who asked for this size last: spec, scale or autoscaler.")] = ""
-    reason: Annotated[str, field_doc("Why, in the words of whoever asked.")] = ""
-    since: Annotated[Timestamp | None, field_doc("Since when they ask for it.")] = None
-    recommended: Annotated[int | None, field_doc("The size that the autoscaler thinks right.")] = None
-    why: Annotated[str, field_doc("Why it thinks so; or why the size cannot be changed.")] = ""
+    group: Annotated[str, field_doc("Name of the group.")]
+    size: Annotated[int, field_doc("Desired number of replicas.")] = 0
+    min: Annotated[int, field_doc("Minimum number of replicas.")] = 0
+    max: Annotated[int | None, field_doc("Maximum number of replicas.")] = None
+    requested_by: Annotated[str, field_doc("Who requested the size: spec, scale, plan, master or autoscaler.")] = ""
+    message: Annotated[str, field_doc("Why the size was requested.")] = ""
+    request_time: Annotated[Timestamp | None, field_doc("Time when the size was requested.")] = None
+    recommended_size: Annotated[int | None, field_doc("Size that the autoscaler recommends.")] = None
+    recommendation_message: Annotated[str, field_doc("Reason for the recommendation or for a fixed size.")] = ""
 
 
 def parse_autoscaling(annotations: Mapping[str, str]) -> AutoscalingSpec:
-    """What a job says about the autoscaler, `pliant/autoscale: goodput, recommend`."""
-    found = AutoscalingSpec()
-    words = [each.strip().lower() for each in annotations.get(AUTOSCALE_ANNOTATION, "").split(",")]
-    for several in (("on", "off"), AUTOSCALE_POLICIES):
-        if len(said := sorted({*words} & {*several})) > 1:
-            raise InvalidSpec(
-                f"metadata.annotations.{AUTOSCALE_ANNOTATION}", f"says both {' and '.join(said)}: keep one"
-            )
+    """Parse the annotation `pliant/autoscale`, for example `goodput, recommend`."""
+    path = f"metadata.annotations.{AUTOSCALE_ANNOTATION}"
+    settings = AutoscalingSpec()
+    words = [word.strip().lower() for word in annotations.get(AUTOSCALE_ANNOTATION, "").split(",")]
+    for exclusive_values in (("on", "off"), AUTOSCALE_POLICIES):
+        if len(conflicting := sorted({*words} & {*exclusive_values})) > 1:
+            raise InvalidSpec(path, f"cannot have both {' and '.join(conflicting)}: remove one of them")
     for word in words:
         match word:
             case "":
                 continue
             case "on" | "off":
-                found = replace(found, is_enabled=word == "on")
+                settings = replace(settings, is_enabled=word == "on")
             case "recommend":
-                found = replace(found, is_advice_only=True)
+                settings = replace(settings, is_advice_only=True)
             case word if word in AUTOSCALE_POLICIES:
-                found = replace(found, policy=word)
+                settings = replace(settings, policy=word)
             case _:
-                raise InvalidSpec(
-                    f"metadata.annotations.{AUTOSCALE_ANNOTATION}",
-                    invalid_choice_message(word, list(_AUTOSCALE_VALUES)),
-                )
-    return found
+                raise InvalidSpec(path, invalid_choice_message(word, list(_AUTOSCALE_VALUES)))
+    return settings
 
 
 def with_scaling_annotations(
-    groups: tuple[ReplicaGroup, ...], annotations: Mapping[str, str]
+    groups: Iterable[ReplicaGroup], annotations: Mapping[str, str]
 ) -> tuple[ReplicaGroup, ...]:
-    """The groups with what annotations say about changing their sizes."""
-    wanted = parse_autoscaling(annotations).is_enabled
-    word = annotations.get(RESIZE_ANNOTATION, "").strip().lower()
-    if word and word not in list(ResizeMode):
-        raise InvalidSpec(f"metadata.annotations.{RESIZE_ANNOTATION}", invalid_choice_message(word, list(ResizeMode)))
-    return tuple(_with_scaling_settings(group, wanted, word) if group.is_elastic else group for group in groups)
+    """Return the groups with the scaling settings of the job's annotations applied to the elastic groups."""
+    is_autoscaled = parse_autoscaling(annotations).is_enabled
+    resize_mode = annotations.get(RESIZE_ANNOTATION, "").strip().lower()
+    if resize_mode and resize_mode not in list(ResizeMode):
+        message = invalid_choice_message(resize_mode, list(ResizeMode))
+        raise InvalidSpec(f"metadata.annotations.{RESIZE_ANNOTATION}", message)
+    return tuple(_with_scaling_settings(each, is_autoscaled, resize_mode) for each in groups)
 
 
 def _with_scaling_settings(group: ReplicaGroup, is_autoscaled: bool | None, resize_mode: str) -> ReplicaGroup:
+    if not group.is_elastic:
+        return group
     if is_autoscaled is not None:
         group = replace(group, is_autoscaled=is_autoscaled)
     if resize_mode:
-        hold = f"annotation {RESIZE_ANNOTATION} says so" if resize_mode == ResizeMode.FIXED else ""
-        group = replace(group, resize_mode=ResizeMode(resize_mode), fixed_size_reason=hold)
+        reason = f"set by annotation {RESIZE_ANNOTATION}" if resize_mode == ResizeMode.FIXED else ""
+        group = replace(group, resize_mode=ResizeMode(resize_mode), fixed_size_reason=reason)
     return group
 
 
 def scaling_status(job: Job, state: EngineState) -> tuple[GroupScalingStatus, ...]:
-    """What a status tells of the sizes of a job's elastic groups."""
+    """Return the scaling section of a status, with one entry per elastic group."""
     return tuple(_group_scaling_status(group, state.group(group.name)) for group in job.groups if group.is_elastic)
 
 
 def _group_scaling_status(group: ReplicaGroup, group_state: GroupState) -> GroupScalingStatus:
-    latest = group_state.latest_requester
-    request = group_state.size_requests[latest] if latest else None
+    requester = group_state.latest_requester
+    request = group_state.size_requests[requester] if requester else None
     advice = group_state.advice
     return GroupScalingStatus(
         group=group.name,
         size=group.size if group_state.applied_size is None else group_state.applied_size,
         min=group.min_size,
         max=group.max_size,
-        by=str(latest or ""),
-        reason=request.message if request else "",
-        since=request.at.replace(microsecond=0) if request else None,
-        recommended=advice.size if advice else None,
-        why=group.fixed_size_reason or (advice.message if advice else ""),
+        requested_by=str(requester or ""),
+        message=request.message if request else "",
+        request_time=request.at.replace(microsecond=0) if request else None,
+        recommended_size=advice.size if advice else None,
+        recommendation_message=group.fixed_size_reason or (advice.message if advice else ""),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pliant.frontends.dl.job import DLJob
 from pliant.frontends.dl.pod_templates import ContainerProperties
 from pliant.frontends.dl.replica import DLReplica
-from pliant.frontends.dl.types import DLRestartPolicy
+from pliant.frontends.fields import ReplicaRestartPolicy
 from pliant.frontends.frontend import Frontend
 from pliant.model.framework import Framework, Rank, Role
 from pliant.model.job import Job, Naming, Port, RestartScope
@@ -14,13 +14,13 @@ __all__ = [
     "ContainerProperties",
     "DLJob",
     "DLReplica",
-    "DLRestartPolicy",
     "Framework",
     "Frontend",
     "Job",
     "Naming",
     "Port",
     "Rank",
+    "ReplicaRestartPolicy",
     "RestartScope",
     "Role",
 ]

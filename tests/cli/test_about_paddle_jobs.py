@@ -37,7 +37,7 @@ ELASTIC = PADDLE.replace("spec:\n  worker", "spec:\n  elastic: 1\n  worker").rep
 def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_cannot(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("resnet.yaml", PADDLE), cluster.write("elastic.yaml", ELASTIC))
     held = said(cluster, "scale", "pdj/resnet", "3", code=2).err
-    assert "worker of resnet keeps its size: trainers were told their number at the start" in held
+    assert "worker of resnet keeps its size: the number of trainers is set at the start" in held
     assert "set spec.elastic: 1" in held
     assert said(cluster, "scale", "elastic", "3", "--wait").out.splitlines() == [
         "elastic: worker 2 → 3 (bounds 1–); all replicas restart",

@@ -74,7 +74,13 @@ def job(message: str, progress: Any) -> JobObject:
 
 
 def test_what_members_reported_stands_where_all_is_well_and_beside_everything_else() -> None:
-    told = {"step": 5, "total": 10, "metrics": {"loss": "0.5", "odd": "x"}, "by": "worker-0", "at": NOON.isoformat()}
+    told = {
+        "step": 5,
+        "total": 10,
+        "metrics": {"loss": "0.5", "odd": "x"},
+        "reportedBy": "worker-0",
+        "time": NOON.isoformat(),
+    }
     assert message_with_progress(job("all replicas are running", told)) == "step 5/10  loss 0.5"
     assert message_with_progress(job("1 member running", told)) == "1 member running; step 5/10  loss 0.5"
     assert message_with_progress(job("all replicas are running", None)) == "all replicas are running"

@@ -24,8 +24,8 @@ from tests.faults.stand_in_node import FOR_EVER, Script, StandInNodes
 from tests.virtual_time import VirtualClock
 
 Object = dict[str, Any]
-GROUP, VERSION = ElasticJobFrontend.group, ElasticJobFrontend.version
-JOBS = Resource(GROUP, VERSION, ElasticJobFrontend.plural, ElasticJobFrontend.kind)
+GROUP, VERSION = ElasticJobFrontend.custom_kind.group, ElasticJobFrontend.custom_kind.version
+JOBS = Resource(GROUP, VERSION, ElasticJobFrontend.custom_kind.plural, ElasticJobFrontend.custom_kind.kind)
 PLANS = Resource(GROUP, VERSION, "scaleplans", "ScalePlan")
 SPACE = "default"
 MASTER = "elasticjob-demo-dlrover-master"

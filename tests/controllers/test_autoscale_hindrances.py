@@ -59,10 +59,10 @@ async def test_what_is_missing_is_told_in_the_status_and_sizes_stay(
         await stage.stop()
         await begin(stage, *hidden, namespaces=namespaces)
         told = await stage.scaling("demo")
-        assert (told["size"], told["why"]) == (2, f"the autoscaler is disabled: {why}")
+        assert (told["size"], told["recommendationMessage"]) == (2, f"the autoscaler is disabled: {why}")
         await stage.submit("later")
         await seconds(10)
-        assert (await stage.scaling("later"))["why"] == f"the autoscaler is disabled: {why}"
+        assert (await stage.scaling("later"))["recommendationMessage"] == f"the autoscaler is disabled: {why}"
 
 
 @on_virtual_time
@@ -73,8 +73,10 @@ async def test_an_operator_that_shall_not_says_so_and_leaves_sizes_as_they_are()
         await stage.restart(AutoscaleOptions(policy=""))
         await seconds(10)
         told = await stage.scaling("demo")
-        assert (told["size"], told["by"]) == (6, "autoscaler")
-        assert told["why"] == "the autoscaler is disabled: the operator was started with --autoscale off"
+        assert (told["size"], told["requestedBy"]) == (6, "autoscaler")
+        assert (
+            told["recommendationMessage"] == "the autoscaler is disabled: the operator was started with --autoscale off"
+        )
         assert stage.operator.autoscaler is not None
         assert stage.operator.autoscaler.cluster_informers.pods.list_count == 0
 

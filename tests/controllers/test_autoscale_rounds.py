@@ -20,7 +20,7 @@ async def test_a_group_grows_into_free_room_within_a_moment_and_says_why() -> No
         assert await stage.size("demo") == 6
         assert await stage.resizes("demo") == ["resizing worker from 2 to 6 (autoscaler: 4 more fit)"]
         told = await stage.scaling("demo")
-        assert (told["by"], told["reason"], told["recommended"]) == ("autoscaler", "4 more fit", 6)
+        assert (told["requestedBy"], told["message"], told["recommendedSize"]) == ("autoscaler", "4 more fit", 6)
         pods = (await stage.client.list(PODS, "default")).items
         assert sum(each["status"]["phase"] == "Running" for each in pods) == 6
 
@@ -103,8 +103,8 @@ async def test_groups_that_ask_for_nothing_stay_as_they_are() -> None:
         await stage.submit("demo", cpu="")
         await seconds(10)
         told = await stage.scaling("demo")
-        assert (told["size"], told["by"]) == (2, "spec")
-        assert "request no CPU, memory or devices" in told["why"]
+        assert (told["size"], told["requestedBy"]) == (2, "spec")
+        assert "request no CPU, memory or devices" in told["recommendationMessage"]
 
 
 @on_virtual_time
@@ -113,7 +113,12 @@ async def test_advice_is_told_and_nothing_is_changed_by_it() -> None:
         await stage.submit("demo")
         await seconds(30)
         told = await stage.scaling("demo")
-        assert (told["size"], told["by"], told["recommended"], told["why"]) == (2, "spec", 6, "4 more fit")
+        assert (told["size"], told["requestedBy"], told["recommendedSize"], told["recommendationMessage"]) == (
+            2,
+            "spec",
+            6,
+            "4 more fit",
+        )
         assert await stage.resizes("demo") == []
 
 
@@ -124,8 +129,8 @@ async def test_a_job_may_want_advice_while_others_are_set() -> None:
         await stage.submit("moves")
         await seconds(30)
         told = await stage.scaling("asks")
-        assert (told["size"], told["by"]) == (2, "spec")
-        assert told["recommended"] > 2
+        assert (told["size"], told["requestedBy"]) == (2, "spec")
+        assert told["recommendedSize"] > 2
         # Whoever only asks keeps what it has, and nobody counts on more or less of it.
         assert await stage.size("moves") == 5
 
@@ -153,8 +158,8 @@ async def test_a_size_set_by_hand_wins_and_is_left_alone_for_a_while() -> None:
         await stage.edit("demo", {"spec": {"replicaSpecs": {"worker": {"replicas": 3}}}})
         await seconds(200)
         told = await stage.scaling("demo")
-        assert (told["size"], told["by"]) == (3, "spec")
-        assert "a user set its size" in told["why"]
+        assert (told["size"], told["requestedBy"]) == (3, "spec")
+        assert "a user set its size" in told["recommendationMessage"]
         await seconds(110)
         assert await stage.size("demo") == 6
 
@@ -224,7 +229,7 @@ async def test_a_group_of_which_a_member_has_ended_is_left_alone() -> None:
         await stage.places.node("node-1")
         await seconds(20)
         told = await stage.scaling("demo")
-        assert (told["size"], "a replica has completed" in told["why"]) == (3, True)
+        assert (told["size"], "a replica has completed" in told["recommendationMessage"]) == (3, True)
 
 
 @on_virtual_time

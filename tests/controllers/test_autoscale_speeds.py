@@ -30,7 +30,7 @@ def report(
     second: float, step: int | None = None, *, throughput: str = "", metrics: dict[str, str] | None = None
 ) -> dict[str, Any]:
     told = metrics or ({"throughput": throughput} if throughput else {})
-    return {"step": step, "metrics": told, "at": (NOON + timedelta(seconds=second)).isoformat()}
+    return {"step": step, "metrics": told, "time": (NOON + timedelta(seconds=second)).isoformat()}
 
 
 def readings(*told: tuple[Job, dict[str, Any]]) -> dict[int, float]:
@@ -92,7 +92,7 @@ async def test_a_job_that_gets_no_faster_grows_no_further_and_that_is_remembered
             sizes.append(size)
             speed = 10.0 * min(size, 4)
             now = VirtualClock().now().isoformat()
-            progress = {"progress": {"metrics": {"throughput": str(speed)}, "at": now}}
+            progress = {"progress": {"metrics": {"throughput": str(speed)}, "time": now}}
             await stage.client.patch(JOBS, "default", "demo", {"status": progress}, subresource="status")
         # It is measured before it grows, and grows step by step.
         assert sizes[:3] == [2, 2, 4]

@@ -75,8 +75,8 @@ async def test_a_report_is_in_the_status_at_once() -> None:
         assert here.report({"step": 120, "total": 1000, "loss": 0.31}).status is HTTPStatus.ACCEPTED
         await asyncio.sleep(0.1)
         progress, _ = await here.status()
-        assert progress.pop("at").endswith("Z")
-        assert progress == {"step": 120, "total": 1000, "metrics": {"loss": "0.31"}, "by": "worker-1"}
+        assert progress.pop("time").endswith("Z")
+        assert progress == {"step": 120, "total": 1000, "metrics": {"loss": "0.31"}, "reportedBy": "worker-1"}
 
 
 @on_virtual_time

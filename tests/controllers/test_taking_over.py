@@ -139,7 +139,7 @@ async def test_the_end_of_a_member_taken_over_is_the_end_of_the_job() -> None:
         async with operated(client, clock):
             told = await client.get(TORCH, "default", "demo")
             assert (current(told)["type"], told["status"]["startTime"]) == ("Running", BEGUN)
-            assert told["status"]["pliant"]["timeline"][0]["message"] == "begun under another operator"
+            assert told["status"]["pliant"]["timeline"][0]["message"] == "started by another operator"
             done = {"status": {"phase": "Succeeded"}}
             await client.patch(PODS, "default", "demo-master-0", done, subresource="status")
             await passing(timedelta(seconds=5))

@@ -31,9 +31,7 @@ from tests.faults.stand_in_node import Script, StandInNodes
 
 KIND = AITrainingJobFrontend()
 DEFINITION = KIND.crd()
-JOBS = Resource(
-    AITrainingJobFrontend.group, AITrainingJobFrontend.version, AITrainingJobFrontend.plural, AITrainingJobFrontend.kind
-)
+JOBS = Resource(KIND.group, KIND.version, KIND.plural, KIND.kind)
 LONG_ENOUGH = 150.0
 """Virtual seconds after which every scenario has come to rest, crashes included."""
 

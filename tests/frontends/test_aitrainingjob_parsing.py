@@ -220,10 +220,8 @@ def test_null_ports_are_no_ports() -> None:
 W = "spec.replicaSpecs.worker"
 LONG = "a" * 55
 POLICIES = "Always, OnFailure, OnNodeFail, Never, ExitCode, OnNodeFailWithExitCode"
-NAMES = (
-    "must start with a letter and hold only lower-case letters, digits and `-`: its members are services named after it"
-)
-NEWER = "written by a newer Pliant? Run that version, or remove status.pliant to start the job afresh"
+NAMES = "must start with a letter and contain only lower-case letters, digits and '-': service names begin with it"
+NEWER = "if a newer version of Pliant wrote it, run that version; to restart the job, remove status.pliant"
 
 
 def job_of(**fields: Any) -> dict[str, Any]:
@@ -271,7 +269,7 @@ def job_of(**fields: Any) -> dict[str, Any]:
         (job_of(minReplicas=3, replicas=2), f"{W}.replicas: must be at least minReplicas (3), got 2"),
         (job_of(maxReplicas=3, replicas=4), f"{W}.replicas: must be at most maxReplicas (3), got 4"),
         (raw_job(faultTolerant="yes"), 'spec.faultTolerant: must be true or false, got "yes"'),
-        (raw_job(schedulerName=5), "spec.schedulerName: must be text, got 5"),
+        (raw_job(schedulerName=5), "spec.schedulerName: must be a string, got 5"),
         (raw_job(timeLimit="1h"), 'spec.timeLimit: must be an integer, got "1h"'),
         (
             raw_job(restartingExitCode="137,x"),
@@ -286,12 +284,12 @@ def job_of(**fields: Any) -> dict[str, Any]:
         (raw_job(elastic={"group": "wrker"}), 'spec.elastic.group: "wrker" is not one of worker; did you mean worker?'),
         (
             raw_job({"ps": raw_group(), "worker": raw_group()}, elastic={"replicas": 2}),
-            "spec.elastic.group: is required, several groups could be meant: ps, worker",
+            "spec.elastic.group: is required because several groups can be scaled: ps, worker",
         ),
         (raw_job(elastic={"replicas": -2}), "spec.elastic.replicas: must be 0 or more, got -2"),
         (
             raw_job({"a": raw_group(completePolicy="None"), "b": raw_group(completePolicy="None")}),
-            "spec.replicaSpecs: completePolicy None in every group: nothing could complete the job",
+            "spec.replicaSpecs: at least one group must have a completePolicy other than None",
         ),
         (
             raw_job({"worker": raw_group(), "Worker": raw_group()}),
@@ -303,20 +301,20 @@ def job_of(**fields: Any) -> dict[str, Any]:
         ),
         (
             raw_job({"my_worker": raw_group()}),
-            "spec.replicaSpecs.my_worker: the name of a group may hold only letters, digits and `-`",
+            "spec.replicaSpecs.my_worker: the name of a group may contain only letters, digits and '-'",
         ),
         (raw_job(name="1st"), f'metadata.name: "1st" {NAMES}'),
         (
             raw_job({"worker": raw_group(replicas=11)}, name=LONG[:-1]),
-            f'metadata.name: is too long: "{LONG[:-1]}-worker-10" has 64 characters, a service name at most 63',
+            f'metadata.name: is too long: the service name "{LONG[:-1]}-worker-10" has 64 characters (maximum: 63)',
         ),
         (
             raw_job({"worker": raw_group(maxReplicas=11)}, name=LONG[:-1]),
-            f'metadata.name: is too long: "{LONG[:-1]}-worker-10" has 64 characters, a service name at most 63',
+            f'metadata.name: is too long: the service name "{LONG[:-1]}-worker-10" has 64 characters (maximum: 63)',
         ),
         (
             raw_job(status={"pliant": {"phase": "Levitating", "started_at": "2026-01-01T12:00:00Z"}}),
-            f"status.pliant: cannot be read (Invalid enum value 'Levitating' - at `$.phase`): {NEWER}",
+            f"status.pliant: cannot be decoded (Invalid enum value 'Levitating' - at `$.phase`): {NEWER}",
         ),
     ],
 )

@@ -337,8 +337,8 @@ def test_results_are_told_in_words_of_their_own() -> None:
         phase_seconds={JobPhase.PENDING: 1.6, JobPhase.RUNNING: 60.6, JobPhase.SUSPENDED: 10},
     )
     words = AITrainingJobFrontend().render_status(JobStatusUpdate(state=state), {}, PLAIN)
-    assert words["firstCause"] == {
-        "member": "worker-1",
+    assert words["rootCause"] == {
+        "replica": "worker-1",
         "attempt": 2,
         "cause": "app",
         "container": "aitj-main",
@@ -346,8 +346,8 @@ def test_results_are_told_in_words_of_their_own() -> None:
         "signal": "SIGKILL",
         "reason": "OOMKilled",
         "node": "n1",
-        "at": "2026-01-01T12:00:00Z",
+        "time": "2026-01-01T12:00:00Z",
         "message": "step 4\nout of memory",
     }
-    assert words["failures"] == [words["firstCause"]]
+    assert words["failures"] == [words["rootCause"]]
     assert words["durations"] == {"queued": 1, "running": 60, "suspended": 10, "total": 72}

@@ -126,9 +126,7 @@ def test_a_template_holds_the_real_pod_schema_with_a_small_metadata() -> None:
 
 
 def test_a_kind_may_do_without_scale_short_names_and_columns() -> None:
-    kind = CustomKind(
-        group="x.io", version="v1", kind="Car", plural="cars", description="A car.", spec_type=Car, status_type=Wheel
-    )
+    kind = CustomKind(group="x.io", version="v1", kind="Car", description="A car.", spec_type=Car, status_type=Wheel)
     spec = build_crd(kind)["spec"]
     assert "shortNames" not in spec["names"]
     assert spec["versions"][0]["subresources"] == {"status": {}}

@@ -16,7 +16,7 @@ from pliant.frontends.status.engine_state import dump_state
 from pliant.model.framework import Rank
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, RestartPolicy, RestartScope
 from pliant.model.state import EngineState, GroupState, JobPhase
-from pliant.plugins import ContainerProperties, DLReplica, DLRestartPolicy
+from pliant.plugins import ContainerProperties, DLReplica, ReplicaRestartPolicy
 from pliant.plugins.registry import framework_of
 from tests.builders import NOON
 
@@ -107,7 +107,7 @@ def test_the_success_of_the_last_type_is_the_jobs_unless_the_kind_says_otherwise
 
 def test_restarts_are_what_is_written_else_what_the_template_says_else_what_the_kind_says() -> None:
     class Stubborn(RingJob):
-        restart_policy, restart_scope, restart_limit = DLRestartPolicy.ALWAYS, RestartScope.POD, 9
+        restart_policy, restart_scope, restart_limit = ReplicaRestartPolicy.ALWAYS, RestartScope.POD, 9
 
     written = replica("worker", restartPolicy="Never", restartScope="Replica", restartLimit=0)
     groups = Stubborn().parse(raw(replica("leader"), written)).groups
@@ -145,12 +145,18 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "no worker": ([replica("leader"), replica("worker", 0)], "spec: needs a replica of type worker"),
     "no leader": ([replica("worker")], "spec: needs a replica of type leader"),
     "a typo": ([replica("leader"), replica("woker")], 'spec[1].replicaType: "woker" is not one of leader, worker'),
-    "twice": ([replica("worker"), replica("WORKER")], "spec[1].replicaType: worker is there already, as spec[0]"),
+    "twice": ([replica("worker"), replica("WORKER")], "spec[1].replicaType: worker is already defined by spec[0]"),
     "too many": ([replica("worker", 10_001)], "spec[0].replicas: must be 10000 or less"),
-    "far too many": ([replica("leader", 9_000), replica("worker", 9_000)], "spec: there are 18000 replicas"),
+    "far too many": (
+        [replica("leader", 9_000), replica("worker", 9_000)],
+        "spec: a job may have 10000 replicas at most, got 18000",
+    ),
     "no container": ([{"replicaType": "worker", "template": {"spec": {}}}], "spec[0].template.spec.containers"),
     "no template": ([{"replicaType": "worker"}], "spec[0].template: is required"),
-    "a number": ([replica("worker", pod={"restartPolicy": 5})], "spec[0].template.spec.restartPolicy: must be text"),
+    "a number": (
+        [replica("worker", pod={"restartPolicy": 5})],
+        "spec[0].template.spec.restartPolicy: must be a string",
+    ),
 }
 
 
@@ -166,7 +172,7 @@ def test_templates_and_types_stay_as_they_are_while_the_job_is_under_way() -> No
     blob = dump_state(EngineState(phase=JobPhase.RUNNING, started_at=NOON, groups=groups))
     RingJob().parse(raw(replica("Worker", 3), replica("LEADER"), pliant=blob))
     other = replica("worker", container={"image": "other"})
-    with pytest.raises(InvalidSpec, match=r"spec\[0\]\.template: cannot change while the job is under way"):
+    with pytest.raises(InvalidSpec, match=r"spec\[0\]\.template: cannot change while the job is active"):
         RingJob().parse(raw(other, replica("leader"), pliant=blob))
     with pytest.raises(InvalidSpec, match=r"spec: leader cannot be added or removed"):
         RingJob().parse(raw(replica("worker", 2), pliant=blob))
@@ -183,7 +189,7 @@ def test_an_author_who_errs_takes_nobody_down_and_is_named() -> None:
 
     with pytest.raises(InvalidSpec, match=r"Clumsy\.get_environment_variables failed for leader-0: IndexError"):
         Clumsy().parse(raw(replica("leader"), replica("worker")))
-    with pytest.raises(InvalidSpec, match=r"Careless\.get_environment_variables gave 'COUNT': 2 to leader-0"):
+    with pytest.raises(InvalidSpec, match=r"Careless\.get_environment_variables returned 'COUNT': 2 for leader-0"):
         Careless().parse(raw(replica("leader"), replica("worker")))
 
 
@@ -192,12 +198,9 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "no group": ({"group": "mine"}, "group must be a domain such as example.com, got 'mine'"),
     "no types": ({"replica_types": ()}, "replica_types must list names"),
     "one type": ({"replica_types": "worker"}, "replica_types must list names"),
-    "capitals": ({"replica_types": ("Worker",)}, "replica_types: 'Worker' must be a word in lower case"),
-    "twins": (
-        {"replica_types": ("worker", "worker")},
-        "replica_types: 'worker' must be a word in lower case, and there once",
-    ),
-    "a stranger": ({"completing": ("chief",)}, "completing: 'chief' is none of the replica_types"),
+    "capitals": ({"replica_types": ("Worker",)}, "replica_types: 'Worker' must be a unique name in lower case"),
+    "twins": ({"replica_types": ("worker", "worker")}, "replica_types: 'worker' must be a unique name in lower case"),
+    "a stranger": ({"completing": ("chief",)}, "completing: 'chief' is not one of the replica_types"),
     "a bad port": ({"container_properties": {"ports": {"http": 0}}}, "container_properties: port 'http'"),
     "a bad path": ({"container_properties": {"volumes": {"data": {}}}}, "container_properties: volume 'data'"),
     "no variables": (

@@ -96,7 +96,7 @@ def test_an_end_that_is_decided_is_told_at_once_with_its_duration_and_its_first_
     )
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "MXJobFailed", "worker-1 was killed")
     assert (status["completionTime"], status["duration"]) == ("2026-01-01T12:01:23Z", "1m23s")
-    assert status["firstCause"]["member"] == "worker-1"
+    assert status["rootCause"]["replica"] == "worker-1"
     assert status["conditions"][-1]["type"] == "Failed"
     well = told(phase=JobPhase.TERMINATING, outcome=JobOutcome(phase=JobPhase.SUCCEED, message="done", at=LATER))
     assert (well["phase"], well["conditions"][-1]["type"]) == ("Succeeded", "Succeeded")

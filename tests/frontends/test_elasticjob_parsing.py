@@ -148,7 +148,7 @@ def test_of_several_containers_without_a_main_one_the_first_counts_and_the_autho
     job = parsed(replicaSpecs=replicas(worker=role(pod={"containers": both})))
     assert group_of(job).main_containers == {"a"}
     [said] = job.warnings
-    assert said == ("spec.replicaSpecs.worker.template: none of several containers is named main, so a is taken for it")
+    assert said == ("spec.replicaSpecs.worker.template: no container is named main; a is used as the main container")
 
 
 def test_an_author_may_set_what_every_member_is_told() -> None:
@@ -200,10 +200,10 @@ def test_what_is_read_in_vain_is_said_once() -> None:
         replicaSpecs=replicas(worker=role(5, maxReplicas=4, BatchScheduler="volcano")),
     )
     assert job.warnings == (
-        "spec.replicaSpecs.worker.replicas (5) is above maxReplicas: 4 are the most",
-        "spec.replicaSpecs.worker.BatchScheduler is not read: write schedulerName into the template",
-        "spec.replicaSpecs.ps: there are no parameter servers; if none are meant, say AllreduceStrategy",
-        "spec.envs is not read: write env into the templates",
+        "spec.replicaSpecs.worker.replicas (5) exceeds maxReplicas and is limited to 4",
+        "spec.replicaSpecs.worker.BatchScheduler is ignored: set schedulerName in the template",
+        "spec.replicaSpecs.ps: is missing; without parameter servers, set AllreduceStrategy",
+        "spec.envs is ignored: set env in the templates",
     )
 
 

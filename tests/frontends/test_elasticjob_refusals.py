@@ -46,10 +46,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"replicaSpecs": {"worker": role(minReplicas=3, maxReplicas=2)}},
         "spec.replicaSpecs.worker.minReplicas: must be at most maxReplicas (2), got 3",
     ),
-    "no template": (
-        {"replicaSpecs": {"worker": {"replicas": 1}}},
-        "spec.replicaSpecs.worker.template: is required: it is what its pods are made from",
-    ),
+    "no template": ({"replicaSpecs": {"worker": {"replicas": 1}}}, "spec.replicaSpecs.worker.template: is required"),
     "no containers": (
         {"replicaSpecs": {"worker": role(pod={"containers": []})}},
         "spec.replicaSpecs.worker.template.spec.containers: needs at least one container",
@@ -65,8 +62,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown priority": (
         {"replicaSpecs": {"worker": role(priority="urgent")}},
         (
-            "spec.replicaSpecs.worker.priority: must be high, low or a share between 0 and 1 such as 0.5,"
-            ' got "urgent"; for another class write priorityClassName into the template'
+            "spec.replicaSpecs.worker.priority: must be high, low or a fraction between 0 and 1 such as 0.5,"
+            ' got "urgent"; for other classes set priorityClassName in the template'
         ),
     ),
     "a type in other letters": (
@@ -78,20 +75,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "annotations that are numbers": (
         {"replicaSpecs": {"worker": {"template": {"metadata": {"annotations": {"a": 4}}, "spec": role()}}}},
-        "spec.replicaSpecs.worker.template.metadata.annotations.a: must be text, got 4",
+        "spec.replicaSpecs.worker.template.metadata.annotations.a: must be a string, got 4",
     ),
     "a name that begins with a digit": (
         {"name": "1st"},
         (
-            'metadata.name: "1st" must start with a letter and hold only lower-case letters, digits and `-`:'
-            " its members are services named after it"
+            'metadata.name: "1st" must start with a letter and contain only lower-case letters, digits '
+            "and '-':"
+            " service names begin with it"
         ),
     ),
     "a name of 38 characters": (
         {"name": f"{LONG}a"},
         (
-            f'metadata.name: is too long: "elasticjob-{LONG}a-dlrover-master" has 64 characters,'
-            " a service name at most 63; make it shorter by 1"
+            f'metadata.name: is too long: the service name "elasticjob-{LONG}a-dlrover-master" has 64 characters'
+            " (maximum: 63); shorten it by 1"
         ),
     ),
     "a word for leftovers that nobody knows": (
@@ -112,10 +110,10 @@ def test_what_cannot_be_used_is_refused_by_its_place(case: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "problem"),
     [
-        ("pliant.master/job_name", "another", "must be left out"),
-        ("pliant.master/namespace", "theirs", "must be left out"),
-        ("pliant.master/port", "1", "must be left out"),
-        ("pliant.master/help", "", "must be left out"),
+        ("pliant.master/job_name", "another", "must be removed"),
+        ("pliant.master/namespace", "theirs", "must be removed"),
+        ("pliant.master/port", "1", "must be removed"),
+        ("pliant.master/help", "", "must be removed"),
         ("pliant.master/x", "--job_name=another", "must not begin with a dash"),
         ("pending_timeout", "-h", "must not begin with a dash"),
     ],

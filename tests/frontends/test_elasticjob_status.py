@@ -84,7 +84,7 @@ def test_an_end_that_is_decided_is_told_before_the_last_pod_is_gone() -> None:
 def test_a_plan_under_way_is_named_with_its_reason_and_remembered_by_name() -> None:
     status = told(plan_executions=PLAN)
     assert status["scalePlan"] == "demo-scaleplan-3"
-    assert status["message"] == "carries out demo-scaleplan-3 (2 more are faster)"
+    assert status["message"] == "executing demo-scaleplan-3 (2 more are faster)"
     after = told(previous=status)
     assert after["scalePlan"] == "demo-scaleplan-3"
     assert after["message"] == "well"

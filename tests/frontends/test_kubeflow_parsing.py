@@ -129,7 +129,7 @@ def test_the_main_container_speaks_for_its_pod() -> None:
 
 REFUSED: list[tuple[str, Sizes, Sizes, str]] = [
     ("TFJob", {}, {}, "spec.tfReplicaSpecs: needs at least one group"),
-    ("TFJob", {"Chief": 1, "Master": 1}, {}, "spec.tfReplicaSpecs.Master: is another word for Chief"),
+    ("TFJob", {"Chief": 1, "Master": 1}, {}, "spec.tfReplicaSpecs.Master: is an alias of Chief"),
     ("TFJob", {"Chief": 2}, {}, "spec.tfReplicaSpecs.Chief.replicas: must be 1, got 2"),
     ("TFJob", {"Worker": 1}, {"successPolicy": "All"}, 'spec.successPolicy: "All" is not one of AllWorkers'),
     ("TFJob", {"Wroker": 1}, {}, "spec.tfReplicaSpecs.Wroker"),
@@ -150,7 +150,7 @@ REFUSED: list[tuple[str, Sizes, Sizes, str]] = [
         "TFJob",
         {"Worker": 1},
         {"cleanPodPolicy": "All", "runPolicy": {"cleanPodPolicy": "None"}},
-        "spec.cleanPodPolicy: says otherwise than spec.runPolicy.cleanPodPolicy",
+        "spec.cleanPodPolicy: differs from spec.runPolicy.cleanPodPolicy",
     ),
     ("JAXJob", {"Worker": {"template": {"spec": {"containers": []}}}}, {}, "spec.jaxReplicaSpecs.Worker.template"),
 ]

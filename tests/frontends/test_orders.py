@@ -27,7 +27,7 @@ def test_a_job_is_ended_by_an_annotation_in_any_case(key: str, phase: JobPhase) 
 def test_without_words_the_annotation_itself_is_the_message() -> None:
     order = parse_end_request({"Preempted": ""})
     assert order is not None
-    assert order.message == "ordered by annotation Preempted"
+    assert order.message == "requested by annotation Preempted"
 
 
 def test_a_message_is_one_line_of_bounded_length() -> None:

@@ -191,8 +191,8 @@ NO_SUCH_CLEANING = (
         ({"worker": role(pod={"containers": []})}, "spec.worker.template.spec.containers: needs at least one"),
         ({"worker": role(2, requests=4, limits=3)}, "spec.worker.requests: must be at most limits (3), got 4"),
         ({"worker": role(9, limits=3)}, "spec.worker.replicas: must be between requests and limits, 1 to 3, got 9"),
-        ({"worker": role(6000), "ps": role(6000)}, "spec: there are 12000 members, at most 10000"),
-        ({"worker": role(), "sampleSetRef": {"name": "imagenet"}}, "spec.sampleSetRef: is not served: mount"),
+        ({"worker": role(6000), "ps": role(6000)}, "spec: a job may have 10000 replicas at most, got 12000"),
+        ({"worker": role(), "sampleSetRef": {"name": "imagenet"}}, "spec.sampleSetRef: is not supported: mount"),
     ],
 )
 def test_mistakes_are_named_with_the_fix(spec: dict[str, Any], told: str) -> None:
@@ -208,7 +208,7 @@ def test_a_job_under_way_keeps_its_templates_and_bears_any_size() -> None:
     made_from = group_of(job).template_hash
     memory = {"pliant": {**dump_state(state), "groups": {"worker": {"templateHash": made_from}}}}
     parsed(worker=role(3), status=memory)
-    with pytest.raises(InvalidSpec, match=r"spec\.worker\.template: cannot change while the job is under way"):
+    with pytest.raises(InvalidSpec, match=r"spec\.worker\.template: cannot change while the job is active"):
         parsed(worker=role(3, pod=RESTARTING), status=memory)
     with pytest.raises(InvalidSpec, match=r"spec\.ps: cannot be added"):
         parsed(worker=role(2), ps=role(), status=memory)

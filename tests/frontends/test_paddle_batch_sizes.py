@@ -69,9 +69,9 @@ def test_a_job_at_rest_may_get_any_size() -> None:
         ({"worker": role(2, requests=1, limits=4), "annotations": ETCD}, []),
         ({"worker": role(), "schedulingPolicy": {"queue": "night"}}, []),
         ({"worker": role(), "schedulingPolicy": {"minAvailable": 2}}, ["spec.schedulingPolicy: minAvailable"]),
-        ({"worker": role(), "ps": role(limits=4)}, ["spec.ps: requests and limits are not read"]),
-        ({"worker": role(), "elastic": 1, "annotations": ETCD}, ["spec.worker.limits is not set: workers do not"]),
-        ({"worker": role(limits=2), "ps": role(), "annotations": ETCD}, ["there are other roles than workers"]),
+        ({"worker": role(), "ps": role(limits=4)}, ["spec.ps: requests and limits are ignored"]),
+        ({"worker": role(), "elastic": 1, "annotations": ETCD}, ["spec.worker.limits is not set: the etcd"]),
+        ({"worker": role(limits=2), "ps": role(), "annotations": ETCD}, ["the job has roles other than worker"]),
     ],
 )
 def test_an_author_is_told_what_is_not_done(spec: dict[str, Any], warnings: list[str]) -> None:

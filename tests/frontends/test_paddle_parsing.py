@@ -74,15 +74,15 @@ def test_trainers_move_between_bounds_that_leave_room() -> None:
 def test_a_lower_bound_above_the_upper_one_stands_and_is_warned_of() -> None:
     job = parsed(trainer={"min-instance": 3, "max-instance": 2})
     assert (group_of(job).size, group_of(job).is_elastic) == (3, False)
-    assert job.warnings == (
-        "spec.trainer.min-instance (3) is above max-instance (2): there are 3 trainers, and no more",
-    )
+    assert job.warnings == ("spec.trainer.min-instance (3) exceeds max-instance (2): the size is fixed at 3",)
 
 
 def test_a_job_that_does_not_tolerate_faults_keeps_its_size_and_says_why() -> None:
     trainers = group_of(parsed({"fault_tolerant": False}, trainer={"max-instance": 6}))
     assert (trainers.is_elastic, trainers.resize_mode) == (True, ResizeMode.FIXED)
-    assert trainers.fixed_size_reason.startswith("fault_tolerant is false: the trainers' number is fixed at the start")
+    assert trainers.fixed_size_reason.startswith(
+        "fault_tolerant is false: the number of trainers is fixed at the start"
+    )
     said = group_of(
         parsed({"fault_tolerant": False}, trainer={"max-instance": 6}, annotations={"pliant/resize": "restart"})
     )
@@ -138,7 +138,7 @@ def test_walltime_limits_the_job() -> None:
 def test_trainers_that_talk_to_each_other_have_no_servers(said: dict[str, Any]) -> None:
     job = parsed(said, pserver={"min-instance": 2})
     assert [group.name for group in job.groups] == ["trainer"]
-    assert job.warnings == ("spec.pserver: there are no servers in a job that is local or uses nccl, not 2",)
+    assert job.warnings == ("spec.pserver: the 2 servers are ignored because the job is local or uses nccl",)
 
 
 def test_trainers_that_talk_to_each_other_start_again_together() -> None:
@@ -155,8 +155,8 @@ def test_trainers_that_talk_to_each_other_start_again_together() -> None:
 def test_what_is_asked_for_in_vain_is_warned_of() -> None:
     job = parsed({"frame_work": {"name": "tensorflow"}}, trainer={"instances": 4})
     assert job.warnings == (
-        "spec.trainer.instances (4) is not followed: the bounds leave room for 2 alone",
-        'spec.frame_work.name: "tensorflow" is told what programs for Paddle are told',
+        "spec.trainer.instances (4) is ignored: the bounds fix the size at 2",
+        'spec.frame_work.name: "tensorflow" is ignored; pods get the Paddle variables',
     )
 
 
@@ -167,35 +167,35 @@ def test_a_local_job_is_one_trainer() -> None:
 
 def test_a_field_that_nobody_knows_is_warned_of_and_old_ones_are_not() -> None:
     job = parsed({"matrix": True}, trainer={"min-instnce": 3, "replicaSpec": {"spec": {}}, "etcd-endpoint": "x"})
-    assert job.warnings == ("spec.trainer.min-instnce is not known and not read: did you mean min-instance?",)
+    assert job.warnings == ("spec.trainer.min-instnce is unknown and ignored: did you mean min-instance?",)
 
 
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        ({"trainer": None}, "spec.trainer: is required: the job is done when its trainers are"),
-        ({"trainer": {}}, "spec.trainer.entrypoint: is required: it is what trainers run"),
+        ({"trainer": None}, "spec.trainer: is required: the job completes with its trainers"),
+        ({"trainer": {}}, "spec.trainer.entrypoint: is required: it is the command of the trainers"),
         (
             {"trainer": {"entrypiont": "true"}},
             (
-                "spec.trainer.entrypoint: is required: it is what trainers run; "
-                "spec.trainer.entrypiont is not known and not read: did you mean entrypoint?"
+                "spec.trainer.entrypoint: is required: it is the command of the trainers; "
+                "spec.trainer.entrypiont is unknown and ignored: did you mean entrypoint?"
             ),
         ),
         ({"Port": "many"}, 'spec.Port: must be an integer, got "many"'),
         ({"port": 70000}, "spec.port: must be 65535 or less, got 70000"),
-        ({"port": 65535}, "spec.ports_num: 2 ports from 65535 on are more than there are: begin lower"),
+        ({"port": 65535}, "spec.ports_num: 2 ports from 65535 on exceed 65535: choose a lower first port"),
         ({"hostNetwork": "perhaps"}, 'spec.hostNetwork: must be true or false, got "perhaps"'),
-        ({"port": 1, "Port": 2}, "spec.Port: says otherwise than spec.port: keep one of the two"),
+        ({"port": 1, "Port": 2}, "spec.Port: differs from spec.port: remove one of them"),
         ({"mountPath": "work"}, 'spec.mountPath: must be an absolute path, got "work"'),
-        ({"volumes": [{"emptyDir": {}}]}, "spec.volumes[0].name: must be text, got null"),
+        ({"volumes": [{"emptyDir": {}}]}, "spec.volumes[0].name: must be a string, got null"),
         ({"annotations": {"walltime": "soon"}}, 'spec.annotations.walltime: must be a number of seconds, got "soon"'),
         (
             {"trainer": {"entrypoint": "x", "restart_limit": "often"}},
-            'spec.trainer.restart_limit: must be a number of restarts, or a share such as 50%, got "often"',
+            'spec.trainer.restart_limit: must be a number of restarts or a percentage such as 50%, got "often"',
         ),
         ({"trainer": {"entrypoint": "x", "Min_Instance": -1}}, "spec.trainer.Min_Instance: must be 0 or more, got -1"),
-        ({"trainer": {"entrypoint": "x", "envs": 5}}, "spec.trainer.envs: must map names to values, got 5"),
+        ({"trainer": {"entrypoint": "x", "envs": 5}}, "spec.trainer.envs: must be a map of names to values, got 5"),
     ],
 )
 def test_what_cannot_be_used_is_named_as_it_is_written(raw: dict[str, Any], problem: str) -> None:

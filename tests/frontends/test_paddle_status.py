@@ -91,7 +91,7 @@ def test_an_end_is_told_when_it_is_decided() -> None:
 
 
 def test_warnings_are_part_of_the_reason() -> None:
-    said = "spec.trainer.min-instance (9) is above max-instance (6): there are 9 trainers, and no more"
+    said = "spec.trainer.min-instance (9) exceeds max-instance (6): the size is fixed at 9"
     assert told(least=9)["reason"] == f"all replicas are running; {said}"
 
 
@@ -142,4 +142,4 @@ def test_a_program_cannot_change_under_way_but_bounds_can() -> None:
     assert parsed(trainer={"min-instance": 3, "max-instance": 9}, status=status)
     with pytest.raises(InvalidSpec) as refused:
         parsed(trainer={"entrypoint": "other"}, status=status)
-    assert str(refused.value).startswith("spec.trainer: cannot change while the job is under way: set spec.suspend")
+    assert str(refused.value).startswith("spec.trainer: cannot change while the job is active: set spec.suspend")

@@ -40,14 +40,17 @@ class Thing(Struct, frozen=True):
         ({"parts": [{"partName": "a"}, {}]}, "thing.parts[1].partName: is required"),
         ({"parts": [{"partName": "a", "count": 4}]}, "thing.parts[0].count: must be 3 or less, got 4"),
         ({"by_name": [1]}, "thing.by_name: must be a mapping, got [1]"),
-        ({"by_name": {"a": {"partName": "a"}, "b": {"partName": 1}}}, "thing.by_name.b.partName: must be text, got 1"),
+        (
+            {"by_name": {"a": {"partName": "a"}, "b": {"partName": 1}}},
+            "thing.by_name.b.partName: must be a string, got 1",
+        ),
         ({"colour": ["red"]}, 'thing.colour: ["red"] is not one of red'),
         ({"since": 5, "colour": "red"}, "thing.since: must be a time such as 2026-01-31T12:00:00Z, got 5"),
         (
             {"parts": [{"partName": "a", "count": 2}], "by_name": {"a": {"partName": "a"}}, "colour": "re"},
             'thing.colour: "re" is not one of red; did you mean red?',
         ),
-        ({"since": "2026-01-01T12:00:00Z", "code": 5}, "thing.code: must be text, got 5"),
+        ({"since": "2026-01-01T12:00:00Z", "code": 5}, "thing.code: must be a string, got 5"),
         ({"code": "y"}, "thing: Expected `str` matching regex '^x' - at `$.code`"),
     ],
 )

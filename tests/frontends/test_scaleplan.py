@@ -207,7 +207,7 @@ def test_whatever_a_plan_holds_it_is_read_or_says_why_not(spec: dict[str, Any], 
         ({"service": "a:" + "9" * 5000}, "spec.createPods[0].service: must be host:port"),
         ({"service": "a:65536"}, "spec.createPods[0].service: must be host:port"),
         ({"service": "A_b c/..:22"}, "spec.createPods[0].service: must be host:port"),
-        ({"resource": {"a b": 1}}, 'spec.createPods[0].resource: "a b" is no name'),
+        ({"resource": {"a b": 1}}, 'spec.createPods[0].resource: "a b" is not a resource name'),
         ({"resource": {"cpu": "9" * 100_000}}, "spec.createPods[0].resource.cpu: must be a quantity"),
         ({"id": 10**18}, "spec.createPods[0].id: must be 999999999 or less"),
         ({"rankIndex": -1}, "spec.createPods[0].rankIndex: must be 0 or more"),
@@ -229,5 +229,5 @@ def test_lists_in_plans_end_somewhere() -> None:
         "spec.createPods: must have 10,000 pods or fewer, got 10,001"
     )
     assert parse_plan(raw_plan(psHosts=["x" * 70_000])).parse_error == (
-        "spec.psHosts: must have 65,536 bytes or less, all together"
+        "spec.psHosts: must have 65,536 bytes or less in total"
     )

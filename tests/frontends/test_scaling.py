@@ -34,8 +34,8 @@ def test_words_in_any_order_and_case_are_understood(text: str, meant: Autoscalin
     [
         ("banana", "is not one of on, off, recommend, edl, fair, goodput"),
         ("of", "did you mean off?"),
-        ("on,off", "says both off and on: keep one"),
-        ("fair, edl", "says both edl and fair: keep one"),
+        ("on,off", "cannot have both off and on: remove one of them"),
+        ("fair, edl", "cannot have both edl and fair: remove one of them"),
     ],
 )
 def test_what_makes_no_sense_is_answered_with_the_field(text: str, said: str) -> None:
@@ -49,6 +49,6 @@ def test_the_way_of_resizing_may_be_chosen_for_elastic_groups_alone() -> None:
     groups = (make_group(name="ps"), make_group(name="worker", is_elastic=True))
     fixed, elastic = with_scaling_annotations(groups, {RESIZE_ANNOTATION: "Fixed"})
     assert (fixed.resize_mode, elastic.resize_mode) == (ResizeMode.JOIN, ResizeMode.FIXED)
-    assert elastic.fixed_size_reason == "annotation pliant/resize says so"
+    assert elastic.fixed_size_reason == "set by annotation pliant/resize"
     with pytest.raises(InvalidSpec, match="pliant/resize"):
         with_scaling_annotations(groups, {RESIZE_ANNOTATION: "later"})

@@ -40,8 +40,8 @@ JOB_BUGS = (
         area=FRONT_ENDS,
         what="`spec.elastic.replicas` of an AITrainingJob is not kept within minReplicas and maxReplicas",
         file="pliant/frontends/aitrainingjob/job.py",
-        before="    return max(least, wanted if most is None else min(wanted, most))\n",
-        after="    return wanted\n",
+        before="    return max(min_size, desired if max_size is None else min(desired, max_size))\n",
+        after="    return desired\n",
         likely=(GOLDEN, "tests/frontends/test_aitrainingjob_parsing.py"),
     ),
     Bug(

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.real
 
 MOST_ANNOTATIONS = 262_144
 """Bytes of all annotations of one object."""
-UNDER_WAY = "while the job is under way: set spec.suspend first"
+UNDER_WAY = "while the job is active: set spec.suspend first"
 
 Object = dict[str, Any]
 
@@ -282,7 +282,7 @@ async def test_a_list_of_replicas_is_taken_in_any_case_and_what_is_wrong_with_it
     await client.delete(resource, "default", "listed")
     with pytest.raises(Invalid, match=r"spec\[0\]\.replicaType.*must be one of scheduler, server, worker"):
         await client.create(resource, "default", listed("trainer"))
-    with pytest.raises(Invalid, match="every replicaType may be there once"):
+    with pytest.raises(Invalid, match="replicaType must be unique"):
         await client.create(resource, "default", listed("worker", "WORKER"))
     with pytest.raises(Invalid, match=r"spec"):
         await client.create(resource, "default", listed())

@@ -148,7 +148,7 @@ def test_trainers_who_count_each_other_keep_their_number_until_they_rest_and_the
         kubectl = ("kubectl", "--kubeconfig", str(held.kubeconfig), "patch", "paddlejobs.batch.paddlepaddle.org")
         edit = ("collective", "--type=merge", "-p", '{"spec":{"worker":{"replicas":4}}}')
         subprocess.run([*kubectl, *edit], check=True, capture_output=True)
-        held.wait_for("worker keeps size 2, size 4 is rejected: trainers were told their number at the start")
+        held.wait_for("worker keeps size 2, size 4 is rejected: the number of trainers is set at the start")
         held.wait_for("pliant: step=")
         assert {size for _, size in BEGUN.findall(held.text)} == {"2"}
         assert held.told("suspend", "collective").code == held.told("resume", "collective").code == 0

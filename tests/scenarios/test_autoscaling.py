@@ -126,13 +126,13 @@ async def test_trainers_fill_free_room_make_way_for_a_newcomer_and_come_back(
     async with on_stage(client) as (scene, _):
         await submit(scene, seed())
         grown = await scene.until_trainers(6)
-        assert (grown["by"], grown["reason"]) == ("autoscaler", "4 more fit")
+        assert (grown["requestedBy"], grown["message"]) == ("autoscaler", "4 more fit")
         assert scene.events("paddlejob")["Resized"] == "resizing trainer from 2 to 6 (autoscaler: 4 more fit)"
         await submit(scene, fixed("1200m"))
         await scene.until(lambda: scene.trainers("newcomer"), "the newcomer running")
         shrunk = await scene.until_trainers(4)
         waits = f"makes room for {scene.namespace}/newcomer: 1 pod of 1.2 CPU and 200 MiB is pending"
-        assert shrunk["reason"] == waits
+        assert shrunk["message"] == waits
         survivors = {name: scene.pods[name]["metadata"]["uid"] for name in scene.trainers()}
         await scene.delete("newcomer")
         await scene.until_trainers(6)
@@ -150,9 +150,9 @@ async def test_advice_an_annotation_and_a_hand_decide_who_sets_the_size(
 ) -> None:
     async with on_stage(client) as (scene, _):
         await submit(scene, seed(**{"pliant/autoscale": "recommend"}))
-        await scene.until(lambda: scene.scaling().get("recommended") == 6, "advice")
+        await scene.until(lambda: scene.scaling().get("recommendedSize") == 6, "advice")
         told = await scene.until_trainers(2)
-        assert ("by" in told, told["why"]) == (False, "4 more fit")
+        assert ("requestedBy" in told, told["recommendationMessage"]) == (False, "4 more fit")
         await annotate(scene, "on")
         await scene.until_trainers(6)
         await annotate(scene, "off")
@@ -161,9 +161,11 @@ async def test_advice_an_annotation_and_a_hand_decide_who_sets_the_size(
         await annotate(scene, None)
         await scene.until_trainers(6)
         await scene.edit("paddlejob", {"spec": {"replicas": 3}}, subresource="scale")
-        await scene.until(lambda: "a user set its size" in scene.scaling().get("why", ""), "a size left alone")
+        await scene.until(
+            lambda: "a user set its size" in scene.scaling().get("recommendationMessage", ""), "a size left alone"
+        )
         told = await scene.until_trainers(3)
-        assert (told["by"], told["recommended"]) == ("scale", 3)
+        assert (told["requestedBy"], told["recommendedSize"]) == ("scale", 3)
 
 
 async def test_closed_nodes_do_not_count_and_an_operator_that_comes_back_changes_nothing(
@@ -201,5 +203,5 @@ async def test_a_quota_is_not_overdrawn(client: KubeClient, worker: OperatorProc
         body = {"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "1900m"}}}
         await client.create(RESOURCE_QUOTAS, scene.namespace, {"apiVersion": "v1", "kind": "ResourceQuota", **body})
         await submit(scene, seed())
-        await scene.until(lambda: "quota" in scene.scaling().get("why", ""), "word of the quota")
+        await scene.until(lambda: "quota" in scene.scaling().get("recommendationMessage", ""), "word of the quota")
         await scene.until_trainers(4)

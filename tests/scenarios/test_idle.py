@@ -88,4 +88,4 @@ async def _come_to_rest(client: KubeClient) -> None:
 def _thought(scene: Scene) -> str:
     """What the autoscaler thinks of the one group that it may set."""
     told = scene.status("moves").get("scaling") or [{}]
-    return str(told[0].get("why", ""))
+    return str(told[0].get("recommendationMessage", ""))

@@ -111,8 +111,8 @@ async def test_an_exit_code_of_a_program_fails_the_job_and_is_told_in_full(stage
     assert status["restarts"] == 0
     end = replicas_of(status)["worker-train-0"]["lastExit"]
     assert (end["exitCode"], end["reason"], end["message"].strip()) == (3, "Error", "out of luck")
-    cause = status["firstCause"]
-    assert (cause["member"], cause["exitCode"]) == ("worker-0", 3)
+    cause = status["rootCause"]
+    assert (cause["replica"], cause["exitCode"]) == ("worker-0", 3)
     assert replicas_of(status)["ps-train-0"]["phase"] == "Stopped"
 
 
@@ -159,5 +159,5 @@ async def test_what_only_the_operator_can_know_is_told_in_the_status(stage: Stag
             if found.get("status", {}).get("conditions"):
                 break
             await asyncio.sleep(0.05)
-    assert found["status"]["message"] == ("spec: needs a replica of type scheduler: the others must know where it is")
+    assert found["status"]["message"] == ("spec: needs a replica of type scheduler: other replicas require its address")
     assert stage.scene.pods == {}

@@ -83,7 +83,7 @@ async def test_a_job_ordered_to_end_before_it_began_never_begins(scene: Scene) -
     async with paper_nodes(scene) as nodes:
         await scene.submit(a_job(nodes, "running-a", {"Preempted": ""}))
         status = await scene.until_phase("running-a", "Preempted")
-        assert status["message"] == "ordered by annotation Preempted"
+        assert status["message"] == "requested by annotation Preempted"
         assert attempts_of_all(scene) == {}
 
 

@@ -104,7 +104,7 @@ async def test_a_trainer_of_a_fixed_number_that_fails_fails_the_job(paddle: Padd
     await paddle.submit(paddle_job('[ "$PADDLE_TRAINER_ID" = 1 ] && exit 3; exec sleep 600', servers=1))
     status = await paddle.until_status("fit", "failed")
     assert status["reason"].startswith("trainer-1 exited with code 3")
-    assert (status["restarts"], status["firstCause"]["exitCode"]) == (0, 3)
+    assert (status["restarts"], status["rootCause"]["exitCode"]) == (0, 3)
     assert members(paddle, "paddle-job-name=fit") == ["fit-trainer-1"]
 
 
@@ -135,14 +135,14 @@ async def test_a_job_is_scaled_by_one_number_and_says_so(paddle: PaddleScene) ->
     await paddle.until_phase("fit", "running")
     assert "scaling" in paddle.phases("fit")
     [scaling] = paddle.status("fit")["scaling"]
-    assert (scaling["size"], scaling["by"]) == (3, "scale")
+    assert (scaling["size"], scaling["requestedBy"]) == (3, "scale")
     assert "trainer from 1 to 3" in paddle.events("fit")["Resized"]
 
 
 async def test_bounds_that_contradict_each_other_are_warned_of_once(paddle: PaddleScene) -> None:
     await paddle.submit(paddle_job("sleep 1", trainers=(2, 1)))
     status = await paddle.until_status("fit", "succeeded")
-    said = "spec.trainer.min-instance (2) is above max-instance (1): there are 2 trainers, and no more"
+    said = "spec.trainer.min-instance (2) exceeds max-instance (1): the size is fixed at 2"
     assert paddle.events("fit")["SpecWarning"] == said
     assert status["reason"] == f"training completed; {said}"
 

@@ -119,7 +119,7 @@ async def test_what_is_left_depends_on_the_end(paddle: PaddleScene) -> None:
     for name in names.values():
         await paddle.until_over(f"c-{name}", "Completed")
         status = await paddle.until_over(f"f-{name}", "Failed")
-        assert (status["message"], status["firstCause"]["exitCode"]) == ("worker-0 exited with code 3", 3)
+        assert (status["message"], status["rootCause"]["exitCode"]) == ("worker-0 exited with code 3", 3)
     left = {
         f"{end}-{names[policy]}-worker-0" for policy, cleared in CLEANING.items() for end in "cf" if end not in cleared
     }
@@ -144,8 +144,8 @@ async def test_elastic_workers_start_again_at_another_size_and_others_keep_their
     await paddle.edit("fixed", {"spec": {"worker": {"replicas": 3}}})
     message = await paddle.until(lambda: paddle.events("fixed").get("ResizeRejected"), "a word about the size")
     assert message == (
-        "worker keeps size 2, size 3 is rejected: trainers were told their number at the start (PADDLE_TRAINERS_NUM);"
-        " set spec.elastic: 1 to let them start again at another size"
+        "worker keeps size 2, size 3 is rejected: the number of trainers is set at the start (PADDLE_TRAINERS_NUM);"
+        " set spec.elastic: 1 to restart them with another size"
     )
     await paddle.until_told("fixed", 2, 0)
     await paddle.edit("fixed", {"spec": {"elastic": 1}})

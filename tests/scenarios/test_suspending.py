@@ -172,17 +172,17 @@ EDITS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "template": (
         {"worker": {"template": {"spec": {"terminationGracePeriodSeconds": 2}}}},
         {"worker": {"template": {"spec": {"terminationGracePeriodSeconds": 1}}}},
-        "spec.replicaSpecs.worker.template: cannot change while the job is under way",
+        "spec.replicaSpecs.worker.template: cannot change while the job is active",
     ),
     "added": (
         {"extra": group(FOREVER)},
         {"extra": None},
-        "spec.replicaSpecs.extra: cannot be added while the job is under way",
+        "spec.replicaSpecs.extra: cannot be added while the job is active",
     ),
     "renamed": (
         {"worker": None, "trainer": group(FOREVER, 2)},
         {},
-        "spec.replicaSpecs.worker: cannot be removed while the job is under way",
+        "spec.replicaSpecs.worker: cannot be removed while the job is active",
     ),
 }
 

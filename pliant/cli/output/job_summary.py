@@ -80,7 +80,7 @@ def job_progress(job_object: JobObject) -> GroupProgress | None:
 def progress_reporter(job_object: JobObject) -> str:
     """Who reported last: `worker-0`."""
     told = read_progress(raw_status(job_object.raw))
-    return told.by if told else ""
+    return told.reported_by if told else ""
 
 
 def progress_detail_text(job_object: JobObject, now: datetime) -> str:
@@ -89,8 +89,8 @@ def progress_detail_text(job_object: JobObject, now: datetime) -> str:
     if told is None or progress is None:
         return ""
     share = f" ({progress.fraction_done:.0%})" if progress.fraction_done is not None else ""
-    by = f", {told.by}" if told.by else ""
-    return f"{progress}{share}{by}" + (f", {format_age(now - told.at)} ago" if told.at else "")
+    by = f", {told.reported_by}" if told.reported_by else ""
+    return f"{progress}{share}{by}" + (f", {format_age(now - told.time)} ago" if told.time else "")
 
 
 def message_with_progress(job_object: JobObject) -> str:

@@ -49,10 +49,10 @@ class ThroughputTracker:
         )
         report = _parse_progress(progress)
         size = group_state.applied_size
-        if report is None or report.at is None or not size or counts is None or counts.active != size:
+        if report is None or report.time is None or not size or counts is None or counts.active != size:
             self._readings.pop(job.owner.uid, None)
             return {}
-        current = _ProgressReading(size, report.at.timestamp(), report.step)
+        current = _ProgressReading(size, report.time.timestamp(), report.step)
         previous = self._readings.get(job.owner.uid)
         if previous is not None and previous.size == size and current.at - previous.at < MIN_REPORT_INTERVAL:
             return {}

@@ -1,1 +1,1 @@
-"""AITrainingJob of elasticdeeplearning.ai/v1: Pliant's own general kind."""
+"""AITrainingJob of elasticdeeplearning.ai/v1: the general-purpose kind of Pliant."""

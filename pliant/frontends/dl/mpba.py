@@ -1,4 +1,4 @@
-"""MXJob and TFJob of mpba.fbk.eu/v1: lists of replicas for MXNet and TensorFlow."""
+"""MXJob and TFJob of mpba.fbk.eu/v1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POD_NAMING = Naming(
 
 
 class MpbaMXJob(DLJob):
-    """A training job written with MXNet: a scheduler, servers and workers."""
+    """A training job that runs MXNet with a scheduler, servers and workers."""
 
     job_type = "MXJob"
     group = API_GROUP
@@ -26,7 +26,7 @@ class MpbaMXJob(DLJob):
     frameworks = ("mxnet",)
 
     def get_environment_variables(self, replica: DLReplica) -> Mapping[str, str]:
-        """Where the scheduler is; the rest of DMLC_* is what every MXNet job is told."""
+        """Return the address of the scheduler; the MXNet framework adds the other DMLC variables."""
         return {
             "DMLC_PS_ROOT_URI": replica.host_of("scheduler"),
             "DMLC_PS_ROOT_PORT": str(replica.port_of("scheduler")),
@@ -35,7 +35,7 @@ class MpbaMXJob(DLJob):
 
 
 class MpbaTFJob(DLJob):
-    """A training job written with TensorFlow: parameter servers and workers, or a chief and workers."""
+    """A training job that runs TensorFlow with parameter servers and workers, or a chief and workers."""
 
     job_type = "TFJob"
     group = API_GROUP
@@ -46,5 +46,5 @@ class MpbaTFJob(DLJob):
     frameworks = ("tensorflow",)
 
     def get_environment_variables(self, replica: DLReplica) -> Mapping[str, str]:
-        """Nothing beside TF_CONFIG, which is what every TensorFlow job is told."""
+        """Return no variables; the TensorFlow framework adds TF_CONFIG."""
         return {}

@@ -1,4 +1,4 @@
-"""Pod templates of kinds made from DLJob, with the ports and volumes that the kind gives to every container."""
+"""Add the ports and volumes of a DLJob kind to pod templates."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ _PORT_NAME_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
 
 
 class ContainerProperties(TypedDict, total=False):
-    """What a kind gives to the containers of all its replicas."""
+    """The ports and volumes that a kind adds to all its replicas."""
 
     ports: Mapping[str, int]
-    """Numbers by name. The first one is where replicas are reached; a template may give it another number."""
+    """Port numbers by name. The first is the default port of replicas; a template may change its number."""
     volumes: Mapping[str, Mapping[str, Any]]
-    """Volumes by the path they are mounted at: `{"/dev/shm": {"emptyDir": {"medium": "Memory"}}}`."""
+    """Volume sources by mount path: `{"/dev/shm": {"emptyDir": {"medium": "Memory"}}}`."""
 
 
 def container_property_errors(properties: ContainerProperties) -> Iterator[str]:
-    """What is wrong with the properties of a kind."""
+    """Yield the errors in the container properties of a kind."""
     for name, number in properties.get("ports", {}).items():
         if not _PORT_NAME_PATTERN.fullmatch(name) or not isinstance(number, int) or not 0 < number < 65536:
-            yield f"container_properties: port {name!r}: {number!r} is no name of at most 15 letters with a number"
+            yield f"container_properties: port {name!r}: {number!r} must be a port name and a port number"
     for path, source in properties.get("volumes", {}).items():
         if not path.startswith("/") or not isinstance(source, Mapping):
-            yield f"container_properties: volume {path!r} is no absolute path with a volume source"
+            yield f"container_properties: volume {path!r} must be an absolute path and a volume source"
 
 
 def merge_ports(template_info: PodTemplateInfo, properties: ContainerProperties, container: str) -> tuple[Port, ...]:
-    """Those of the template, and those of the kind that it does not name."""
-    named = {port.name for port in template_info.ports} | {port.number for port in template_info.ports}
-    ours = [Port(name, number, container) for name, number in properties.get("ports", {}).items()]
-    return (*template_info.ports, *(port for port in ours if port.name not in named and port.number not in named))
+    """Return the ports of the template, and those of the kind that it does not define."""
+    used = {port.name for port in template_info.ports} | {port.number for port in template_info.ports}
+    kind_ports = [Port(name, number, container) for name, number in properties.get("ports", {}).items()]
+    return (*template_info.ports, *(port for port in kind_ports if port.name not in used and port.number not in used))
 
 
 def with_container_properties(
     template: Mapping[str, Any], properties: ContainerProperties, ports: tuple[Port, ...]
 ) -> dict[str, Any]:
-    """A template, known to be sound, with what the kind adds; what its author wrote stands."""
+    """Return a valid template with the volumes and ports of the kind; those of the template take precedence."""
     spec = dict(template.get("spec") or {})
     volumes = {
         path: {**source, "name": f"kind-{number}"}
@@ -57,17 +57,17 @@ def with_container_properties(
 
 def _with_volume_mounts(container: Mapping[str, Any], volumes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     own = container.get("volumeMounts") or ()
-    taken = {mount.get("mountPath") for mount in own}
-    mounts = [{"name": each["name"], "mountPath": path} for path, each in volumes.items() if path not in taken]
+    used = {mount.get("mountPath") for mount in own}
+    mounts = [{"name": each["name"], "mountPath": path} for path, each in volumes.items() if path not in used]
     return {**container, "volumeMounts": [*own, *mounts]} if mounts else dict(container)
 
 
 def _with_container_ports(container: Mapping[str, Any], ports: tuple[Port, ...]) -> dict[str, Any]:
     own = container.get("ports") or ()
-    taken = {port.get("containerPort") for port in own}
-    more = [
+    used = {port.get("containerPort") for port in own}
+    added = [
         {"name": port.name, "containerPort": port.number}
         for port in ports
-        if port.container == container.get("name") and port.number not in taken
+        if port.container == container.get("name") and port.number not in used
     ]
-    return {**container, "ports": [*own, *more]} if more else dict(container)
+    return {**container, "ports": [*own, *added]} if added else dict(container)

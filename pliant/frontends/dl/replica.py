@@ -1,4 +1,4 @@
-"""One replica of a job, as the author of a kind sees it: who it is, and where all the others are."""
+"""A replica of a DLJob as plugins see it: its own identity and the addresses of all replicas."""
 
 from __future__ import annotations
 
@@ -12,59 +12,58 @@ from pliant.model.labels import replica_pod_name, replica_service_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DLReplica:
-    """A place in a job; host names are those of services, so that they stay when a pod is made anew."""
+    """A replica of a job. Host names are those of services, which do not change when a pod is replaced."""
 
     job: Job
     type: str
-    """In lower case, as in the kind's `replica_types`."""
+    """The replica type in lower case, as in `replica_types` of the kind."""
     index: int
-    """Its number among those of its type, from 0."""
+    """The index among the replicas of the same type, from 0."""
     attempt: int = 0
-    """How often its type has been restarted."""
+    """The number of restarts of the replica type."""
     default_port_name: str = ""
-    """The name of the port that is meant where nobody says which."""
 
     @property
     def name(self) -> str:
-        """Its pod."""
+        """The name of the pod."""
         return replica_pod_name(self.job, self.type, self.index)
 
     @property
     def host(self) -> str:
-        """The name that others reach it by, within its namespace."""
+        """The host name of the replica within its namespace."""
         return self.host_of(self.type, self.index)
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the replica."""
         return self.port_of(self.type)
 
     @property
     def rank(self) -> int:
-        """Its number among all replicas, in the order of the kind's types."""
-        before = 0
+        """The index among all replicas, in the order of the types of the kind."""
+        preceding = 0
         for group in self.job.groups:
             if group.name == self.type:
                 break
-            before += group.size
-        return before + self.index
+            preceding += group.size
+        return preceding + self.index
 
     def count(self, *types: str) -> int:
-        """How many replicas of these types there are; without types, how many in all."""
+        """Return the number of replicas of the given types, or of all types."""
         return sum(group.size for group in self._groups_of_types(types))
 
-    def host_of(self, type: str, index: int = 0) -> str:  # noqa: A002 - the word of those who write kinds
-        """The host name of one replica; raises InvalidSpec if the job has none of that type."""
+    def host_of(self, type: str, index: int = 0) -> str:  # noqa: A002 - part of the plugin API
+        """Return the host name of a replica; raise InvalidSpec if the job has no replica of the type."""
         return replica_service_name(self.job, self._require_group(type).name, index)
 
     def port_of(self, type: str) -> int:  # noqa: A002
-        """Where replicas of a type listen: the kind's own port, unless their template gives it another number."""
+        """Return the port of the replicas of a type, with the number that their template sets."""
         ports = self._require_group(type).ports
         named = [port.number for port in ports if port.name == self.default_port_name]
         return (named or [port.number for port in ports] or [0])[0]
 
     def hosts(self, *types: str) -> list[str]:
-        """The host names of all replicas of these types, in order; without types, of all."""
+        """Return the host names of the replicas of the given types, or of all types."""
         return [
             replica_service_name(self.job, group.name, index)
             for group in self._groups_of_types(types)
@@ -72,12 +71,9 @@ class DLReplica:
         ]
 
     def endpoints(self, *types: str) -> list[str]:
-        """The same as `host:port`."""
-        return [
-            f"{replica_service_name(self.job, group.name, index)}:{self.port_of(group.name)}"
-            for group in self._groups_of_types(types)
-            for index in range(group.size)
-        ]
+        """Return `host:port` of the replicas of the given types, or of all types."""
+        groups = self._groups_of_types(types)
+        return [f"{host}:{self.port_of(group.name)}" for group in groups for host in self.hosts(group.name)]
 
     def _groups_of_types(self, types: tuple[str, ...]) -> Iterator[ReplicaGroup]:
         return (group for group in self.job.groups if not types or group.name in types)
@@ -85,5 +81,5 @@ class DLReplica:
     def _require_group(self, replica_type: str) -> ReplicaGroup:
         group = self.job.group(replica_type)
         if group is None or not group.size:
-            raise InvalidSpec("spec", f"needs a replica of type {replica_type}: the others must know where it is")
+            raise InvalidSpec("spec", f"needs a replica of type {replica_type}: other replicas require its address")
         return group

@@ -1,4 +1,4 @@
-"""The master of an ElasticJob: ours where nobody names another, and what its template leaves out."""
+"""Build the master of an ElasticJob: the built-in master unless the template sets an image or a command."""
 
 from __future__ import annotations
 
@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.elasticjob.pod_templates import (
-    GANG_KEY_PREFIXES,
-    POD_IP_VARIABLE,
-    POD_NAME_VARIABLE,
-    check_pod_template,
-    put_main_container_first,
-    with_annotations,
-    with_main_container,
-)
+from pliant.frontends.elasticjob import pod_templates
 from pliant.frontends.elasticjob.types import MASTER, ElasticJobSpec, ElasticReplicaSpec
 from pliant.frontends.spec.decoding import quote_json
 from pliant.frontends.spec.metadata import JobMetadata
@@ -25,9 +17,7 @@ from pliant.model.job import EndPolicy, Port, ReplicaGroup, RestartPolicy, Resta
 
 MASTER_PORT = 50001
 DEFAULT_MASTER_RESTARTS = 3
-"""How often a master is replaced that failed, where nobody says; one that was taken away does not count."""
 DLROVER_MASTER_COMMAND = ("python", "-m", "dlrover.python.master.main", "--platform", "pyk8s")
-"""What starts a master of DLRover in its own image."""
 MASTER_ARGUMENT_ANNOTATIONS = (
     "pending_timeout",
     "pending_fail_strategy",
@@ -38,11 +28,11 @@ MASTER_ARGUMENT_ANNOTATIONS = (
     "enable_dashboard",
     "dashboard_port",
 )
-"""Annotations of a job that become arguments of its master."""
+"""Annotations of a job that the operator passes to its master as arguments."""
 MASTER_ARGUMENT_PREFIX = "pliant.master/"
-"""How annotations begin whose names may be any argument."""
+"""The prefix of annotations that set any other argument."""
 RESERVED_ARGUMENTS = ("namespace", "job_name", "port", "help")
-"""Arguments but these."""
+"""Arguments that only the operator sets."""
 _NEGATIVE_NUMBER_PATTERN = re.compile(r"-[0-9.]+")
 _KUBECTL_ANNOTATION_PREFIX = "kubectl.kubernetes.io/"
 _BUILTIN_MASTER_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}}
@@ -52,26 +42,28 @@ _DLROVER_MASTER_RESOURCES = {"requests": _DLROVER_MASTER_AMOUNTS, "limits": _DLR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticJobMaster:
-    """The group of one that runs the job, and whether it is our program."""
+    """The replica group of the master, and whether it runs the built-in master."""
 
     group: ReplicaGroup
     is_builtin: bool
 
 
 def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaster:
-    """The master of a job; raises InvalidSpec for a template that is none."""
+    """Return the master of a job; raise InvalidSpec for an invalid template."""
     replica = spec.replica_specs.get(MASTER, ElasticReplicaSpec())
     path = f"spec.replicaSpecs.{MASTER}.template"
     template = replica.template or {"spec": {"containers": [{"name": "main"}]}}
-    check_pod_template(template, path)
-    first, *others = put_main_container_first(template["spec"]["containers"])
-    is_ours = _is_builtin_master(first)
+    pod_templates.check_pod_template(template, path)
+    first, *others = pod_templates.put_main_container_first(template["spec"]["containers"])
+    is_builtin = _is_builtin_master(first)
     pod = {**template["spec"], "containers": [_with_start_command(first, metadata), *others]}
-    variables = [POD_IP_VARIABLE, *([POD_NAME_VARIABLE] if is_ours else []), *_brain_variables(spec)]
-    template = with_main_container({**template, "spec": pod}, variables)
-    template = _with_job_annotations(template, metadata)
+    brain = spec.brain_service if spec.optimize_mode == "cluster" else ""
+    brain_variables: list[dict[str, Any]] = [{"name": "DLROVER_BRAIN_SERVICE_ADDR", "value": brain}] if brain else []
+    name_variables = [pod_templates.POD_NAME_VARIABLE] if is_builtin else []
+    variables = [pod_templates.POD_IP_VARIABLE, *name_variables, *brain_variables]
+    template = _with_job_annotations(pod_templates.with_main_container({**template, "spec": pod}, variables), metadata)
     return ElasticJobMaster(
-        is_builtin=is_ours,
+        is_builtin=is_builtin,
         group=ReplicaGroup(
             name=MASTER,
             size=1,
@@ -89,9 +81,11 @@ def build_master(metadata: JobMetadata, spec: ElasticJobSpec) -> ElasticJobMaste
 
 
 def master_arguments(metadata: JobMetadata) -> list[str]:
-    """What every master is told, and what annotations add; each value is a word of its own."""
-    told = ["--namespace", metadata.namespace, "--job_name", metadata.name, "--port", str(MASTER_PORT)]
-    return [*told, *(word for name, value in _annotation_arguments(metadata) for word in (f"--{name}", value))]
+    """Return the arguments of a master: the job, the port, and those that annotations of the job set."""
+    arguments = ["--namespace", metadata.namespace, "--job_name", metadata.name, "--port", str(MASTER_PORT)]
+    for name, value in _annotation_arguments(metadata):
+        arguments += [f"--{name}", value]
+    return arguments
 
 
 def _annotation_arguments(metadata: JobMetadata) -> Iterator[tuple[str, str]]:
@@ -101,17 +95,16 @@ def _annotation_arguments(metadata: JobMetadata) -> Iterator[tuple[str, str]]:
     for key in sorted(metadata.annotations):
         name = key.removeprefix(MASTER_ARGUMENT_PREFIX)
         if name in RESERVED_ARGUMENTS and name != key:
-            problem = "must be left out: which job a master has, and where it listens, is not a job's to say"
-            raise InvalidSpec(f"metadata.annotations.{key}", problem)
+            raise InvalidSpec(f"metadata.annotations.{key}", "must be removed: the operator sets this argument")
         if name not in (key, "") and name not in MASTER_ARGUMENT_ANNOTATIONS:
             yield name, _argument_value(key, metadata)
 
 
 def _argument_value(key: str, metadata: JobMetadata) -> str:
-    """The value of an annotation; raises InvalidSpec for one that a master would take for another argument."""
+    """Return the value of an annotation; raise InvalidSpec if the master would parse it as an option."""
     value = metadata.annotations[key]
     if value.startswith("-") and not _NEGATIVE_NUMBER_PATTERN.fullmatch(value):
-        problem = f"must not begin with a dash: a master would take {quote_json(value)} for an argument"
+        problem = f"must not begin with a dash: the master would parse {quote_json(value)} as an option"
         raise InvalidSpec(f"metadata.annotations.{key}", problem)
     return value
 
@@ -124,47 +117,37 @@ def _is_builtin_master(container: Mapping[str, Any]) -> bool:
 
 
 def _with_start_command(container: Mapping[str, Any], metadata: JobMetadata) -> dict[str, Any]:
-    """A container with what starts its program: where there is an image, its own entry point or DLRover's."""
+    """Return the container with the command of the master, unless the template sets command or args."""
     if container.get("command"):
         return dict(container)
     if not container.get("image"):
-        # The engine knows where our own program is, and by which command it starts.
+        # The engine sets the image and command of the built-in master.
         args = [*master_arguments(metadata), *_string_items(container.get("args"))]
         return {"resources": _BUILTIN_MASTER_RESOURCES, **container, "args": args}
     if container.get("args"):
         return dict(container)
-    return {
-        "resources": _DLROVER_MASTER_RESOURCES,
-        **container,
-        "command": [*DLROVER_MASTER_COMMAND, *master_arguments(metadata)],
-    }
-
-
-def _brain_variables(spec: ElasticJobSpec) -> Iterator[dict[str, Any]]:
-    if spec.optimize_mode == "cluster" and spec.brain_service:
-        yield {"name": "DLROVER_BRAIN_SERVICE_ADDR", "value": spec.brain_service}
+    command = [*DLROVER_MASTER_COMMAND, *master_arguments(metadata)]
+    return {"resources": _DLROVER_MASTER_RESOURCES, **container, "command": command}
 
 
 def _with_job_annotations(template: dict[str, Any], metadata: JobMetadata) -> dict[str, Any]:
-    """With the annotations of the job, which win over the template's own; its labels go to all pods anyway."""
-    own = (template.get("metadata") or {}).get("annotations") or {}
-    from_job = {
-        key: each
-        for key, each in metadata.annotations.items()
-        if not key.startswith((_KUBECTL_ANNOTATION_PREFIX, *GANG_KEY_PREFIXES))
-    }
-    return with_annotations(template, {**own, **from_job}) if from_job else template
+    """Return the template with the annotations of the job, which override those of the template."""
+    excluded = (_KUBECTL_ANNOTATION_PREFIX, *pod_templates.GANG_KEY_PREFIXES)
+    from_job = {key: value for key, value in metadata.annotations.items() if not key.startswith(excluded)}
+    if not from_job:
+        return template
+    return pod_templates.with_annotations(template, {**pod_templates.template_annotations(template), **from_job})
 
 
 def _restart_rule(replica: ElasticReplicaSpec) -> RestartRule:
-    """Where its author says how often it may be replaced, every loss counts; 1 is its word for a failed job."""
-    is_said = replica.restart_count is not None
+    """Return the restart rule of the master. An explicit restartCount also counts evictions and deletions."""
+    has_limit = replica.restart_count is not None
     return RestartRule(
         policy=RestartPolicy.ON_FAILURE,
         scope=RestartScope.POD,
-        limit=replica.restart_count if is_said else DEFAULT_MASTER_RESTARTS,
-        counts_disruptions=is_said,
-        permanent_exit_codes=frozenset({1}),
+        limit=replica.restart_count if has_limit else DEFAULT_MASTER_RESTARTS,
+        counts_disruptions=has_limit,
+        permanent_exit_codes=frozenset({1}),  # a master exits with 1 if the job has failed
     )
 
 

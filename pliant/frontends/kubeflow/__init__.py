@@ -1,1 +1,1 @@
-"""The job kinds of Kubeflow's training operator (kubeflow.org/v1): one file each, and what they share."""
+"""The kinds of the Kubeflow training operator (kubeflow.org/v1): one module per kind, and their common base."""

@@ -1,4 +1,4 @@
-"""JAXJob: equals that find each other at the first of them."""
+"""JAXJob: workers that initialize through the first worker."""
 
 from __future__ import annotations
 
@@ -6,45 +6,25 @@ from typing import Annotated
 
 from msgspec import field
 
-from pliant.frontends.crd import CustomKind, field_doc
-from pliant.frontends.kubeflow.job import (
-    API_GROUP,
-    API_VERSION,
-    PRINTER_COLUMNS,
-    GroupEndPolicies,
-    KubeflowJobFrontend,
-    KubeflowKind,
-    worker_scale_paths,
-)
-from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowJobStatus, KubeflowReplicaSpec
+from pliant.frontends.crd import field_doc
+from pliant.frontends.kubeflow.job import GroupEndPolicies, KubeflowJobFrontend, KubeflowKind, define_kind
+from pliant.frontends.kubeflow.types import KubeflowJobSpec, KubeflowReplicaSpec
 from pliant.model.job import EndPolicy, Port
 
 WORKER = "Worker"
 
 
 class JAXJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
-    """What is to be trained, and how."""
+    """Specification of the desired behavior of the job."""
 
-    jax_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("The groups: Worker.")] = field(
+    jax_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Worker.")] = field(
         default_factory=dict
     )
 
 
 class JAXJobFrontend(KubeflowJobFrontend):
-    """The front end of JAXJob."""
-
+    custom_kind = define_kind("JAXJob", JAXJobSpec, "A training job that runs JAX.", scalable_field="jaxReplicaSpecs")
     kubeflow_kind = KubeflowKind(
-        custom_kind=CustomKind(
-            group=API_GROUP,
-            version=API_VERSION,
-            kind="JAXJob",
-            plural="jaxjobs",
-            description="A training job written with JAX.",
-            spec_type=JAXJobSpec,
-            status_type=KubeflowJobStatus,
-            printer_columns=PRINTER_COLUMNS,
-            scale_paths=worker_scale_paths("jaxReplicaSpecs"),
-        ),
         framework="jax",
         replica_specs_field="jaxReplicaSpecs",
         roles=(WORKER,),
@@ -53,5 +33,5 @@ class JAXJobFrontend(KubeflowJobFrontend):
     )
 
     def end_policies(self, spec: JAXJobSpec, role: str, roles: tuple[str, ...]) -> GroupEndPolicies:
-        """All workers' ends are the job's."""
+        """The job completes when all workers succeed."""
         return GroupEndPolicies(EndPolicy.ALL)

@@ -1,38 +1,31 @@
-"""What all kinds of kubeflow.org/v1 have in common: from a raw object to a job."""
+"""The base class of the front ends of kubeflow.org/v1, which parses their objects."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn, build_crd
+from pliant.frontends.crd import CrdScalePaths, CustomKind, PrinterColumn
+from pliant.frontends.fields import ENGINE_RESTART_POLICIES, MAX_REPLICAS, RETRYABLE_EXIT_CODES, ReplicaRestartPolicy
 from pliant.frontends.frontend import RenderingFrontend, StatusRenderer
-from pliant.frontends.kubeflow.status import (
-    is_rejected_status,
-    render_rejection,
-    render_status,
-    state_from_external_status,
-)
-from pliant.frontends.kubeflow.types import MAX_REPLICAS, KubeflowReplicaSpec, KubeflowRestartPolicy, KubeflowRunPolicy
+from pliant.frontends.kubeflow.status import adopt_external_status, is_rejected, render_rejection, render_status
+from pliant.frontends.kubeflow.types import KubeflowJobStatus, KubeflowReplicaSpec, KubeflowRunPolicy
 from pliant.frontends.scaling import parse_autoscaling, with_scaling_annotations
 from pliant.frontends.spec.decoding import decode, invalid_choice_message
-from pliant.frontends.spec.metadata import owner_of, parse_end_request, read_metadata
-from pliant.frontends.spec.pod_names import check_pod_names
+from pliant.frontends.spec.metadata import check_pod_names, job_fields, read_metadata
 from pliant.frontends.spec.pod_templates import check_templates_unchanged, hash_template, inspect_pod_template
 from pliant.frontends.spec.quantities import seconds_to_timedelta
 from pliant.frontends.status.engine_state import load_state, raw_status
 from pliant.model.job import CleanPodPolicy, EndPolicy, Job, Naming, Port, ReplicaGroup, RestartRule, RestartScope
-from pliant.model.job import RestartPolicy as Restarts
 from pliant.model.state import SizeRequester
 
 API_GROUP, API_VERSION = "kubeflow.org", "v1"
 LABEL_PREFIX = "training.kubeflow.org"
 TRAINING_OPERATOR = "kubeflow.org/training-operator"
-"""What `managedBy` says of jobs that are not handed over to anybody."""
-RETRYABLE_EXIT_CODES = frozenset(range(128, 256))
-"""Exit codes that ExitCode restarts on: signals, and what programs choose up there."""
+"""The default value of `managedBy` in Kubeflow; Pliant manages these jobs."""
 
 PRINTER_COLUMNS = (
     PrinterColumn(name="State", type="string", json_path=".status.conditions[-1:].type"),
@@ -41,24 +34,37 @@ PRINTER_COLUMNS = (
 )
 
 
-def worker_scale_paths(replica_specs_field: str) -> CrdScalePaths:
-    """What `kubectl scale` speaks of in most kinds: the workers."""
-    return CrdScalePaths(
-        spec_path=f".spec.{replica_specs_field}.Worker.replicas",
+def define_kind(
+    kind: str, spec_type: type, description: str, *, scalable_field: str = "", other_versions: tuple[str, ...] = ()
+) -> CustomKind:
+    """Return the definition of a kind; if `scalable_field` is set, `kubectl scale` resizes the workers in it."""
+    scale_paths = CrdScalePaths(
+        spec_path=f".spec.{scalable_field}.Worker.replicas",
         status_path=".status.replicaStatuses.Worker.active",
         selector_path=".status.replicaStatuses.Worker.selector",
+    )
+    return CustomKind(
+        group=API_GROUP,
+        version=API_VERSION,
+        other_versions=other_versions,
+        kind=kind,
+        description=description,
+        spec_type=spec_type,
+        status_type=KubeflowJobStatus,
+        printer_columns=PRINTER_COLUMNS,
+        scale_paths=scale_paths if scalable_field else None,
     )
 
 
 class GroupEndPolicies(NamedTuple):
-    """Whose success completes a group, and whose failure fails it."""
+    """Which replicas complete a group, and which fail it."""
 
     complete: EndPolicy = EndPolicy.NONE
     fail: EndPolicy = EndPolicy.ANY
 
 
 class ReplicaBounds(NamedTuple):
-    """Between which sizes a group may move."""
+    """The minimum and maximum size of an elastic group; None means unset."""
 
     min_size: int | None
     max_size: int | None
@@ -66,149 +72,122 @@ class ReplicaBounds(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeflowKind:
-    """What tells one of the kinds from the others."""
+    """The properties in which the kinds differ."""
 
-    custom_kind: CustomKind
     framework: str
     replica_specs_field: str
-    """The field that holds the groups."""
     roles: tuple[str, ...]
-    """The groups there can be; the first one that a job has leads it."""
+    """The replica types of the kind. The first one that a job has is its leader."""
     main_container: str
-    """The container that speaks for its pod."""
+    """The container that determines the outcome of a pod."""
     default_port: Port
-    default_restart_policy: KubeflowRestartPolicy = KubeflowRestartPolicy.NEVER
+    default_restart_policy: ReplicaRestartPolicy = ReplicaRestartPolicy.NEVER
     default_clean_pod_policy: CleanPodPolicy = CleanPodPolicy.NONE
     single_replica_roles: frozenset[str] = frozenset()
-    """Groups that have one member, no more and no less."""
+    """Roles that have exactly one replica."""
     required_role: str = ""
-    """A group that no job can do without."""
     pod_overrides: Mapping[str, str] = field(default_factory=dict)
-    """Names of pods that are made in another way, by group in lower case."""
+    """Pod name formats by role in lower case, where they differ from the default."""
 
 
 class KubeflowJobFrontend(RenderingFrontend):
-    """A front end of kubeflow.org/v1: a kind adds its dialect, its spec, its ends and its options."""
+    """The base class of the front ends of kubeflow.org/v1."""
 
-    renderer = StatusRenderer(render=render_status, render_rejection=render_rejection, is_rejected=is_rejected_status)
+    renderer = StatusRenderer(render=render_status, render_rejection=render_rejection, is_rejected=is_rejected)
     kubeflow_kind: KubeflowKind
-    group = API_GROUP
-    version = API_VERSION
     run_policy_path = "spec.runPolicy"
 
-    @property
-    def kind(self) -> str:
-        """The kind, `PyTorchJob`."""
-        return self.kubeflow_kind.custom_kind.kind
-
-    @property
-    def plural(self) -> str:
-        """The resource name in paths, `pytorchjobs`."""
-        return self.kubeflow_kind.custom_kind.plural
-
     def end_policies(self, spec: Any, role: str, roles: tuple[str, ...]) -> GroupEndPolicies:
-        """How a group counts in a job with these roles: unless a kind says otherwise, its leader decides."""
+        """Return which replicas of a role decide the outcome of the job; by default the first one of the leader."""
         return GroupEndPolicies(EndPolicy.RANK0) if role == roles[0] else GroupEndPolicies()
 
     def check_roles(self, roles: tuple[str, ...]) -> None:
-        """Raise InvalidSpec unless these groups can be in one job."""
+        """Raise InvalidSpec if a job cannot have all of these roles."""
 
     def pod_template(self, spec: Any, role: str, replica: KubeflowReplicaSpec) -> Mapping[str, Any]:
-        """What the pods of a group are made from."""
+        """Return the pod template of a role."""
         return replica.template
 
     def main_container(self, spec: Any) -> str:
-        """The container that speaks for its pod."""
+        """Return the container that determines the outcome of a pod."""
         return self.kubeflow_kind.main_container
 
     def framework_options(self, spec: Any) -> Mapping[str, Any]:
-        """What the spec says to the framework."""
+        """Return the options of the framework."""
         return {}
 
     def replica_bounds(self, spec: Any, role: str) -> ReplicaBounds | None:
-        """Between which sizes a group may move, if its size may change by itself."""
+        """Return the bounds of an elastic role, or None if the role is not elastic."""
         return None
 
-    def crd(self) -> dict[str, Any]:
-        """The CustomResourceDefinition that teaches a cluster this kind."""
-        return build_crd(self.kubeflow_kind.custom_kind)
-
     def parse(self, raw: Mapping[str, Any]) -> Job:
-        """The job a raw object asks for; raises InvalidSpec naming the field that cannot be used."""
-        metadata, dialect = read_metadata(raw), self.kubeflow_kind
-        spec = decode(dialect.custom_kind.spec_type, raw.get("spec"), "spec")
+        metadata = read_metadata(raw)
+        spec = decode(self.custom_kind.spec_type, raw.get("spec"), "spec")
         run: KubeflowRunPolicy = spec.effective_run_policy
         groups = with_scaling_annotations(self._build_groups(spec), metadata.annotations)
-        path = f"spec.{dialect.replica_specs_field}"
+        path = f"spec.{self.kubeflow_kind.replica_specs_field}"
         status = raw_status(raw)
         state = load_state(status)
         if state is None:
             _check_sizes(groups, path)
         if not run.suspend:
             check_templates_unchanged(groups, state, path, self.run_policy_path)
-        naming = _pod_naming(dialect)
-        check_pod_names(metadata.key, {each.name: max(each.size, each.max_size or 0) for each in groups}, path, naming)
+        max_sizes = {each.name: max(each.size, each.max_size or 0) for each in groups}
+        check_pod_names(metadata.key, max_sizes, path, self._pod_naming())
         policy = run.scheduling_policy
         return Job(
-            key=metadata.key,
-            owner=owner_of(raw, metadata, dialect.custom_kind),
+            **job_fields(raw, metadata, self.custom_kind),
             groups=groups,
-            labels=metadata.labels,
-            naming=naming,
-            frameworks=(dialect.framework,),
+            naming=self._pod_naming(),
+            frameworks=(self.kubeflow_kind.framework,),
             framework_options=self.framework_options(spec),
             complete_policy=EndPolicy.ANY,
             fail_policy=EndPolicy.ANY,
-            clean_pod_policy=run.clean_pod_policy or dialect.default_clean_pod_policy,
+            clean_pod_policy=run.clean_pod_policy or self.kubeflow_kind.default_clean_pod_policy,
             restart_exit_codes=RETRYABLE_EXIT_CODES,
             restart_limit=run.backoff_limit,
             priority_class=(policy.priority_class if policy else "") or None,
-            created_at=metadata.creation_timestamp,
-            is_deleting=metadata.deletion_timestamp is not None,
             scalable_group=next((each.name for each in groups if each.is_elastic), ""),
             is_suspended=run.suspend,
             autoscaling=parse_autoscaling(metadata.annotations),
             time_limit=seconds_to_timedelta(run.active_deadline_seconds),
             counts_time_from_start=True,
             ttl_after_finished=seconds_to_timedelta(run.ttl_seconds_after_finished),
-            end_request=parse_end_request(metadata.annotations),
             managed_by="" if run.managed_by == TRAINING_OPERATOR else run.managed_by,
-            state=state or state_from_external_status(status, metadata.creation_timestamp),
+            state=state or adopt_external_status(status, metadata.creation_timestamp),
         )
 
     def _build_groups(self, spec: Any) -> tuple[ReplicaGroup, ...]:
-        written = dict(self._specs_by_role(spec))
-        if not written:
-            raise InvalidSpec(f"spec.{self.kubeflow_kind.replica_specs_field}", "needs at least one group")
-        if (needed := self.kubeflow_kind.required_role) and needed not in written:
-            raise InvalidSpec(
-                f"spec.{self.kubeflow_kind.replica_specs_field}.{needed}", "is required: it leads the job"
-            )
-        roles = tuple(role for role in self.kubeflow_kind.roles if role in written)
+        path, specs = f"spec.{self.kubeflow_kind.replica_specs_field}", dict(self._specs_by_role(spec))
+        if not specs:
+            raise InvalidSpec(path, "needs at least one group")
+        if (required := self.kubeflow_kind.required_role) and required not in specs:
+            raise InvalidSpec(f"{path}.{required}", "is required: it leads the job")
+        roles = tuple(role for role in self.kubeflow_kind.roles if role in specs)
         self.check_roles(roles)
-        groups = tuple(self._build_group(spec, role, written[role], roles) for role in roles)
-        if (number := sum(group.size for group in groups)) > MAX_REPLICAS:
-            problem = f"the groups have {number} members together, at most {MAX_REPLICAS} are possible in one job"
-            raise InvalidSpec(f"spec.{self.kubeflow_kind.replica_specs_field}", problem)
+        groups = tuple(self._build_group(spec, role, specs[role], roles) for role in roles)
+        if (total := sum(group.size for group in groups)) > MAX_REPLICAS:
+            raise InvalidSpec(path, f"a job may have {MAX_REPLICAS} replicas at most, got {total}")
         return groups
 
     def _specs_by_role(self, spec: Any) -> Iterator[tuple[str, KubeflowReplicaSpec]]:
-        """The groups under the names the kind knows; users write them in any case."""
-        known = {role.lower(): role for role in self.kubeflow_kind.roles}
+        """Yield the replica specs by canonical role; users may write roles in any case."""
+        canonical = {role.lower(): role for role in self.kubeflow_kind.roles}
         path = f"spec.{self.kubeflow_kind.replica_specs_field}"
-        for name, replica in getattr(spec, _to_snake_case(self.kubeflow_kind.replica_specs_field)).items():
-            if name.lower() not in known:
+        attribute = re.sub("([A-Z])", r"_\1", self.kubeflow_kind.replica_specs_field).lower()
+        for name, replica in getattr(spec, attribute).items():
+            if name.lower() not in canonical:
                 raise InvalidSpec(f"{path}.{name}", invalid_choice_message(name, list(self.kubeflow_kind.roles)))
-            yield known[name.lower()], replica
+            yield canonical[name.lower()], replica
 
     def _build_group(self, spec: Any, role: str, replica: KubeflowReplicaSpec, roles: tuple[str, ...]) -> ReplicaGroup:
         path = f"spec.{self.kubeflow_kind.replica_specs_field}.{role}"
         template, container = self.pod_template(spec, role, replica), self.main_container(spec)
-        facts = inspect_pod_template(template, f"{path}.template", container)
-        ports = facts.ports
+        info = inspect_pod_template(template, f"{path}.template", container)
+        ports = info.ports
         if all(port.name != self.kubeflow_kind.default_port.name for port in ports):
             ports = (*ports, self.kubeflow_kind.default_port)
-        ends = self.end_policies(spec, role, roles)
+        end_policies = self.end_policies(spec, role, roles)
         size = 1 if replica.replicas is None else replica.replicas
         if role in self.kubeflow_kind.single_replica_roles and size != 1:
             raise InvalidSpec(f"{path}.replicas", f"must be 1, got {size}")
@@ -219,59 +198,46 @@ class KubeflowJobFrontend(RenderingFrontend):
             template=template,
             template_hash=hash_template(replica.template),
             ports=ports,
-            main_containers=frozenset({container}) & facts.main_containers,
-            complete_policy=ends.complete,
-            fail_policy=ends.fail,
+            main_containers=frozenset({container}) & info.main_containers,
+            complete_policy=end_policies.complete,
+            fail_policy=end_policies.fail,
             restart_rule=RestartRule(
-                policy=_RESTART_POLICIES[replica.restart_policy or self.kubeflow_kind.default_restart_policy],
+                policy=ENGINE_RESTART_POLICIES[replica.restart_policy or self.kubeflow_kind.default_restart_policy],
                 scope=RestartScope.POD,
             ),
             first_pod_labels={f"{LABEL_PREFIX}/job-role": "master"} if role == roles[0] else {},
         )
         return _with_bounds(group, self.replica_bounds(spec, role))
 
-
-_RESTART_POLICIES = {
-    KubeflowRestartPolicy.ALWAYS: Restarts.ALWAYS,
-    KubeflowRestartPolicy.ON_FAILURE: Restarts.ALWAYS,
-    KubeflowRestartPolicy.NEVER: Restarts.NEVER,
-    KubeflowRestartPolicy.EXIT_CODE: Restarts.ON_NODE_FAIL_WITH_EXIT_CODE,
-}
+    def _pod_naming(self) -> Naming:
+        return Naming(
+            pod_overrides=self.kubeflow_kind.pod_overrides,
+            labels={
+                f"{LABEL_PREFIX}/job-name": "{job}",
+                f"{LABEL_PREFIX}/operator-name": f"{self.kind.lower()}-controller",
+                f"{LABEL_PREFIX}/replica-type": "{group}",
+                f"{LABEL_PREFIX}/replica-index": "{index}",
+            },
+        )
 
 
 def _with_bounds(group: ReplicaGroup, bounds: ReplicaBounds | None) -> ReplicaGroup:
-    """The group with its bounds; one that is left out lies where the size is."""
+    """Return the group with its bounds; the minimum defaults to 1, the maximum to the size."""
     if bounds is None:
         return group
-    least = min(group.size, 1) if bounds.min_size is None else bounds.min_size
-    most = max(group.size, least) if bounds.max_size is None else bounds.max_size
-    if most < least:
-        raise InvalidSpec("spec.elasticPolicy.minReplicas", f"must be at most maxReplicas ({most}), got {least}")
-    return replace(group, min_size=least, max_size=most, is_elastic=True, is_autoscaled=True)
+    min_size = min(group.size, 1) if bounds.min_size is None else bounds.min_size
+    max_size = max(group.size, min_size) if bounds.max_size is None else bounds.max_size
+    if max_size < min_size:
+        raise InvalidSpec("spec.elasticPolicy.minReplicas", f"must be at most maxReplicas ({max_size}), got {min_size}")
+    return replace(group, min_size=min_size, max_size=max_size, is_elastic=True, is_autoscaled=True)
 
 
 def _check_sizes(groups: tuple[ReplicaGroup, ...], path: str) -> None:
-    """Raise InvalidSpec if a new job is larger or smaller than it says it may be.
+    """Raise InvalidSpec if the size of a new job is beyond its bounds.
 
-    One under way keeps to its bounds, whatever size is asked for: a slip of the hand must not stop its training.
+    The operator limits the size of an active job to its bounds instead, so that an edit does not stop its training.
     """
     for group in groups:
         if group.is_elastic and not group.min_size <= group.size <= (group.max_size or group.size):
             bounds = f"between minReplicas and maxReplicas, {group.min_size} to {group.max_size}"
             raise InvalidSpec(f"{path}.{group.name}.replicas", f"must be {bounds}, got {group.size}")
-
-
-def _pod_naming(kubeflow_kind: KubeflowKind) -> Naming:
-    return Naming(
-        pod_overrides=kubeflow_kind.pod_overrides,
-        labels={
-            f"{LABEL_PREFIX}/job-name": "{job}",
-            f"{LABEL_PREFIX}/operator-name": f"{kubeflow_kind.custom_kind.kind.lower()}-controller",
-            f"{LABEL_PREFIX}/replica-type": "{group}",
-            f"{LABEL_PREFIX}/replica-index": "{index}",
-        },
-    )
-
-
-def _to_snake_case(camel_case: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel_case)

@@ -1,4 +1,4 @@
-"""PyTorchJob: a fixed world led by a master, or an elastic one of workers under torchrun."""
+"""PyTorchJob: a master and workers with a fixed world size, or elastic workers with torchrun."""
 
 from __future__ import annotations
 
@@ -7,95 +7,74 @@ from typing import Annotated, Any
 
 from msgspec import Struct, field
 
-from pliant.frontends.crd import CustomKind, field_doc
+from pliant.frontends.crd import field_doc
+from pliant.frontends.fields import Count, ReplicaRestartPolicy
 from pliant.frontends.kubeflow.job import (
-    API_GROUP,
-    API_VERSION,
-    PRINTER_COLUMNS,
     GroupEndPolicies,
     KubeflowJobFrontend,
     KubeflowKind,
     ReplicaBounds,
-    worker_scale_paths,
+    define_kind,
 )
-from pliant.frontends.kubeflow.types import (
-    Count,
-    KubeflowJobSpec,
-    KubeflowJobStatus,
-    KubeflowReplicaSpec,
-    KubeflowRestartPolicy,
-)
+from pliant.frontends.kubeflow.types import AutoscalerMetrics, KubeflowJobSpec, KubeflowReplicaSpec
 from pliant.model.job import EndPolicy, Port
 
 MASTER, WORKER = "Master", "Worker"
 
 
 class RendezvousSetting(Struct, frozen=True, kw_only=True):
-    """One setting of the rendezvous backend."""
+    """A setting of the rendezvous backend."""
 
-    key: Annotated[str, field_doc("Its name.")]
-    value: Annotated[str, field_doc("Its value.")]
+    key: Annotated[str, field_doc("Name of the setting.")]
+    value: Annotated[str, field_doc("Value of the setting.")]
 
 
 class PyTorchElasticPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How workers may come and go; torchrun is told."""
+    """Elastic training with torchrun."""
 
-    min_replicas: Annotated[Count | None, field_doc("The fewest workers. Default: 1.")] = None
-    max_replicas: Annotated[Count | None, field_doc("The most workers. Default: their replicas.")] = None
-    rdzv_backend: Annotated[str, field_doc("How workers meet: c10d (the default), etcd, etcd-v2.")] = ""
-    rdzv_port: Annotated[Count | None, field_doc("Where they meet. Default: the port named pytorchjob-port.")] = None
-    rdzv_host: Annotated[str, field_doc("At whom they meet. Default: the first worker.")] = ""
-    rdzv_id: Annotated[str, field_doc("Which meeting. Default: one of its own for every attempt.")] = ""
-    rdzv_conf: Annotated[list[RendezvousSetting], field_doc("More settings of the backend.", nullable=True)] = []
-    standalone: Annotated[bool, field_doc("Whether each worker trains alone.")] = False
-    n_proc_per_node: Annotated[Count | None, field_doc("Processes of each worker; better: spec.nprocPerNode.")] = None
-    max_restarts: Annotated[Count | None, field_doc("How often torchrun restarts the processes of a worker.")] = None
-    metrics: Annotated[list[dict[str, Any]], field_doc("For an autoscaler; not read.", nullable=True)] = []
+    min_replicas: Annotated[Count | None, field_doc("Minimum number of workers. Default: 1.")] = None
+    max_replicas: Annotated[Count | None, field_doc("Maximum number of workers. Default: their replicas.")] = None
+    rdzv_backend: Annotated[str, field_doc("Rendezvous backend: c10d (the default), etcd, etcd-v2.")] = ""
+    rdzv_port: Annotated[Count | None, field_doc("Rendezvous port. Default: the port named pytorchjob-port.")] = None
+    rdzv_host: Annotated[str, field_doc("Rendezvous host. Default: the first worker.")] = ""
+    rdzv_id: Annotated[str, field_doc("Rendezvous ID. Default: unique for each attempt.")] = ""
+    rdzv_conf: Annotated[list[RendezvousSetting], field_doc("Settings of the rendezvous backend.", nullable=True)] = []
+    standalone: Annotated[bool, field_doc("Whether each worker trains independently.")] = False
+    n_proc_per_node: Annotated[Count | None, field_doc("Deprecated; use spec.nprocPerNode.")] = None
+    max_restarts: Annotated[Count | None, field_doc("Maximum number of process restarts per worker.")] = None
+    metrics: AutoscalerMetrics = []
 
 
 class PyTorchJobSpec(KubeflowJobSpec, frozen=True, kw_only=True, rename="camel"):
-    """What is to be trained, and how."""
+    """Specification of the desired behavior of the job."""
 
-    elastic_policy: Annotated[PyTorchElasticPolicy | None, field_doc("Whether and how workers may come and go.")] = None
-    nproc_per_node: Annotated[str, field_doc("Processes of each member: auto (the default), cpu, gpu or a number.")] = (
-        ""
-    )
-    pytorch_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("The groups: Master, Worker.")] = field(
-        default_factory=dict
+    elastic_policy: Annotated[PyTorchElasticPolicy | None, field_doc("Elastic training, if set.")] = None
+    nproc_per_node: Annotated[str, field_doc("Processes per replica: auto (the default), cpu, gpu or a number.")] = ""
+    pytorch_replica_specs: Annotated[dict[str, KubeflowReplicaSpec], field_doc("Replicas by type: Master, Worker.")] = (
+        field(default_factory=dict)
     )
 
 
 class PyTorchJobFrontend(KubeflowJobFrontend):
-    """The front end of PyTorchJob."""
-
+    custom_kind = define_kind(
+        "PyTorchJob", PyTorchJobSpec, "A training job that runs PyTorch.", scalable_field="pytorchReplicaSpecs"
+    )
     kubeflow_kind = KubeflowKind(
-        custom_kind=CustomKind(
-            group=API_GROUP,
-            version=API_VERSION,
-            kind="PyTorchJob",
-            plural="pytorchjobs",
-            description="A training job written with PyTorch.",
-            spec_type=PyTorchJobSpec,
-            status_type=KubeflowJobStatus,
-            printer_columns=PRINTER_COLUMNS,
-            scale_paths=worker_scale_paths("pytorchReplicaSpecs"),
-        ),
         framework="pytorch",
         replica_specs_field="pytorchReplicaSpecs",
         roles=(MASTER, WORKER),
         main_container="pytorch",
         default_port=Port("pytorchjob-port", 23456),
-        default_restart_policy=KubeflowRestartPolicy.ON_FAILURE,
+        default_restart_policy=ReplicaRestartPolicy.ON_FAILURE,
     )
 
     def end_policies(self, spec: PyTorchJobSpec, role: str, roles: tuple[str, ...]) -> GroupEndPolicies:
-        """The master's end is the job's; without one, all workers', and of elastic ones any worker's."""
+        """The job completes with its master; without a master with all workers, or with any elastic worker."""
         if MASTER in roles:
             return GroupEndPolicies(EndPolicy.RANK0) if role == MASTER else GroupEndPolicies()
         return GroupEndPolicies(EndPolicy.ANY if spec.elastic_policy else EndPolicy.ALL)
 
     def framework_options(self, spec: PyTorchJobSpec) -> Mapping[str, Any]:
-        """What torchrun is told."""
         elastic = spec.elastic_policy or PyTorchElasticPolicy()
         return {
             "nproc_per_node": spec.nproc_per_node or elastic.n_proc_per_node,
@@ -109,6 +88,5 @@ class PyTorchJobFrontend(KubeflowJobFrontend):
         }
 
     def replica_bounds(self, spec: PyTorchJobSpec, role: str) -> ReplicaBounds | None:
-        """Workers of an elastic job may come and go."""
         elastic = spec.elastic_policy
         return ReplicaBounds(elastic.min_replicas, elastic.max_replicas) if elastic and role == WORKER else None

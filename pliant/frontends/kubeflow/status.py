@@ -1,4 +1,4 @@
-"""The status of a kubeflow.org job in its own words, and what can be learned from one."""
+"""Render the status of a kubeflow.org job, and adopt the status that another operator wrote."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import msgspec
 from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
-from pliant.frontends.kubeflow.types import KubeflowJobCondition, KubeflowReplicaStatus
-from pliant.frontends.kubeflow.types import KubeflowJobStatus as Words
+from pliant.frontends.kubeflow.types import KubeflowJobStatus, KubeflowReplicaStatus
 from pliant.frontends.scaling import scaling_status
-from pliant.frontends.status.engine_state import dump_state, to_json_data
+from pliant.frontends.status import conditions as job_conditions
+from pliant.frontends.status import engine_state
+from pliant.frontends.status.conditions import INVALID, JobCondition
+from pliant.frontends.status.results import decided_at, decided_phase
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
 from pliant.model.labels import normalize_group_name
-from pliant.model.state import EngineState, JobPhase, ReplicaCounts, TimelineEntry
+from pliant.model.state import EngineState, JobPhase, ReplicaCounts
 
 CREATED, RUNNING, RESTARTING, SUSPENDED = "Created", "Running", "Restarting", "Suspended"
-SUCCEEDED, FAILED, INVALID = "Succeeded", "Failed", "Invalid"
+SUCCEEDED, FAILED = "Succeeded", "Failed"
 
 _CONDITION_BY_PHASE = {
     JobPhase.PENDING: CREATED,
@@ -32,121 +34,88 @@ _CONDITION_BY_PHASE = {
 }
 _END_REASONS = {JobPhase.TIMEOUT: "DeadlineExceeded", JobPhase.PREEMPTED: "Preempted", JobPhase.NODE_FAIL: "NodeFail"}
 _EXCLUSIVE_CONDITIONS = (RUNNING, RESTARTING, SUSPENDED, SUCCEEDED, FAILED)
-"""Of these at most one is True."""
-
-
-def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
-    """The whole status: the same arguments always give the same answer."""
-    state = status.state
-    # An end that is decided never changes: people need not wait until the last pod is cleared away.
-    phase = state.outcome.phase if state.outcome else state.phase
-    at = _truncate_to_seconds(state.status_written_at or state.started_at)
-    kind = _CONDITION_BY_PHASE.get(phase, FAILED)
-    reason = _END_REASONS.get(phase, f"{job.owner.kind}{kind}")
-    ended = state.outcome.at if state.outcome else state.ended_at
-    conditions = read_conditions(previous)
-    if not conditions:
-        born = KubeflowJobCondition(
-            type=CREATED, status="True", reason=f"{job.owner.kind}{CREATED}", message="accepted"
-        )
-        conditions = (replace(born, last_update_time=at, last_transition_time=at),)
-    words = Words(
-        conditions=with_current_condition(
-            conditions, KubeflowJobCondition(type=kind, status="True", reason=reason, message=state.message), at
-        ),
-        replica_statuses={name: _replica_status(job, name, each) for name, each in status.replica_counts.items()},
-        start_time=_truncate_to_seconds(state.resumed_at or state.started_at),
-        completion_time=_truncate_to_seconds(ended) if ended else None,
-        last_reconcile_time=at,
-        scaling=scaling_status(job, state),
-        pliant=dump_state(state),
-    )
-    return cast("dict[str, Any]", to_json_data(words))
-
-
-def with_current_condition(
-    conditions: tuple[KubeflowJobCondition, ...], current: KubeflowJobCondition, at: datetime
-) -> tuple[KubeflowJobCondition, ...]:
-    """The conditions with the present one True and last, where people and programs look for it.
-
-    Others that exclude it become False, of running and restarting only one is kept, and complaints go.
-    """
-    gone = {INVALID, current.type, _REPLACED_CONDITIONS.get(current.type, "")}
-    before = next((entry for entry in conditions if entry.type == current.type), None)
-    others = [_mark_false(entry, current, at) for entry in conditions if entry.type not in gone]
-    if before is None:
-        return (*others, replace(current, last_update_time=at, last_transition_time=at))
-    return (*others, _update_condition(before, current, at))
-
-
+"""At most one of these conditions is True."""
 _REPLACED_CONDITIONS = {RUNNING: RESTARTING, RESTARTING: RUNNING}
 
 
-def _mark_false(condition: KubeflowJobCondition, current: KubeflowJobCondition, at: datetime) -> KubeflowJobCondition:
-    if condition.type not in _EXCLUSIVE_CONDITIONS or condition.status != "True":
-        return condition
-    over = replace(condition, status="False", last_update_time=at, last_transition_time=at)
-    if condition.type != SUSPENDED or current.type == SUSPENDED:
-        return over
-    return replace(over, reason=condition.reason.replace(SUSPENDED, "Resumed"), message="resumed")
-
-
-def _update_condition(
-    previous: KubeflowJobCondition, current: KubeflowJobCondition, at: datetime
-) -> KubeflowJobCondition:
-    same = ("type", "status", "reason", "message")
-    if all(getattr(previous, name) == getattr(current, name) for name in same):
-        return previous
-    since = previous.last_transition_time if previous.status == current.status else at
-    return replace(current, last_update_time=at, last_transition_time=since)
+def render_status(status: JobStatusUpdate, previous: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    state, kind = status.state, job.owner.kind
+    phase = decided_phase(state)
+    at = engine_state.truncate_to_seconds(state.status_written_at or state.started_at)
+    condition_type = _CONDITION_BY_PHASE.get(phase, FAILED)
+    reason = _END_REASONS.get(phase, f"{kind}{condition_type}")
+    created = job_conditions.new_condition(CREATED, f"{kind}{CREATED}", "job accepted", at)
+    conditions = _read_conditions(previous) or (created,)
+    current = job_conditions.new_condition(condition_type, reason, state.message, at)
+    rendered = KubeflowJobStatus(
+        conditions=_with_current_condition(conditions, current, at),
+        replica_statuses={name: _replica_status(job, name, each) for name, each in status.replica_counts.items()},
+        start_time=engine_state.truncate_to_seconds(state.resumed_at or state.started_at),
+        completion_time=engine_state.truncate_to_seconds(decided_at(state)),
+        last_reconcile_time=at,
+        scaling=scaling_status(job, state),
+        pliant=engine_state.dump_state(state),
+    )
+    return cast("dict[str, Any]", engine_state.to_json_data(rendered))
 
 
 def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The previous status, memory included, with the problem beside it; told once, it stays as it is."""
-    history = read_conditions(previous)
-    at = _truncate_to_seconds(now)
-    complaint = KubeflowJobCondition(type=INVALID, status="True", reason="InvalidSpec", message=str(problem))
-    if any((entry.type, entry.message) == (INVALID, complaint.message) for entry in history):
+    """Return the previous status with the validation error; unchanged if it reports this error already."""
+    history, at = _read_conditions(previous), engine_state.truncate_to_seconds(now)
+    conditions = job_conditions.with_invalid_condition(history, problem, at)
+    if conditions == history:
         return dict(previous)
-    others = tuple(entry for entry in history if entry.type != INVALID)
-    dated = replace(complaint, last_update_time=at, last_transition_time=at)
-    return {**previous, "conditions": to_json_data((*others, dated)), "lastReconcileTime": to_json_data(at)}
+    return {
+        **previous,
+        "conditions": engine_state.to_json_data(conditions),
+        "lastReconcileTime": engine_state.to_json_data(at),
+    }
 
 
-def is_rejected_status(status: Mapping[str, Any]) -> bool:
-    """Whether the status still complains about the spec."""
-    return any(entry.type == INVALID for entry in read_conditions(status))
+def is_rejected(status: Mapping[str, Any]) -> bool:
+    return any(entry.type == INVALID for entry in _read_conditions(status))
 
 
-def state_from_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
-    """A memory made from the words alone, for jobs of another operator: what ended stays so, what runs goes on."""
+def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
+    """Return the engine state of a job that another operator ran: a finished job stays so, others are Pending."""
+    times = {key: status[key] for key in ("startTime", "completionTime") if status.get(key)}
     try:
-        words = msgspec.convert({key: status[key] for key in ("startTime", "completionTime") if status.get(key)}, Words)
+        external = msgspec.convert(times, KubeflowJobStatus)
     except msgspec.ValidationError:
         return None
-    for entry in read_conditions(status):
-        if entry.type in (SUCCEEDED, FAILED) and entry.status == "True":
-            phase = JobPhase.SUCCEED if entry.type == SUCCEEDED else JobPhase.FAILED
-            start = words.start_time or created_at
-            end = words.completion_time or entry.last_transition_time or start
-            return EngineState(phase=phase, message=entry.message, started_at=start, ended_at=end)
-    if words.start_time is None:
-        return None
-    begun = TimelineEntry(at=words.start_time, reason=str(JobPhase.PENDING), message="begun under another operator")
-    return EngineState(phase=JobPhase.PENDING, started_at=words.start_time, timeline=(begun,))
+    for condition in _read_conditions(status):
+        if condition.type in (SUCCEEDED, FAILED) and condition.status == "True":
+            phase = JobPhase.SUCCEED if condition.type == SUCCEEDED else JobPhase.FAILED
+            start = external.start_time or created_at
+            end = external.completion_time or condition.last_transition_time or start
+            return EngineState(phase=phase, message=condition.message, started_at=start, ended_at=end)
+    return engine_state.state_of_external_job(external.start_time)
 
 
-def read_conditions(status: Mapping[str, Any]) -> tuple[KubeflowJobCondition, ...]:
-    """The conditions of a raw status; what is not a condition is left out."""
-    entries = status.get("conditions")
-    return tuple(filter(None, map(_decode_condition, entries))) if isinstance(entries, list) else ()
+def _with_current_condition(
+    conditions: tuple[JobCondition, ...], current: JobCondition, at: datetime
+) -> tuple[JobCondition, ...]:
+    """Return the conditions with the current one last and True.
+
+    Conditions that exclude it become False, Running and Restarting replace each other, and Invalid is removed.
+    """
+    removed = {INVALID, current.type, _REPLACED_CONDITIONS.get(current.type, "")}
+    before = next((entry for entry in conditions if entry.type == current.type), None)
+    others = [_exclude_condition(entry, current, at) for entry in conditions if entry.type not in removed]
+    return (*others, job_conditions.update_condition(before, current))
 
 
-def _decode_condition(entry: Any) -> KubeflowJobCondition | None:
-    try:
-        return msgspec.convert(entry, KubeflowJobCondition)
-    except msgspec.ValidationError:
-        return None
+def _exclude_condition(condition: JobCondition, current: JobCondition, at: datetime) -> JobCondition:
+    if condition.type not in _EXCLUSIVE_CONDITIONS or condition.status != "True":
+        return condition
+    excluded = job_conditions.mark_false(condition, at)
+    if condition.type != SUSPENDED or current.type == SUSPENDED:
+        return excluded
+    return replace(excluded, reason=condition.reason.replace(SUSPENDED, "Resumed"), message="resumed")
+
+
+def _read_conditions(status: Mapping[str, Any]) -> tuple[JobCondition, ...]:
+    return tuple(engine_state.decode_items(JobCondition, status.get("conditions")))
 
 
 def _replica_status(job: Job, group_name: str, counts: ReplicaCounts) -> KubeflowReplicaStatus:
@@ -157,8 +126,3 @@ def _replica_status(job: Job, group_name: str, counts: ReplicaCounts) -> Kubeflo
         selector=f"training.kubeflow.org/job-name={job.key.name},"
         f"training.kubeflow.org/replica-type={normalize_group_name(group_name)}",
     )
-
-
-def _truncate_to_seconds(timestamp: datetime) -> datetime:
-    """Times in a status are whole seconds."""
-    return timestamp.replace(microsecond=0)

@@ -1,147 +1,114 @@
-"""What every kind of kubeflow.org/v1 has in its spec and status: the source of their schemas."""
+"""The spec and status of the kinds of kubeflow.org/v1; their CRD schemas are generated from these structs."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pliant.errors import InvalidSpec
+from pliant.frontends import fields
 from pliant.frontends.crd import POD_TEMPLATE, field_doc
-from pliant.frontends.scaling import GroupScalingStatus
-from pliant.frontends.status.results import ProgressStatus
+from pliant.frontends.fields import Count, GroupSize, ReplicaRestartPolicy, Seconds
 from pliant.model.job import CleanPodPolicy
 from pliant.model.state import Timestamp
 
-MAX_REPLICAS = 10_000
-
-Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
-GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS, extra_json_schema={"format": "int32"})]
-Seconds = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]
-
-
-class KubeflowRestartPolicy(StrEnum):
-    """When a pod that ended is made anew."""
-
-    ALWAYS = "Always"
-    ON_FAILURE = "OnFailure"
-    NEVER = "Never"
-    EXIT_CODE = "ExitCode"
+AutoscalerMetrics = Annotated[
+    list[dict[str, Any]], field_doc("Metrics of a HorizontalPodAutoscaler. Ignored.", nullable=True)
+]
 
 
 class KubeflowReplicaSpec(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One group of like pods."""
+    """The replicas of one type."""
 
-    replicas: Annotated[GroupSize | None, field_doc("How many pods the group has. Default: 1.")] = None
+    replicas: Annotated[GroupSize | None, field_doc("Number of replicas. Default: 1.")] = None
     restart_policy: Annotated[
-        KubeflowRestartPolicy | None,
-        field_doc("""When a member that ended badly comes back, as a new pod: always (Always, OnFailure), never (Never),
-        or when its exit code is 128 or above (ExitCode). Lost nodes and evictions count as the latter."""),
+        ReplicaRestartPolicy | None,
+        field_doc("""When failed replicas are restarted as new pods: on any failure (Always, OnFailure), not at all
+        (Never), or on exit codes of 128 and above, node failure and eviction (ExitCode)."""),
     ] = None
-    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("The pods of the group.")]
+    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("Template of the pods.")]
 
 
 class KubeflowSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the members are to be placed."""
+    """Scheduling of the pods."""
 
-    min_available: Annotated[Count | None, field_doc("Members that must fit at once.")] = None
-    queue: Annotated[str, field_doc("The queue of the scheduler.")] = ""
-    min_resources: Annotated[dict[str, Any] | None, field_doc("Resources that must be free at once.")] = None
-    priority_class: Annotated[str, field_doc("The priority class of the pods.")] = ""
-    schedule_timeout_seconds: Annotated[Count | None, field_doc("How long a gang may wait.")] = None
+    min_available: Annotated[Count | None, field_doc("Minimum number of pods to schedule together.")] = None
+    queue: Annotated[str, field_doc("Queue of the scheduler.")] = ""
+    min_resources: Annotated[dict[str, Any] | None, field_doc("Minimum resources to schedule the gang.")] = None
+    priority_class: Annotated[str, field_doc("PriorityClass of the pods.")] = ""
+    schedule_timeout_seconds: Annotated[Count | None, field_doc("Seconds to wait for the gang to be scheduled.")] = None
 
 
 class KubeflowRunPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a job is run, whatever its framework."""
+    """Run policy of the job, independent of its framework."""
 
     clean_pod_policy: Annotated[
-        CleanPodPolicy | None, field_doc("Which pods go when the job ends: All, Running, or None (the default).")
+        CleanPodPolicy | None,
+        field_doc("Pods to delete when the job ends: All, Running or None. Default: None (MPIJob: Running)."),
     ] = None
-    ttl_seconds_after_finished: Annotated[Seconds | None, field_doc("How long the job is kept after its end.")] = None
-    active_deadline_seconds: Annotated[
-        Seconds | None, field_doc("How long the job may take from its start, or from when it was resumed.")
-    ] = None
-    backoff_limit: Annotated[Count | None, field_doc("Restarts of all members together. Default: no limit.")] = None
-    suspend: Annotated[bool, field_doc("Whether the job rests: its pods are deleted, its place is kept.")] = False
-    managed_by: Annotated[str, field_doc("Who looks after the job; others than us are left to do so.")] = ""
-    scheduling_policy: Annotated[KubeflowSchedulingPolicy | None, field_doc("How the members are to be placed.")] = None
+    ttl_seconds_after_finished: fields.TTLSeconds = None
+    active_deadline_seconds: fields.ActiveDeadlineSeconds = None
+    backoff_limit: Annotated[Count | None, field_doc("Maximum number of restarts of the job. Default: none.")] = None
+    suspend: fields.Suspend = False
+    managed_by: Annotated[
+        str,
+        field_doc("""The controller that manages the job. Pliant ignores jobs with a value other than pliant (the
+        default) and kubeflow.org/training-operator."""),
+    ] = ""
+    scheduling_policy: Annotated[KubeflowSchedulingPolicy | None, field_doc("Scheduling of the pods.")] = None
 
 
 class KubeflowJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is to be trained, and how."""
+    """Specification of the desired behavior of the job."""
 
-    run_policy: Annotated[KubeflowRunPolicy | None, field_doc("How the job is run.")] = None
-    clean_pod_policy: Annotated[CleanPodPolicy | None, field_doc("The old place of runPolicy.cleanPodPolicy.")] = None
-    ttl_seconds_after_finished: Annotated[
-        Seconds | None, field_doc("The old place of runPolicy.ttlSecondsAfterFinished.")
-    ] = None
-    active_deadline_seconds: Annotated[
-        Seconds | None, field_doc("The old place of runPolicy.activeDeadlineSeconds.")
-    ] = None
-    backoff_limit: Annotated[Count | None, field_doc("The old place of runPolicy.backoffLimit.")] = None
-    scheduling_policy: Annotated[
-        KubeflowSchedulingPolicy | None, field_doc("The old place of runPolicy.schedulingPolicy.")
-    ] = None
+    run_policy: Annotated[KubeflowRunPolicy | None, field_doc("Run policy of the job.")] = None
+    clean_pod_policy: Annotated[CleanPodPolicy | None, field_doc("Deprecated; use runPolicy.")] = None
+    ttl_seconds_after_finished: Annotated[Seconds | None, field_doc("Deprecated; use runPolicy.")] = None
+    active_deadline_seconds: Annotated[Seconds | None, field_doc("Deprecated; use runPolicy.")] = None
+    backoff_limit: Annotated[Count | None, field_doc("Deprecated; use runPolicy.")] = None
+    scheduling_policy: Annotated[KubeflowSchedulingPolicy | None, field_doc("Deprecated; use runPolicy.")] = None
 
     @property
     def effective_run_policy(self) -> KubeflowRunPolicy:
-        """How the job is run, wherever that is written; raises InvalidSpec if two places disagree."""
-        run = self.run_policy or KubeflowRunPolicy()
-        for name, field in _LEGACY_FIELDS.items():
-            old, new = getattr(self, name), getattr(run, name)
+        """The run policy with the deprecated fields; raises InvalidSpec if two fields differ."""
+        policy = self.run_policy or KubeflowRunPolicy()
+        for name, field in _DEPRECATED_FIELDS.items():
+            old, new = getattr(self, name), getattr(policy, name)
             if old is not None and new not in (None, old):
-                raise InvalidSpec(f"spec.{field}", f"says otherwise than spec.runPolicy.{field}: take it away")
-        return replace(run, **{name: old for name in _LEGACY_FIELDS if (old := getattr(self, name)) is not None})
+                raise InvalidSpec(f"spec.{field}", f"differs from spec.runPolicy.{field}: remove it")
+        return replace(policy, **{name: old for name in _DEPRECATED_FIELDS if (old := getattr(self, name)) is not None})
 
 
-_LEGACY_FIELDS = {
+_DEPRECATED_FIELDS = {
     "clean_pod_policy": "cleanPodPolicy",
     "ttl_seconds_after_finished": "ttlSecondsAfterFinished",
     "active_deadline_seconds": "activeDeadlineSeconds",
     "backoff_limit": "backoffLimit",
     "scheduling_policy": "schedulingPolicy",
 }
-"""What stood in the spec itself before there was a run policy."""
 
 
 class KubeflowReplicaStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the members of one group are."""
+    """Number of replicas of a type by state."""
 
-    active: Annotated[int, field_doc("On their way, or running.")] = 0
-    succeeded: Annotated[int, field_doc("Ended well.")] = 0
-    failed: Annotated[int, field_doc("Ended badly.")] = 0
-    selector: Annotated[str, field_doc("Labels of the group's pods.")] = ""
-
-
-class KubeflowJobCondition(Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that can be said about a job."""
-
-    type: Annotated[str, field_doc("Created, Running, Restarting, Suspended, Succeeded, Failed, Invalid.")]
-    status: Annotated[str, field_doc("True or False.")]
-    reason: Annotated[str, field_doc("One word for machines.")] = ""
-    message: Annotated[str, field_doc("What happened, for people.")] = ""
-    last_update_time: Annotated[Timestamp | None, field_doc("When the message last changed.")] = None
-    last_transition_time: Annotated[Timestamp | None, field_doc("When the status last changed.")] = None
+    active: Annotated[int, field_doc("Replicas that are pending or running.")] = 0
+    succeeded: fields.SucceededCount = 0
+    failed: fields.FailedCount = 0
+    selector: Annotated[str, field_doc("Label selector of the pods.")] = ""
 
 
 class KubeflowJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the job is."""
+    """Most recently observed status of the job."""
 
-    conditions: Annotated[
-        tuple[KubeflowJobCondition, ...], field_doc("What can be said of the job.", nullable=True)
-    ] = ()
+    conditions: fields.JobConditions = ()
     replica_statuses: Annotated[
-        dict[str, KubeflowReplicaStatus], field_doc("How the members are, by group.", nullable=True)
+        dict[str, KubeflowReplicaStatus], field_doc("Number of replicas by type and state.", nullable=True)
     ] = {}
-    start_time: Annotated[Timestamp | None, field_doc("When the job was accepted, or resumed.")] = None
-    completion_time: Annotated[Timestamp | None, field_doc("When its end was decided.")] = None
-    last_reconcile_time: Annotated[Timestamp | None, field_doc("When this status was last written.")] = None
-    progress: Annotated[ProgressStatus | None, field_doc("How far the training has come, as its members report.")] = (
-        None
-    )
-    scaling: Annotated[
-        tuple[GroupScalingStatus, ...], field_doc("Sizes that may change, and why they are what they are.")
-    ] = ()
-    pliant: Annotated[dict[str, Any], field_doc("What the operator must not forget; not for reading.")] = {}
+    start_time: Annotated[Timestamp | None, field_doc("Time when the job was accepted or resumed.")] = None
+    completion_time: fields.CompletionTime = None
+    last_reconcile_time: fields.LastReconcileTime = None
+    progress: fields.Progress = None
+    scaling: fields.Scaling = ()
+    pliant: fields.EngineStateData = {}

@@ -1,1 +1,1 @@
-"""PaddleJob of paddlepaddle.org/v1: parameter servers and trainers that an autoscaler may add to and take from."""
+"""PaddleJob and TrainingJob of paddlepaddle.org/v1: parameter servers and elastic trainers."""

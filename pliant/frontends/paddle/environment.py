@@ -1,4 +1,4 @@
-"""The variables that images and programs for this kind read, as far as the resource alone tells them."""
+"""Environment variables, ports and resources of a PaddleJob that follow from its spec alone."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ _QUANTITY_PATTERN = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(m?)")
 
 
 def require_trainer(spec: PaddleJobSpec) -> PaddleTrainerSpec:
-    """The trainers; raises InvalidSpec if there are none to speak of."""
+    """Return the trainer spec; raise InvalidSpec if it is missing."""
     if spec.trainer is None:
-        raise InvalidSpec("spec.trainer", "is required: the job is done when its trainers are")
+        raise InvalidSpec("spec.trainer", "is required: the job completes with its trainers")
     return spec.trainer
 
 
 def workspace_path(spec: PaddleJobSpec) -> str:
-    """The folder of the program; empty if nobody says."""
+    """Return the directory of the program; empty if it is not set."""
     return require_trainer(spec).workspace or spec.trainer_package
 
 
 def container_resources(role: PaddleRoleSpec) -> dict[str, dict[str, Any]]:
-    """What members ask for, as pods say it today: one word for GPUs, and as many asked for as may be used."""
-    found = {
-        "limits": _with_current_gpu_name(role.resources.limits),
-        "requests": _with_current_gpu_name(role.resources.requests),
-    }
-    gpus = found["limits"].get(GPU_RESOURCE) or found["requests"].get(GPU_RESOURCE)
+    """Return the container resources of a role, with GPUs as limits under their current resource name."""
+    limits = _with_current_gpu_name(role.resources.limits)
+    requests = _with_current_gpu_name(role.resources.requests)
+    gpus = limits.get(GPU_RESOURCE) or requests.get(GPU_RESOURCE)
     if not gpus and isinstance(role, PaddleTrainerSpec) and role.trainer_gpu:
         gpus = str(role.trainer_gpu)
     if gpus:
-        found["limits"][GPU_RESOURCE] = gpus
-        found["requests"].pop(GPU_RESOURCE, None)
-    return {name: amounts for name, amounts in found.items() if amounts}
+        limits[GPU_RESOURCE] = gpus
+        requests.pop(GPU_RESOURCE, None)
+    return {name: each for name, each in (("limits", limits), ("requests", requests)) if each}
 
 
 def static_environment(spec: PaddleJobSpec, job_name: str) -> dict[str, str]:
-    """What does not depend on sizes or peers."""
+    """Return the variables that depend neither on sizes nor on peers."""
     trainer = require_trainer(spec)
     gpus = round_up_quantity(container_resources(trainer).get("limits", {}).get(GPU_RESOURCE))
+    # The program starts one thread per core.
+    cores = round_up_quantity(trainer.resources.requests.get("cpu") or trainer.resources.limits.get("cpu")) or 1
     workspace = {"TRAINER_PACKAGE": workspace_path(spec)} if workspace_path(spec) else {}
     passes = next((each for each in (trainer.passes, spec.passes) if each is not None), 1)
     return {
@@ -56,7 +56,7 @@ def static_environment(spec: PaddleJobSpec, job_name: str) -> dict[str, str]:
         "PADDLE_INIT_PORT": str(first_port(spec)),
         "PADDLE_INIT_PORTS_NUM": str(_one_if_none(spec.ports_num)),
         "PADDLE_INIT_PORTS_NUM_FOR_SPARSE": str(_one_if_none(spec.ports_num_for_sparse)),
-        "PADDLE_INIT_TRAINER_COUNT": str(gpus or _trainer_cores(trainer)),
+        "PADDLE_INIT_TRAINER_COUNT": str(gpus or cores),
         "PADDLE_INIT_NUM_PASSES": str(passes or 1),
         "PADDLE_INIT_USE_GPU": "1" if gpus else "0",
         "LD_LIBRARY_PATH": "/usr/local/cuda/lib64",
@@ -64,13 +64,13 @@ def static_environment(spec: PaddleJobSpec, job_name: str) -> dict[str, str]:
 
 
 def user_environment(envs: Any, path: str) -> list[dict[str, Any]]:
-    """What an author adds: a map of values, or a list as pods have it."""
+    """Return the variables in `envs`, which is a map of values or a list as in pods."""
     if not envs:
         return []
     if isinstance(envs, Mapping):
         return [{"name": str(name), "value": _variable_text(value)} for name, value in envs.items()]
     if not isinstance(envs, list):
-        raise InvalidSpec(path, f"must map names to values, got {quote_json(envs)}")
+        raise InvalidSpec(path, f"must be a map of names to values, got {quote_json(envs)}")
     for index, each in enumerate(envs):
         if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
             raise InvalidSpec(f"{path}[{index}]", f"must have a name, got {quote_json(each)}")
@@ -80,44 +80,38 @@ def user_environment(envs: Any, path: str) -> list[dict[str, Any]]:
 
 
 def first_port(spec: PaddleJobSpec) -> int:
-    """Where servers listen."""
+    """Return the first port of parameter servers."""
     return spec.port or 7164
 
 
 def port_numbers(spec: PaddleJobSpec, *, is_trainer: bool) -> list[int]:
-    """All ports of a member, those for dense parameters first; raises InvalidSpec if there are not so many."""
+    """Return the ports of a replica, those for dense parameters first; raise InvalidSpec if they exceed 65535."""
     if is_trainer and spec.trainer_port:
         first, number, path = spec.trainer_port, _one_if_none(spec.trainer_ports_num), "spec.trainer_ports_num"
     else:
         first, path = first_port(spec), "spec.ports_num"
         number = _one_if_none(spec.ports_num) + _one_if_none(spec.ports_num_for_sparse)
     if first + number > 65536:
-        raise InvalidSpec(path, f"{number} ports from {first} on are more than there are: begin lower")
+        raise InvalidSpec(path, f"{number} ports from {first} on exceed 65535: choose a lower first port")
     return list(range(first, first + number))
 
 
 def round_up_quantity(quantity: Any) -> int:
-    """An amount in whole units, rounded up; 0 for what is no amount: the API server will say so."""
-    found = _QUANTITY_PATTERN.fullmatch(str(quantity).strip()) if isinstance(quantity, str | int | float) else None
-    if found is None:
+    """Return a quantity in whole units, rounded up; 0 if it is invalid, which the API server reports."""
+    match = _QUANTITY_PATTERN.fullmatch(str(quantity).strip()) if isinstance(quantity, str | int | float) else None
+    if match is None:
         return 0
-    return math.ceil(float(found[1]) / (1000 if found[2] else 1))
-
-
-def _trainer_cores(trainer: PaddleTrainerSpec) -> int:
-    """Whole cores that each trainer asks for: a program starts as many threads, so at least one."""
-    asked = trainer.resources.requests.get("cpu") or trainer.resources.limits.get("cpu")
-    return round_up_quantity(asked) or 1
+    return math.ceil(float(match[1]) / (1000 if match[2] else 1))
 
 
 def _with_current_gpu_name(quantities: Mapping[str, Any]) -> dict[str, Any]:
-    """Amounts with today's name for GPUs; none of them is the same as not asking for any."""
-    named = {
-        GPU_RESOURCE if name == LEGACY_GPU_RESOURCE else name: amount
-        for name, amount in quantities.items()
-        if amount is not None
+    """Return the quantities with the current resource name of GPUs, and without zero GPUs."""
+    renamed = {
+        GPU_RESOURCE if name == LEGACY_GPU_RESOURCE else name: quantity
+        for name, quantity in quantities.items()
+        if quantity is not None
     }
-    return {name: each for name, each in named.items() if name != GPU_RESOURCE or round_up_quantity(each)}
+    return {name: each for name, each in renamed.items() if name != GPU_RESOURCE or round_up_quantity(each)}
 
 
 def _one_if_none(number: int | None) -> int:

@@ -1,4 +1,4 @@
-"""The groups of a job: how many of each role there are, what may change, and what becomes of those that fail."""
+"""Build the replica groups of a PaddleJob: sizes, bounds, resize modes and restart rules."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import InvalidSpec
+from pliant.frontends.fields import MAX_REPLICAS
 from pliant.frontends.paddle.environment import require_trainer
 from pliant.frontends.paddle.lenient_decoding import parse_count
 from pliant.frontends.paddle.pod_templates import MASTER, PSERVER, TRAINER, PaddleJobContext, build_pod_template
-from pliant.frontends.paddle.types import MAX_REPLICAS, PaddleRoleSpec, PaddleTrainerSpec
+from pliant.frontends.paddle.types import PaddleRoleSpec, PaddleTrainerSpec
 from pliant.frontends.spec.pod_templates import hash_template
 from pliant.model.job import EndPolicy, Port, ReplicaGroup, ResizeMode, RestartPolicy, RestartRule, RestartScope
 from pliant.model.state import EngineState, SizeRequester
 
 MIN_TRAINER_RESTART_LIMIT = 3
-"""Restarts of trainers that come and go, where they are fewer than that."""
 MIN_SERVER_RESTART_LIMIT = 5
 _PERCENTAGE_PATTERN = re.compile(r"([0-9]{1,6})\s*%")
 _NOT_FAULT_TOLERANT_REASON = (
-    "fault_tolerant is false: the trainers' number is fixed at the start; take it away, or set it to true"
+    "fault_tolerant is false: the number of trainers is fixed at the start; remove the field or set it to true"
 )
-_FIXED_SIZE_REASON = "min-instance and max-instance leave it no room; raise max-instance of trainers above min-instance"
-_FIXED_SERVERS_REASON = "the number of servers is fixed at the start: parameters are spread over them"
+_FIXED_SIZE_REASON = "min-instance equals max-instance; set max-instance of trainers above min-instance"
+_FIXED_SERVERS_REASON = "the number of parameter servers is fixed at the start: each holds a part of the parameters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerBounds:
-    """Between which sizes trainers move."""
+    """The minimum and maximum number of trainers."""
 
     min_size: int
     max_size: int
@@ -37,31 +37,30 @@ class TrainerBounds:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether there is room between them."""
         return self.min_size < self.max_size
 
 
 def trainer_bounds(context: PaddleJobContext) -> TrainerBounds:
-    """The bounds of the trainers: one at least, and what contradicts itself stays at the lower bound."""
+    """Return the bounds of the trainers, at least 1; contradictory bounds fix the size at min-instance."""
     trainer = require_trainer(context.spec)
-    least, most = trainer.min_instance, trainer.max_instance
+    min_size, max_size = trainer.min_instance, trainer.max_instance
     if is_local_job(context):
         return TrainerBounds(min_size=1, max_size=1)
-    if least > most > 0:
-        said = f"spec.trainer.min-instance ({least}) is above max-instance ({most})"
-        return TrainerBounds(
-            min_size=least, max_size=least, warnings=(f"{said}: there are {least} trainers, and no more",)
+    if min_size > max_size > 0:
+        warning = (
+            f"spec.trainer.min-instance ({min_size}) exceeds max-instance ({max_size}): the size is fixed at {min_size}"
         )
-    return TrainerBounds(min_size=max(least, 1), max_size=max(least, most, 1))
+        return TrainerBounds(min_size=min_size, max_size=min_size, warnings=(warning,))
+    return TrainerBounds(min_size=max(min_size, 1), max_size=max(min_size, max_size, 1))
 
 
 def is_local_job(context: PaddleJobContext) -> bool:
-    """Whether one trainer is all there is."""
+    """Return whether the job consists of a single trainer."""
     return context.spec.local_job or context.spec.frame_work.get("type") == "local"
 
 
 def server_count(context: PaddleJobContext) -> int:
-    """How many parameter servers there are."""
+    """Return the number of parameter servers."""
     is_nccl = context.spec.is_nccl or context.spec.frame_work.get("type") in ("nccl", "nccl2")
     if is_nccl or is_local_job(context) or context.spec.pserver is None:
         return 0
@@ -69,42 +68,39 @@ def server_count(context: PaddleJobContext) -> int:
 
 
 def build_groups(context: PaddleJobContext, state: EngineState | None) -> tuple[ReplicaGroup, ...]:
-    """The groups, those first that others need; raises InvalidSpec for what cannot be made."""
+    """Return the groups in start order: master, parameter servers, trainers; raise InvalidSpec for invalid roles."""
     groups = tuple(_iter_groups(context, state))
-    if (number := sum(max(group.size, group.max_size or 0) for group in groups)) > MAX_REPLICAS:
-        problem = f"the job may have {number} members together, at most {MAX_REPLICAS} are possible"
+    if (total := sum(max_sizes(groups).values())) > MAX_REPLICAS:
+        problem = f"a job may have {MAX_REPLICAS} replicas at most, got {total}"
         raise InvalidSpec("spec.trainer.max-instance", problem)
     return groups
 
 
 def _iter_groups(context: PaddleJobContext, state: EngineState | None) -> Iterator[ReplicaGroup]:
-    job, servers = context.job_name, server_count(context)
-    if context.spec.fault_tolerant and (context.uses_image_discovery or _has_master_entrypoint(context)):
-        yield _server_group(context, MASTER, context.spec.master or PaddleRoleSpec(), 1)
-    if servers:
-        yield _server_group(context, PSERVER, context.spec.pserver or PaddleRoleSpec(), servers)
-    bounds, trainer = trainer_bounds(context), require_trainer(context.spec)
-    asked = trainer.instances if bounds.is_elastic else None
-    resize, hold = _resize_mode(context, bounds)
-    memory = state.group(TRAINER).applied_size if state else None
+    spec = context.spec
+    has_master_entrypoint = spec.master is not None and bool(spec.master.entrypoint)
+    if spec.fault_tolerant and (context.uses_image_discovery or has_master_entrypoint):
+        yield _server_group(context, MASTER, spec.master or PaddleRoleSpec(), 1)
+    if servers := server_count(context):
+        yield _server_group(context, PSERVER, spec.pserver or PaddleRoleSpec(), servers)
+    bounds, trainer = trainer_bounds(context), require_trainer(spec)
+    requested = trainer.instances if bounds.is_elastic else None
+    resize_mode, fixed_size_reason = _resize_mode(context, bounds)
+    current_size = (state.group(TRAINER).applied_size if state else None) or bounds.min_size
     yield ReplicaGroup(
         name=TRAINER,
-        size=min(max(bounds.min_size, asked or 0), bounds.max_size),
+        size=min(max(bounds.min_size, requested or 0), bounds.max_size),
         min_size=bounds.min_size,
         max_size=bounds.max_size,
         is_elastic=bounds.is_elastic,
         is_autoscaled=bounds.is_elastic,
-        resize_mode=resize,
-        fixed_size_reason=hold,
-        requested_sizes={} if asked is None else {SizeRequester.SCALE: asked},
-        restart_rule=_trainer_restart_rule(trainer, bounds, memory or bounds.min_size, _is_server_based(context)),
-        labels={"paddle-job": job},
+        resize_mode=resize_mode,
+        fixed_size_reason=fixed_size_reason,
+        requested_sizes={} if requested is None else {SizeRequester.SCALE: requested},
+        restart_rule=_trainer_restart_rule(trainer, bounds, current_size, _is_server_based(context)),
+        labels={"paddle-job": context.job_name},
         **_template_fields(context, TRAINER, trainer),
     )
-
-
-def _has_master_entrypoint(context: PaddleJobContext) -> bool:
-    return context.spec.master is not None and bool(context.spec.master.entrypoint)
 
 
 def _resize_mode(context: PaddleJobContext, bounds: TrainerBounds) -> tuple[ResizeMode, str]:
@@ -116,12 +112,12 @@ def _resize_mode(context: PaddleJobContext, bounds: TrainerBounds) -> tuple[Resi
 
 
 def _is_server_based(context: PaddleJobContext) -> bool:
-    """Whether trainers find all they need at others than trainers; else they wait for each other at every step."""
+    """Return whether trainers depend on servers or a master only; otherwise they synchronize with each other."""
     return bool(server_count(context)) or bool(context.spec.fault_tolerant)
 
 
 def _server_group(context: PaddleJobContext, role_name: str, role: PaddleRoleSpec, size: int) -> ReplicaGroup:
-    """Those who serve trainers: never asked how the job went, let go at its end."""
+    """Return the group of the master or the parameter servers, which do not decide the outcome of the job."""
     limit = _parse_restart_limit(role.restart_limit, f"spec.{role_name}.restart_limit", size)
     return ReplicaGroup(
         name=role_name,
@@ -143,11 +139,11 @@ def _server_group(context: PaddleJobContext, role_name: str, role: PaddleRoleSpe
 
 def _template_fields(context: PaddleJobContext, role_name: str, role: PaddleRoleSpec) -> dict[str, Any]:
     template = build_pod_template(context, role_name, role)
-    listening = [(port, each["name"]) for each in template["spec"]["containers"] for port in each.get("ports", ())]
+    ports = [(port, each["name"]) for each in template["spec"]["containers"] for port in each.get("ports", ())]
     return {
         "template": template,
         "template_hash": hash_template(template),
-        "ports": tuple(Port(port["name"], port["containerPort"], container) for port, container in listening),
+        "ports": tuple(Port(port["name"], port["containerPort"], container) for port, container in ports),
         "main_containers": frozenset({role_name}),
     }
 
@@ -155,29 +151,29 @@ def _template_fields(context: PaddleJobContext, role_name: str, role: PaddleRole
 def _trainer_restart_rule(
     trainer: PaddleTrainerSpec, bounds: TrainerBounds, size: int, is_server_based: bool
 ) -> RestartRule:
-    """Trainers that may come and go come back alone, about as often as there are trainers.
+    """Return the restart rule of the trainers.
 
-    Those of a fixed number fail their job, unless it is said how often they may come back; to lose a node is no
-    failure of theirs. Without servers, who keep what was learned, all of them start again.
+    Elastic trainers restart on any failure, by default about once per trainer. A fixed number of trainers restarts
+    on node failure only, unless restart_limit is set. Without servers that keep the parameters, all trainers restart.
     """
     limit = _parse_restart_limit(trainer.restart_limit, "spec.trainer.restart_limit", size)
-    comes_back = bounds.is_elastic or limit is not None
+    restarts_always = bounds.is_elastic or limit is not None
     return RestartRule(
-        policy=RestartPolicy.ALWAYS if comes_back else RestartPolicy.ON_NODE_FAIL,
+        policy=RestartPolicy.ALWAYS if restarts_always else RestartPolicy.ON_NODE_FAIL,
         scope=RestartScope.POD if is_server_based else RestartScope.ALL,
         limit=max(MIN_TRAINER_RESTART_LIMIT, size) if limit is None else limit,
     )
 
 
 def _parse_restart_limit(value: Any, path: str, size: int) -> int | None:
-    """A number of restarts, or a share of a size, rounded up; None if nothing is said."""
+    """Return the number of restarts, or the percentage of the size rounded up; None if it is not set."""
     if value in (None, "", "null"):
         return None
     if isinstance(value, str) and (share := _PERCENTAGE_PATTERN.fullmatch(value.strip())):
         return -(-int(share[1]) * size // 100)
-    return parse_count(value, path, "a number of restarts, or a share such as 50%")
+    return parse_count(value, path, "a number of restarts or a percentage such as 50%")
 
 
 def max_sizes(groups: tuple[ReplicaGroup, ...]) -> Mapping[str, int]:
-    """The largest size each group may reach."""
+    """Return the maximum size of each group."""
     return {group.name: max(group.size, group.max_size or 0) for group in groups}

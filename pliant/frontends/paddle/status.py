@@ -1,18 +1,16 @@
-"""The status of a PaddleJob in its own words, and what can be learned from one."""
+"""Render the status of a PaddleJob of paddlepaddle.org, and adopt the status that another operator wrote."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, cast, overload
-
-import msgspec
+from typing import Any, cast
 
 from pliant.errors import InvalidSpec
 from pliant.frontends.paddle.types import PaddleJobStatus, PaddleRoleStatus
 from pliant.frontends.scaling import scaling_status
-from pliant.frontends.status.engine_state import STATE_FIELD, dump_state, to_json_data
-from pliant.frontends.status.results import failure_status
+from pliant.frontends.status.engine_state import STATE_FIELD, dump_state, parse_time, to_json_data, truncate_to_seconds
+from pliant.frontends.status.results import decided_at, decided_phase, format_ready, root_cause_status
 from pliant.model.actions import JobStatusUpdate
 from pliant.model.job import Job
 from pliant.model.state import EngineState, JobPhase, ReplicaCounts
@@ -27,85 +25,80 @@ _PHASE_NAMES = {
     JobPhase.SUSPENDED: SUSPENDED,
     JobPhase.SUCCEED: SUCCEEDED,
 }
-_FINAL_PHASES = {
+_EXTERNAL_FINAL_PHASES = {
     "succeeded": JobPhase.SUCCEED,
     "succeed": JobPhase.SUCCEED,
     "failed": JobPhase.FAILED,
     "timeout": JobPhase.TIMEOUT,
 }
-"""Ends in the words of every operator that this kind has had, in lower case."""
+"""The final phases of all operators that this kind has had, in lower case."""
 _RESIZED_EVENT, _TRANSITION_EVENTS = "Resized", ("Resized", str(JobPhase.RUNNING), str(JobPhase.RESTARTING))
 
 
 def render_status(status: JobStatusUpdate, job: Job) -> dict[str, Any]:
-    """The whole status: the same arguments always give the same answer."""
     state, counts = status.state, status.replica_counts
-    # An end that is decided never changes: people need not wait until the last pod is cleared away.
-    phase = state.outcome.phase if state.outcome else state.phase
-    ended = state.outcome.at if state.outcome else state.ended_at
     trainers = counts.get(job.scalable_group, ReplicaCounts())
-    words = PaddleJobStatus(
-        phase=SCALING if _is_scaling(status) else _PHASE_NAMES.get(phase, FAILED),
+    rendered = PaddleJobStatus(
+        phase=SCALING if _is_scaling(status) else _PHASE_NAMES.get(decided_phase(state), FAILED),
         reason="; ".join(filter(None, [state.message, *job.warnings])),
-        ready=f"{sum(each.active for each in counts.values())}/{sum(each.size for each in counts.values())}",
+        ready=format_ready(counts),
         replicas=trainers.pending + trainers.scheduled + trainers.active + trainers.restarting,
         selector=f"paddle-job={job.key.name}",
         restarts=state.restart_count,
         replica_statuses=tuple(_role_status(name, each) for name, each in counts.items()),
         scaling=scaling_status(job, state),
-        first_cause=failure_status(state.root_cause) if state.root_cause else None,
-        start_time=_truncate_to_seconds(state.started_at),
-        running_time=_truncate_to_seconds(state.first_running_at),
-        completion_time=_truncate_to_seconds(ended),
-        last_reconcile_time=_truncate_to_seconds(state.status_written_at or state.started_at),
+        root_cause=root_cause_status(state),
+        start_time=truncate_to_seconds(state.started_at),
+        running_time=truncate_to_seconds(state.first_running_at),
+        completion_time=truncate_to_seconds(decided_at(state)),
+        last_reconcile_time=truncate_to_seconds(state.status_written_at or state.started_at),
         pliant=dump_state(state),
     )
-    return cast("dict[str, Any]", to_json_data(words))
+    return cast("dict[str, Any]", to_json_data(rendered))
 
 
 def render_rejection(problem: InvalidSpec, previous: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The previous status, memory included, with the problem in it; told once, it stays as it is."""
+    """Return the previous status with the validation error; unchanged if it reports this error already."""
     if previous.get("invalid") == str(problem):
         return dict(previous)
-    # Of a job that never began this is all there is to tell; one under way is where it was.
+    # An active job keeps its phase; a job that never started has failed.
     phase = previous.get("phase") if previous.get(STATE_FIELD) else FAILED
-    told = {
+    changes = {
         "phase": phase,
         "reason": str(problem),
         "invalid": str(problem),
-        "lastReconcileTime": to_json_data(_truncate_to_seconds(now)),
+        "lastReconcileTime": to_json_data(truncate_to_seconds(now)),
     }
-    return {**previous, **{name: value for name, value in told.items() if value is not None}}
+    return {**previous, **{name: value for name, value in changes.items() if value is not None}}
 
 
-def is_rejected_status(status: Mapping[str, Any]) -> bool:
-    """Whether the status still complains about the spec."""
+def is_rejected(status: Mapping[str, Any]) -> bool:
     return bool(status.get("invalid"))
 
 
-def state_from_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
-    """A memory made from the words alone, for jobs of another operator: what ended stays so."""
-    if is_rejected_status(status):
-        return None  # words of ours: it never began
-    word = status.get("phase") or status.get("state")
-    phase = _FINAL_PHASES.get(word.lower()) if isinstance(word, str) else None
+def adopt_external_status(status: Mapping[str, Any], created_at: datetime) -> EngineState | None:
+    """Return the engine state of a job that finished under another operator; None for all other jobs."""
+    if is_rejected(status):
+        return None
+    phase_name = status.get("phase") or status.get("state")
+    phase = _EXTERNAL_FINAL_PHASES.get(phase_name.lower()) if isinstance(phase_name, str) else None
     if phase is None:
         return None
     reason = status.get("reason") or status.get("message")
     return EngineState(
         phase=phase,
         message=reason if isinstance(reason, str) else "",
-        started_at=_parse_time(status.get("startTime")) or created_at,
-        ended_at=_parse_time(status.get("completionTime")) or created_at,
+        started_at=parse_time(status.get("startTime")) or created_at,
+        ended_at=parse_time(status.get("completionTime")) or created_at,
     )
 
 
 def _is_scaling(status: JobStatusUpdate) -> bool:
-    """Whether the job is on its way to another size: it was resized last, and not everybody is up since."""
+    """Return whether the latest transition was a resize that is not complete yet."""
     state = status.state
     if state.outcome or state.phase not in (JobPhase.RUNNING, JobPhase.RESTARTING):
         return False
-    latest = next((moment.reason for moment in reversed(state.timeline) if moment.reason in _TRANSITION_EVENTS), "")
+    latest = next((entry.reason for entry in reversed(state.timeline) if entry.reason in _TRANSITION_EVENTS), "")
     return latest == _RESIZED_EVENT and any(
         each.size != state.group(name).applied_size or each.active + each.succeeded + each.failed < each.size
         for name, each in status.replica_counts.items()
@@ -113,30 +106,13 @@ def _is_scaling(status: JobStatusUpdate) -> bool:
 
 
 def _role_status(role_name: str, counts: ReplicaCounts) -> PaddleRoleStatus:
-    tally = {
+    count_by_state = {
         STARTING: counts.pending + counts.scheduled + counts.restarting,
         RUNNING: counts.active,
         SUCCEEDED: counts.succeeded,
         FAILED: counts.failed,
     }
-    states = {state: number for state, number in tally.items() if number}
-    # What asks for attention first, then what goes on, then what is over.
+    states = {state: number for state, number in count_by_state.items() if number}
+    # The state of the role is the most important state of its replicas.
     state = next((each for each in (FAILED, STARTING, RUNNING, SUCCEEDED) if each in states), "")
     return PaddleRoleStatus(training_resource_type=role_name.upper(), state=state, resource_states=states)
-
-
-def _parse_time(value: Any) -> datetime | None:
-    try:
-        found = msgspec.convert(value, datetime | None)
-    except msgspec.ValidationError:
-        return None
-    return found if found is not None and found.tzinfo else None
-
-
-@overload
-def _truncate_to_seconds(timestamp: datetime) -> datetime: ...
-@overload
-def _truncate_to_seconds(timestamp: None) -> None: ...
-def _truncate_to_seconds(timestamp: datetime | None) -> datetime | None:
-    """Times in a status are whole seconds."""
-    return None if timestamp is None else timestamp.replace(microsecond=0)

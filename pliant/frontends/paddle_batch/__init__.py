@@ -1,1 +1,1 @@
-"""PaddleJob of batch.paddlepaddle.org/v1: servers, workers and others, in the words of their operator."""
+"""PaddleJob of batch.paddlepaddle.org/v1: parameter servers, workers and heterogeneous workers."""

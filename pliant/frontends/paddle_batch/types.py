@@ -1,4 +1,4 @@
-"""What a PaddleJob of batch.paddlepaddle.org has in its spec and status: the source of its schema."""
+"""The spec and status of a PaddleJob of batch.paddlepaddle.org; the CRD schema is generated from these structs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,17 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from pliant.frontends import fields
 from pliant.frontends.crd import POD_TEMPLATE, field_doc
-from pliant.frontends.scaling import GroupScalingStatus
-from pliant.frontends.status.conditions import PhaseCondition
-from pliant.frontends.status.results import ProgressStatus, ReplicaFailureStatus
-from pliant.model.state import Timestamp
+from pliant.frontends.fields import Count, GroupSize
 
-MAX_REPLICAS = 10_000
 PS, WORKER, HETER = "ps", "worker", "heter"
 ROLES = (PS, WORKER, HETER)
 
-Count = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int32"})]
-GroupSize = Annotated[int, Meta(ge=0, le=MAX_REPLICAS, extra_json_schema={"format": "int32"})]
 GlooMode = Annotated[int, Meta(ge=0, le=2)]
 
 
 class BatchPaddleCleanPolicy(StrEnum):
-    """At which end pods and services go."""
-
     ALWAYS = "Always"
     NEVER = "Never"
     ON_FAILURE = "OnFailure"
@@ -32,150 +25,128 @@ class BatchPaddleCleanPolicy(StrEnum):
 
 
 class Intranet(StrEnum):
-    """By which network members reach each other."""
-
     POD_IP = "PodIP"
     SERVICE = "Service"
     HOST = "Host"
 
 
 class BatchPaddleSchedulingPolicy(Struct, frozen=True, kw_only=True, rename="camel"):
-    """How the members are to be placed."""
+    """Scheduling of the pods."""
 
-    min_available: Annotated[Count | None, field_doc("How many must start together; not read.")] = None
-    queue: Annotated[str, field_doc("The queue; handed on to the pods for a scheduler that has queues.")] = ""
-    priority_class: Annotated[str, field_doc("The PriorityClass of the pods.")] = ""
-    min_resources: Annotated[dict[str, Any], field_doc("What they take up at least; not read.", nullable=True)] = {}
+    min_available: Annotated[Count | None, field_doc("Minimum number of pods to start together. Ignored.")] = None
+    queue: Annotated[str, field_doc("Queue of the pods, for schedulers that have queues.")] = ""
+    priority_class: Annotated[str, field_doc("PriorityClass of the pods.")] = ""
+    min_resources: Annotated[dict[str, Any], field_doc("Minimum resources of the job. Ignored.", nullable=True)] = {}
 
 
 class BatchPaddleRoleSpec(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The members of one role."""
+    """The replicas of one role."""
 
-    replicas: Annotated[GroupSize | None, field_doc("How many there are. Default: 1.")] = None
+    replicas: Annotated[GroupSize | None, field_doc("Number of replicas. Default: 1.")] = None
     requests: Annotated[
         GroupSize | None,
-        field_doc("The fewest workers there may be. With `limits`, the autoscaler may choose between them."),
+        field_doc("Minimum number of workers. If `limits` is set too, the autoscaler may change the size in between."),
     ] = None
-    limits: Annotated[
-        GroupSize | None, field_doc("The most workers there may be; more than 0 makes the job elastic.")
-    ] = None
-    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("Their pods.")]
+    limits: Annotated[GroupSize | None, field_doc("Maximum number of workers; above 0, the job is elastic.")] = None
+    template: Annotated[dict[str, Any], POD_TEMPLATE, field_doc("Template of the pods.")]
 
 
 class HeterWorkerSpec(BatchPaddleRoleSpec, frozen=True, kw_only=True, rename="camel"):
     """The heterogeneous workers."""
 
-    # Three whole templates would not fit into what kubectl remembers of a definition.
-    template: Annotated[dict[str, Any], field_doc("Their pods; checked by the operator, not by the API server.")]
+    # Three template schemas exceed the size limit of the last-applied annotation of kubectl.
+    template: Annotated[
+        dict[str, Any], field_doc("Template of the pods. The operator validates it, not the API server.")
+    ]
 
 
 class BatchPaddleJobSpec(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is to be trained, and how."""
+    """Specification of the desired behavior of the job."""
 
     clean_pod_policy: Annotated[
         BatchPaddleCleanPolicy | None,
-        field_doc("""At which end all pods and services are deleted: Always, Never, OnFailure, or OnCompletion (the
-        default). Those that still run go at any end."""),
+        field_doc("""When all pods and services of a finished job are deleted: Always, Never, OnFailure, or OnCompletion
+        (the default). Running pods are always deleted."""),
     ] = None
     intranet: Annotated[
         Intranet | None,
-        field_doc("""By which network members reach each other: their own (PodIP, the default, and Service) or the
-        nodes' (Host)."""),
+        field_doc("Network of the replicas: that of the pods (PodIP, the default, or Service) or of the nodes (Host)."),
     ] = None
-    with_gloo: Annotated[
-        GlooMode | None, field_doc("Whether gloo is used beside servers: 0 no, 1 by workers, 2 by servers, too.")
-    ] = None
-    elastic: Annotated[
-        Count | None, field_doc("Any number, 0 as well, lets the number of members be changed while they train.")
-    ] = None
-    scheduling_policy: Annotated[BatchPaddleSchedulingPolicy | None, field_doc("How the members are to be placed.")] = (
+    with_gloo: Annotated[GlooMode | None, field_doc("Gloo with servers: 0 none, 1 workers, 2 workers and servers.")] = (
         None
     )
-    suspend: Annotated[
-        bool,
-        field_doc("Whether the job rests: its pods are deleted, its place is kept. Only then templates may change."),
-    ] = False
-    managed_by: Annotated[str, field_doc("Who looks after the job; others than us are left to do so.")] = ""
-    sample_set_ref: Annotated[
-        dict[str, Any] | None, field_doc("Not served: mount the volume in the templates instead.")
-    ] = None
+    elastic: Annotated[Count | None, field_doc("If set (even to 0), the size may change during training.")] = None
+    scheduling_policy: Annotated[BatchPaddleSchedulingPolicy | None, field_doc("Scheduling of the pods.")] = None
+    suspend: fields.Suspend = False
+    managed_by: fields.ManagedBy = ""
+    sample_set_ref: Annotated[dict[str, Any] | None, field_doc("Not supported; mount the volume instead.")] = None
     ps: Annotated[BatchPaddleRoleSpec | None, field_doc("The parameter servers.")] = None
-    worker: Annotated[BatchPaddleRoleSpec | None, field_doc("The workers; the job ends when they have.")] = None
+    worker: Annotated[BatchPaddleRoleSpec | None, field_doc("The workers. The job completes when they succeed.")] = None
     heter: Annotated[HeterWorkerSpec | None, field_doc("The heterogeneous workers.")] = None
 
     @property
     def roles(self) -> dict[str, BatchPaddleRoleSpec]:
-        """What is written of each role."""
-        every: dict[str, BatchPaddleRoleSpec | None] = {PS: self.ps, WORKER: self.worker, HETER: self.heter}
-        return {name: role for name, role in every.items() if role is not None}
+        """The specs of the roles that the job has."""
+        specs: dict[str, BatchPaddleRoleSpec | None] = {PS: self.ps, WORKER: self.worker, HETER: self.heter}
+        return {name: role for name, role in specs.items() if role is not None}
 
 
 BatchPaddleJobSpecSchema = Annotated[
     BatchPaddleJobSpec,
     field_doc(
-        "What is to be trained, and how.",
+        "Specification of the desired behavior of the job.",
         rules={
             "worker.requests must be at most worker.limits": "!has(self.worker) || !has(self.worker.requests)"
             " || !has(self.worker.limits) || self.worker.limits == 0"
             " || self.worker.requests <= self.worker.limits",
-            "needs a worker or a ps": "has(self.worker) || has(self.ps) || has(self.heter)",
+            "worker or ps is required": "has(self.worker) || has(self.ps) || has(self.heter)",
         },
     ),
 ]
 
 
 class PodReference(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where to find a pod."""
+    """Reference to a pod."""
 
-    api_version: Annotated[str, field_doc("v1")] = "v1"
-    kind: Annotated[str, field_doc("Pod")] = "Pod"
-    namespace: Annotated[str, field_doc("Its namespace.")] = ""
-    name: Annotated[str, field_doc("Its name.")]
-    uid: Annotated[str, field_doc("Which incarnation of it.")] = ""
+    api_version: Annotated[str, field_doc("API version of the referent: v1.")] = "v1"
+    kind: Annotated[str, field_doc("Kind of the referent: Pod.")] = "Pod"
+    namespace: Annotated[str, field_doc("Namespace of the pod.")] = ""
+    name: Annotated[str, field_doc("Name of the pod.")]
+    uid: Annotated[str, field_doc("UID of the pod.")] = ""
 
 
 class BatchPaddleRoleStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the members of one role are."""
+    """Number of replicas of a role by state."""
 
-    pending: Annotated[int, field_doc("Not placed on a node yet.")] = 0
-    starting: Annotated[int, field_doc("Placed, not running yet; or on their way out or back in a restart.")] = 0
-    running: Annotated[int, field_doc("Running.")] = 0
-    failed: Annotated[int, field_doc("Ended badly.")] = 0
-    succeeded: Annotated[int, field_doc("Ended well.")] = 0
-    unknown: Annotated[int, field_doc("Not used.")] = 0
-    refs: Annotated[tuple[PodReference, ...], field_doc("Their pods; of very many, the first.", nullable=True)] = ()
-    replicas: Annotated[int, field_doc("Members that are there or on their way.")] = 0
-    selector: Annotated[str, field_doc("Labels of their pods.")] = ""
+    pending: fields.PendingCount = 0
+    starting: Annotated[int, field_doc("Replicas that are scheduled and not running yet, or being restarted.")] = 0
+    running: fields.ActiveCount = 0
+    failed: fields.FailedCount = 0
+    succeeded: fields.SucceededCount = 0
+    unknown: Annotated[int, field_doc("Not set.")] = 0
+    refs: Annotated[tuple[PodReference, ...], field_doc("References to the pods, at most 200.", nullable=True)] = ()
+    replicas: Annotated[int, field_doc("Replicas that are pending, starting or running.")] = 0
+    selector: Annotated[str, field_doc("Label selector of the pods.")] = ""
 
 
 class BatchPaddleJobStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How the job is."""
+    """Most recently observed status of the job."""
 
     phase: Annotated[
-        str, field_doc("Pending, Starting, Running, Restarting, Suspended, or one of the ends: Completed, Failed.")
+        str, field_doc("Pending, Starting, Running, Restarting, Suspended, or a final phase: Completed, Failed.")
     ] = ""
-    mode: Annotated[str, field_doc("PS with servers; else Collective, or Single for one worker alone.")] = ""
-    ps: Annotated[BatchPaddleRoleStatus | None, field_doc("How the servers are.")] = None
-    worker: Annotated[BatchPaddleRoleStatus | None, field_doc("How the workers are.")] = None
-    heter: Annotated[BatchPaddleRoleStatus | None, field_doc("How the heterogeneous workers are.")] = None
-    start_time: Annotated[Timestamp | None, field_doc("When all members first ran.")] = None
-    completion_time: Annotated[Timestamp | None, field_doc("When its end was decided.")] = None
-    reason: Annotated[str, field_doc("One word for the phase, for machines.")] = ""
-    message: Annotated[str, field_doc("Why the job is where it is, for people.")] = ""
-    restarts: Annotated[int | None, field_doc("Restarts of all roles together.")] = None
-    conditions: Annotated[
-        tuple[PhaseCondition, ...],
-        field_doc("Every phase passed, in order of the latest passage; the last is True.", nullable=True),
-    ] = ()
-    first_cause: Annotated[
-        ReplicaFailureStatus | None,
-        field_doc("The earliest failure behind the end or, until then, the latest restart."),
-    ] = None
-    progress: Annotated[ProgressStatus | None, field_doc("How far the training has come, as its members report.")] = (
-        None
-    )
-    scaling: Annotated[
-        tuple[GroupScalingStatus, ...], field_doc("Sizes that may change, and why they are what they are.")
-    ] = ()
-    last_reconcile_time: Annotated[Timestamp | None, field_doc("When this status was last written.")] = None
-    pliant: Annotated[dict[str, Any], field_doc("What the operator must not forget; not for reading.")] = {}
+    mode: Annotated[str, field_doc("PS with parameter servers; else Collective, or Single for one worker.")] = ""
+    ps: Annotated[BatchPaddleRoleStatus | None, field_doc("Status of the parameter servers.")] = None
+    worker: Annotated[BatchPaddleRoleStatus | None, field_doc("Status of the workers.")] = None
+    heter: Annotated[BatchPaddleRoleStatus | None, field_doc("Status of the heterogeneous workers.")] = None
+    start_time: fields.RunningTime = None
+    completion_time: fields.CompletionTime = None
+    reason: fields.PhaseReason = ""
+    message: fields.Message = ""
+    restarts: fields.Restarts = None
+    conditions: fields.PhaseConditions = ()
+    root_cause: fields.RootCause = None
+    progress: fields.Progress = None
+    scaling: fields.Scaling = ()
+    last_reconcile_time: fields.LastReconcileTime = None
+    pliant: fields.EngineStateData = {}

@@ -1,1 +1,1 @@
-"""Read specs: decoding with field errors, metadata, pod names, pod templates and quantities."""
+"""Decode and validate specs: field errors, metadata, names, pod templates and quantities."""

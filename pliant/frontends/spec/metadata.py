@@ -1,24 +1,39 @@
-"""The part of an object's metadata every front end reads."""
+"""Object metadata that all front ends read: names, owners, and annotations that request the end of a job."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
 
+from pliant.errors import InvalidSpec
 from pliant.frontends.crd import CustomKind
 from pliant.frontends.spec.decoding import decode
-from pliant.model.job import EndRequest, JobKey, Owner
+from pliant.model.job import EndRequest, JobKey, Naming, Owner
+from pliant.model.labels import format_pod_name, format_service_name
 from pliant.model.state import JobPhase
 
 DEFAULT_CREATION_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""When an object was created that no API server has seen."""
+"""The creation time of objects that do not come from an API server."""
+END_ANNOTATIONS = {
+    "failed": JobPhase.FAILED,
+    "nodefail": JobPhase.NODE_FAIL,
+    "nodefailed": JobPhase.NODE_FAIL,
+    "preempted": JobPhase.PREEMPTED,
+}
+"""Annotation names that end a job: case-insensitive, with or without a domain prefix."""
+MAX_MESSAGE_CHARS = 300
+"""The message is repeated in events and statuses, and an annotation may hold 256 KiB."""
+MAX_SERVICE_NAME_CHARS = 63
+_JOB_NAME_PATTERN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_GROUP_NAME_PATTERN = re.compile(r"[A-Za-z0-9]([-/A-Za-z0-9]*[A-Za-z0-9])?")
 
 
 class JobMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who an object is, and since when."""
+    """The metadata of a job."""
 
     name: str
     namespace: str = "default"
@@ -30,50 +45,68 @@ class JobMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> JobKey:
-        """The job's name."""
         return JobKey(self.namespace, self.name)
 
 
 def read_metadata(raw: Mapping[str, Any]) -> JobMetadata:
-    """The metadata of a raw object; raises InvalidSpec if it cannot be used."""
+    """Decode the metadata of a raw object; raise InvalidSpec if it is invalid."""
     return decode(JobMetadata, raw.get("metadata"), "metadata")
 
 
-def owner_of(raw: Mapping[str, Any], metadata: JobMetadata, kind: CustomKind) -> Owner:
-    """The owner of whatever a job creates; lists leave out apiVersion and kind of their items."""
-    return Owner(
+def job_fields(raw: Mapping[str, Any], metadata: JobMetadata, kind: CustomKind) -> dict[str, Any]:
+    """Return the fields of a Job that follow from the metadata of its object."""
+    owner = Owner(
+        # List responses omit apiVersion and kind of their items.
         api_version=raw.get("apiVersion") or f"{kind.group}/{kind.version}",
         kind=raw.get("kind") or kind.kind,
         plural=kind.plural,
         name=metadata.name,
         uid=metadata.uid,
     )
-
-
-END_ANNOTATIONS = {
-    "failed": JobPhase.FAILED,
-    "nodefail": JobPhase.NODE_FAIL,
-    "nodefailed": JobPhase.NODE_FAIL,
-    "preempted": JobPhase.PREEMPTED,
-}
-"""Names of annotations, in any case and with or without a domain in front."""
-
-
-MAX_MESSAGE_CHARS = 300
-"""Characters of a message that are kept: it is told in many places, and an annotation may hold 256 KiB."""
+    return {
+        "key": metadata.key,
+        "owner": owner,
+        "labels": metadata.labels,
+        "created_at": metadata.creation_timestamp,
+        "is_deleting": metadata.deletion_timestamp is not None,
+        "end_request": parse_end_request(metadata.annotations),
+    }
 
 
 def parse_end_request(annotations: Mapping[str, str]) -> EndRequest | None:
-    """The end that annotations order, if one does; its value is the message."""
+    """Return the end that an annotation requests, if any; the value of the annotation is the message."""
     for key in sorted(annotations):
         phase = END_ANNOTATIONS.get(key.rpartition("/")[2].casefold())
         if phase is not None:
-            return EndRequest(
-                phase=phase, message=_truncate_to_line(annotations[key]) or f"ordered by annotation {key}"
-            )
+            message = " ".join(annotations[key].split()) or f"requested by annotation {key}"
+            if len(message) > MAX_MESSAGE_CHARS:
+                message = f"{message[: MAX_MESSAGE_CHARS - 1]}…"
+            return EndRequest(phase=phase, message=message)
     return None
 
 
-def _truncate_to_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_MESSAGE_CHARS else f"{line[: MAX_MESSAGE_CHARS - 1]}…"
+def check_pod_names(job_key: JobKey, max_sizes: Mapping[str, int], path: str, naming: Naming | None = None) -> None:
+    """Raise InvalidSpec unless every replica has a valid and unique service name.
+
+    `max_sizes` holds the largest size of each group; `path` is the field that holds the groups.
+    """
+    naming = naming or Naming()
+    if not _JOB_NAME_PATTERN.fullmatch(job_key.name):
+        problem = "must start with a letter and contain only lower-case letters, digits and '-'"
+        raise InvalidSpec("metadata.name", f'"{job_key.name}" {problem}: service names begin with it')
+    group_by_pod_name: dict[str, str] = {}
+    for group, size in max_sizes.items():
+        if not _GROUP_NAME_PATTERN.fullmatch(group):
+            raise InvalidSpec(f"{path}.{group}", "the name of a group may contain only letters, digits and '-'")
+        duplicate = group_by_pod_name.setdefault(format_pod_name(naming, job_key, group, 0), group)
+        if duplicate != group:
+            raise InvalidSpec(f"{path}.{group}", f'its pods would have the same names as those of "{duplicate}"')
+        last = format_service_name(naming, format_pod_name(naming, job_key, group, max(size - 1, 0)))
+        if len(last) > MAX_SERVICE_NAME_CHARS:
+            raise InvalidSpec("metadata.name", service_name_too_long_message(last))
+
+
+def service_name_too_long_message(service_name: str) -> str:
+    """Return the error message for a job name that makes a service name too long."""
+    length = len(service_name)
+    return f'is too long: the service name "{service_name}" has {length} characters (maximum: {MAX_SERVICE_NAME_CHARS})'

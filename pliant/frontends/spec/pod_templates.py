@@ -1,4 +1,4 @@
-"""What a front end must know about a pod template: which containers speak for the pod, and where they listen."""
+"""Inspect pod templates: main containers, published ports, and changes while a job is active."""
 
 from __future__ import annotations
 
@@ -61,57 +61,67 @@ class _TemplateMetadata(Struct, frozen=True):
 
 
 class _PodTemplate(Struct, frozen=True):
-    """All that is looked at, or built upon, when pods are made."""
+    """The template fields that the operator reads or extends, so that their types are checked early."""
 
     spec: _TemplatePodSpec = _TemplatePodSpec()
     metadata: _TemplateMetadata = _TemplateMetadata()
 
 
 class PodTemplateInfo(Struct, frozen=True, kw_only=True):
-    """The speakers of a pod (none named: all of its containers) and the ports that members are reached on."""
+    """The main containers of a pod (empty: all containers) and the ports that services publish."""
 
     main_containers: frozenset[str]
     ports: tuple[Port, ...]
 
 
 def inspect_pod_template(template: Mapping[str, Any], path: str, main_prefix: str) -> PodTemplateInfo:
-    """Read a template in which containers and ports may be singled out by a prefix of their names."""
+    """Decode a template and return its main containers and ports, which are marked by a name prefix."""
     containers = decode(_PodTemplate, template, path).spec.containers
     if not containers:
         raise InvalidSpec(f"{path}.spec.containers", "needs at least one container")
-    counted = frozenset(container.name for container in containers if container.name.startswith(main_prefix))
-    speakers = [container for container in containers if not counted or container.name in counted]
-    every = [Port(port.name, port.container_port, each.name) for each in speakers for port in each.ports]
-    named = [port for port in every if port.name.startswith(main_prefix)] if counted else []
+    main_names = frozenset(container.name for container in containers if container.name.startswith(main_prefix))
+    main = [container for container in containers if not main_names or container.name in main_names]
+    ports = [Port(port.name, port.container_port, each.name) for each in main for port in each.ports]
+    marked = [port for port in ports if port.name.startswith(main_prefix)] if main_names else []
     unique: dict[int, Port] = {}
-    for port in named or every:
+    for port in marked or ports:
         unique.setdefault(port.number, port)
-    return PodTemplateInfo(main_containers=counted, ports=tuple(unique.values()))
+    return PodTemplateInfo(main_containers=main_names, ports=tuple(unique.values()))
 
 
 def hash_template(template: Mapping[str, Any]) -> str:
-    """A short word that tells one template from another, whatever the order of its keys."""
+    """Return a short hash of a template that does not depend on the order of its keys."""
     return blake2b(msgspec.json.encode(template, order="deterministic"), digest_size=8).hexdigest()
 
 
 def check_templates_unchanged(
     groups: Iterable[ReplicaGroup], state: EngineState | None, groups_path: str, run_policy_path: str = "spec"
 ) -> None:
-    """Raise InvalidSpec if a job under way got other groups or templates: its members would no longer be alike.
+    """Raise InvalidSpec if the groups or templates of an active job changed: its replicas would differ.
 
-    `path` is where the groups are written, `policy` where `suspend` is.
+    `groups_path` is the field that holds the groups, `run_policy_path` the one that holds `suspend`.
     """
-    if state is None or state.outcome is not None or state.phase is JobPhase.SUSPENDED or state.phase.is_final:
+    active = active_template_hashes(state)
+    if not active:
         return
-    made_from = {name: memory.template_hash for name, memory in state.groups.items() if memory.template_hash}
-    if not made_from:
-        return
-    advice = f"while the job is under way: set {run_policy_path}.suspend first, or undo the edit"
-    present = {group.name: group.template_hash for group in groups}
-    for name in [*made_from, *present]:
-        if name not in present:
+    advice = suspend_advice(run_policy_path)
+    current = {group.name: group.template_hash for group in groups}
+    for name in [*active, *current]:
+        if name not in current:
             raise InvalidSpec(f"{groups_path}.{name}", f"cannot be removed {advice}")
-        if name not in made_from:
+        if name not in active:
             raise InvalidSpec(f"{groups_path}.{name}", f"cannot be added {advice}")
-        if made_from[name] != present[name]:
+        if active[name] != current[name]:
             raise InvalidSpec(f"{groups_path}.{name}.template", f"cannot change {advice}")
+
+
+def active_template_hashes(state: EngineState | None) -> dict[str, str]:
+    """Return the template hash of each group whose pods exist; empty if the job may be edited freely."""
+    if state is None or state.outcome is not None or state.phase is JobPhase.SUSPENDED or state.phase.is_final:
+        return {}
+    return {name: each.template_hash for name, each in state.groups.items() if each.template_hash}
+
+
+def suspend_advice(run_policy_path: str) -> str:
+    """Return the end of the error message for an edit that requires a suspended job."""
+    return f"while the job is active: set {run_policy_path}.suspend first, or undo the edit"

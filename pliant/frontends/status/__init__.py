@@ -1,1 +1,1 @@
-"""Parts of a status that all kinds share: engine state, conditions and results."""
+"""Parts of a status that several kinds share: engine state, conditions and results."""

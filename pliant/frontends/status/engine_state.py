@@ -1,30 +1,33 @@
-"""The engine's memory inside a status: one blob, the same for every kind."""
+"""Load and dump the engine state in `status.pliant`, and helpers to decode and encode statuses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, TypeVar, cast, overload
 
 import msgspec
 
 from pliant.errors import InvalidSpec
-from pliant.model.state import EngineState
+from pliant.model.state import EngineState, JobPhase, TimelineEntry, Timestamp
 
 STATE_FIELD = "pliant"
-"""The status field that holds it."""
+"""The status field that holds the engine state."""
+
+T = TypeVar("T")
 
 
 def raw_status(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The status of a raw object; empty if it has none, or something that is no status."""
+    """Return the status of a raw object, or an empty mapping if it has no valid one."""
     status = raw.get("status")
     return status if isinstance(status, Mapping) else {}
 
 
 def load_state(status: Mapping[str, Any]) -> EngineState | None:
-    """What the engine wrote last; None if it never wrote.
+    """Return the engine state of a raw status, or None if it has none.
 
-    Fields of a newer Pliant are passed over. A memory that cannot be read at all raises InvalidSpec: the job is
-    then left exactly as it is, because to forget would be to train a finished job once more.
+    Unknown fields of a newer version are ignored. State that cannot be decoded raises InvalidSpec, so that the
+    operator does not touch the job: without its state it would train a finished job again.
     """
     blob = status.get(STATE_FIELD)
     if not blob:
@@ -32,15 +35,49 @@ def load_state(status: Mapping[str, Any]) -> EngineState | None:
     try:
         return msgspec.convert(blob, EngineState, str_keys=True)
     except msgspec.ValidationError as error:
-        advice = "written by a newer Pliant? Run that version, or remove status.pliant to start the job afresh"
-        raise InvalidSpec(f"status.{STATE_FIELD}", f"cannot be read ({error}): {advice}") from None
+        advice = "if a newer version of Pliant wrote it, run that version; to restart the job, remove status.pliant"
+        raise InvalidSpec(f"status.{STATE_FIELD}", f"cannot be decoded ({error}): {advice}") from None
 
 
 def dump_state(state: EngineState) -> dict[str, Any]:
-    """The memory as plain data, ready for a status."""
+    """Return the engine state as JSON data."""
     return cast("dict[str, Any]", to_json_data(state))
 
 
+def state_of_external_job(started_at: datetime | None) -> EngineState | None:
+    """Return the state of an active job that another operator started, or None if it did not start the job."""
+    if started_at is None:
+        return None
+    entry = TimelineEntry(at=started_at, reason=str(JobPhase.PENDING), message="started by another operator")
+    return EngineState(phase=JobPhase.PENDING, started_at=started_at, timeline=(entry,))
+
+
 def to_json_data(value: Any) -> Any:
-    """A value as an API server gives it back, so that comparing the two tells whether anything changed."""
+    """Return a value as the API server returns it, so that the two can be compared."""
     return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def decode_items(item_type: type[T], items: Any) -> Iterator[T]:
+    """Yield the items of a raw list that decode as the type; skip all others."""
+    for item in items if isinstance(items, list) else ():
+        try:
+            yield msgspec.convert(item, item_type)
+        except msgspec.ValidationError:
+            continue
+
+
+def parse_time(value: Any) -> datetime | None:
+    """Return the time of a raw object, or None if it is absent, invalid or has no time zone."""
+    try:
+        return msgspec.convert(value, Timestamp | None)
+    except msgspec.ValidationError:
+        return None
+
+
+@overload
+def truncate_to_seconds(timestamp: datetime) -> datetime: ...
+@overload
+def truncate_to_seconds(timestamp: None) -> None: ...
+def truncate_to_seconds(timestamp: datetime | None) -> datetime | None:
+    """Return a timestamp without fractions of a second, as Kubernetes writes timestamps in statuses."""
+    return None if timestamp is None else timestamp.replace(microsecond=0)

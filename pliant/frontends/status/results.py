@@ -1,52 +1,53 @@
-"""What a status tells of results: who failed and how, where the time went, how far the training has come."""
+"""Parts of a status about results: failures, time spent in each phase, and training progress."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct
 
 from pliant.frontends.crd import field_doc
-from pliant.model.state import EngineState, JobPhase, ReplicaFailure, Timestamp
+from pliant.model.state import EngineState, JobPhase, ReplicaCounts, ReplicaFailure, Timestamp
 
 
 class ReplicaFailureStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How one member ended badly."""
+    """The failure of one replica."""
 
-    member: Annotated[str, field_doc("Which member: worker-1.")]
-    attempt: Annotated[int, field_doc("Which attempt of it, counted from 0.")] = 0
-    cause: Annotated[str, field_doc("What it is put down to: app, node or creation.")] = ""
-    container: Annotated[str, field_doc("The container that ended badly first.")] = ""
-    exit_code: Annotated[int | None, field_doc("The exit code.")] = None
-    signal: Annotated[str, field_doc("The signal that ended it, by name.")] = ""
-    reason: Annotated[str, field_doc("The cluster's word for it, or what was wrong with the node.")] = ""
-    node: Annotated[str, field_doc("Where it was.")] = ""
-    at: Annotated[Timestamp | None, field_doc("When.")] = None
-    message: Annotated[str, field_doc("What it said last: its termination message, or the last lines of its log.")] = ""
+    replica: Annotated[str, field_doc("Name of the replica: worker-1.")]
+    attempt: Annotated[int, field_doc("Attempt that failed, counted from 0.")] = 0
+    cause: Annotated[str, field_doc("Cause of the failure: app, node or creation.")] = ""
+    container: Annotated[str, field_doc("Container that failed first.")] = ""
+    exit_code: Annotated[int | None, field_doc("Exit code of the container.")] = None
+    signal: Annotated[str, field_doc("Name of the signal that terminated the container.")] = ""
+    reason: Annotated[str, field_doc("Reason that Kubernetes reports, or the problem of the node.")] = ""
+    node: Annotated[str, field_doc("Node that the pod ran on.")] = ""
+    time: Annotated[Timestamp | None, field_doc("Time of the failure.")] = None
+    message: Annotated[str, field_doc("Termination message, or the last lines of the log.")] = ""
 
 
 class PhaseDurations(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Where the time went, in whole seconds; a phase counts when it is left."""
+    """Time spent in each phase, in whole seconds. A phase is added when it ends."""
 
-    queued: Annotated[int, field_doc("Until its members were placed (Pending).")] = 0
-    starting: Annotated[int, field_doc("Until all of them ran (Creating).")] = 0
-    running: Annotated[int, field_doc("While they ran (Running).")] = 0
-    restarting: Annotated[int, field_doc("While members were restarted (Restarting).")] = 0
-    suspended: Annotated[int, field_doc("While the job rested (Suspended).")] = 0
-    ending: Annotated[int, field_doc("While members were cleared away (Terminating).")] = 0
-    total: Annotated[int, field_doc("All of these.")] = 0
+    queued: Annotated[int, field_doc("Seconds until all pods were scheduled (Pending).")] = 0
+    starting: Annotated[int, field_doc("Seconds until all pods were running (Creating).")] = 0
+    running: Annotated[int, field_doc("Seconds in phase Running.")] = 0
+    restarting: Annotated[int, field_doc("Seconds in phase Restarting.")] = 0
+    suspended: Annotated[int, field_doc("Seconds in phase Suspended.")] = 0
+    terminating: Annotated[int, field_doc("Seconds in phase Terminating.")] = 0
+    total: Annotated[int, field_doc("Seconds in all phases.")] = 0
 
 
 class ProgressStatus(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """How far the training has come, as its members report."""
+    """Training progress as reported by the replicas."""
 
-    step: Annotated[int | None, field_doc("The latest step.")] = None
-    total: Annotated[int | None, field_doc("The number of steps there will be.")] = None
-    metrics: Annotated[dict[str, str], field_doc("Everything else that was reported: loss, epoch, …")] = {}
-    by: Annotated[str, field_doc("Who reported last.")] = ""
-    at: Annotated[Timestamp | None, field_doc("When.")] = None
+    step: Annotated[int | None, field_doc("Latest step.")] = None
+    total: Annotated[int | None, field_doc("Total number of steps.")] = None
+    metrics: Annotated[dict[str, str], field_doc("Other reported values, such as loss and epoch.")] = {}
+    reported_by: Annotated[str, field_doc("Replica that sent the latest report.")] = ""
+    time: Annotated[Timestamp | None, field_doc("Time of the latest report.")] = None
 
 
 _PHASE_BY_DURATION_FIELD = {
@@ -55,22 +56,42 @@ _PHASE_BY_DURATION_FIELD = {
     "running": JobPhase.RUNNING,
     "restarting": JobPhase.RESTARTING,
     "suspended": JobPhase.SUSPENDED,
-    "ending": JobPhase.TERMINATING,
+    "terminating": JobPhase.TERMINATING,
 }
 
 
 def phase_durations(state: EngineState) -> PhaseDurations | None:
-    """Where the time went; None as long as the first phase lasts."""
+    """Return the time spent in each phase, or None during the first phase."""
     if not state.phase_seconds:
         return None
-    spent = {name: int(state.phase_seconds.get(phase, 0.0)) for name, phase in _PHASE_BY_DURATION_FIELD.items()}
-    return PhaseDurations(**spent, total=int(sum(state.phase_seconds.values())))
+    seconds = {name: int(state.phase_seconds.get(phase, 0.0)) for name, phase in _PHASE_BY_DURATION_FIELD.items()}
+    return PhaseDurations(**seconds, total=int(sum(state.phase_seconds.values())))
+
+
+def decided_phase(state: EngineState) -> JobPhase:
+    """Return the outcome as soon as it is decided, without waiting for the deletion of pods; else the phase."""
+    return state.outcome.phase if state.outcome else state.phase
+
+
+def decided_at(state: EngineState) -> datetime | None:
+    """Return when the outcome was decided, or None if it is still open."""
+    return state.outcome.at if state.outcome else state.ended_at
+
+
+def format_ready(counts: Mapping[str, ReplicaCounts]) -> str:
+    """Return running and desired replicas of all groups as `3/4`."""
+    return f"{sum(each.active for each in counts.values())}/{sum(each.size for each in counts.values())}"
+
+
+def root_cause_status(state: EngineState) -> ReplicaFailureStatus | None:
+    """Return the root cause of the job's end or latest restart."""
+    return failure_status(state.root_cause) if state.root_cause else None
 
 
 def failure_status(failure: ReplicaFailure) -> ReplicaFailureStatus:
-    """A failure in the words of a status."""
+    """Return a failure in the form of a status."""
     return ReplicaFailureStatus(
-        member=failure.replica,
+        replica=failure.replica,
         attempt=failure.attempt,
         cause=str(failure.cause),
         container=failure.container,
@@ -78,22 +99,22 @@ def failure_status(failure: ReplicaFailure) -> ReplicaFailureStatus:
         signal=failure.signal,
         reason=failure.reason,
         node=failure.node,
-        at=failure.at.replace(microsecond=0),
+        time=failure.at.replace(microsecond=0),
         message=failure.message,
     )
 
 
-def restarts_by_cause(state: EngineState) -> dict[str, dict[str, int]]:
-    """What restarts were for, by group."""
+def restart_causes(state: EngineState) -> dict[str, dict[str, int]]:
+    """Return the number of restarts by group and cause."""
     return {
-        name: {str(cause): number for cause, number in memory.restarts_by_cause.items()}
-        for name, memory in state.groups.items()
-        if memory.restarts_by_cause
+        name: {str(cause): number for cause, number in group_state.restarts_by_cause.items()}
+        for name, group_state in state.groups.items()
+        if group_state.restarts_by_cause
     }
 
 
 def read_progress(status: Mapping[str, Any]) -> ProgressStatus | None:
-    """What was reported, as a status holds it; None if nothing was."""
+    """Return the training progress of a raw status, or None if it has none."""
     try:
         return msgspec.convert(status.get("progress"), ProgressStatus | None)
     except msgspec.ValidationError:
