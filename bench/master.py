@@ -86,8 +86,8 @@ class Member:
         while True:
             step += 1
             body = {"step": step, "samples": step * 10, "cpu": 1.0, "memory": 10**9, "round": 1}
-            answer = await self.post("beat", "/v1/beat", body)
-            await asyncio.sleep(answer["every"])
+            answer = await self.post("beat", "/v1/heartbeat", body)
+            await asyncio.sleep(answer["heartbeat_interval"])
 
     async def watch(self) -> None:
         while True:

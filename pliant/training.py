@@ -266,7 +266,7 @@ class _MasterJobClient(JobClient):
                 shard: dict[str, Any] | None = answer["shard"]
                 if shard is not None:
                     held.add(shard["position"])
-                if shard is not None or answer["over"]:
+                if shard is not None or answer["completed"]:
                     return shard
 
     def _return_shard(self, name: str, position: int) -> None:
@@ -345,11 +345,11 @@ class _MasterJobClient(JobClient):
         samples = {"samples": self._samples_done} if self._samples_done else {}
         versions = {"round": round_, "ps_version": version, "generation": max(0, self._generation)}
         body = {**metrics, **samples, **self._latest_metrics, **versions, "holding": held, "done": done}
-        answer = self._connection.send("/v1/beat", {**body, **self._identity}, RESPONSE_TIMEOUT)
+        answer = self._connection.send("/v1/heartbeat", {**body, **self._identity}, RESPONSE_TIMEOUT)
         if round_ == self._round:
             self.is_round_over = bool(answer.get("restart"))
         self.is_ps_changed = version == self._ps_version and answer["ps_version"] != (version or 0)
-        return float(answer["every"])
+        return float(answer["heartbeat_interval"])
 
     def close(self) -> None:
         self._closing.set()

@@ -1,1 +1,1 @@
-"""How to talk to Kubernetes: a small client, informers and their stores. Knows no job."""
+"""A small Kubernetes client: transport, informers, leader election. It does not depend on jobs."""

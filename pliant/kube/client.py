@@ -1,4 +1,4 @@
-"""Every verb of the Kubernetes API over any transport: typed answers, typed errors, no hidden state."""
+"""A client of the Kubernetes API over any transport."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from pliant.errors import Gone
+from pliant.errors import ApiError, Gone
 from pliant.kube.codec import (
     LineBuffer,
     ObjectList,
@@ -20,7 +20,7 @@ from pliant.kube.codec import (
     read_next_chunk,
 )
 from pliant.kube.resources import PODS, Resource
-from pliant.kube.transport.base import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, Transport
+from pliant.kube.transport.base import APPLY_PATCH, JSON, MERGE_PATCH, Reply, Request, StreamReply, Transport
 from pliant.kube.transport.retry import send_with_retries
 from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 
@@ -36,15 +36,14 @@ else:
 FIELD_MANAGER = "pliant"
 PAGE_SIZE = 500
 WATCH_TIMEOUT_SECONDS = 290
-"""How long the server is asked to keep one watch open."""
 WATCH_IDLE_TIMEOUT_SECONDS = WATCH_TIMEOUT_SECONDS + 30
-"""A watch that says nothing for this long is dead, for the server should have ended it."""
+"""A watch without data for this long is dead: the server should have closed it."""
 
 _DICT_TYPE: Any = dict
 
 
 class KubeClient:
-    """Calls an API server; answers are dicts, or structs when `into` names their type."""
+    """Calls an API server; returns dicts, or structs of the type `decode_as`."""
 
     def __init__(
         self, transport: Transport, rng: random.Random | None = None, write_limiter: AdaptiveWriteLimiter | None = None
@@ -52,10 +51,9 @@ class KubeClient:
         self._transport = transport
         self._rng = rng or random.Random()
         self.write_limiter = write_limiter
-        """What writes wait for; None when they need not."""
 
     def with_write_limiter(self, write_limiter: AdaptiveWriteLimiter) -> KubeClient:
-        """The same client, with writes that keep this pace."""
+        """Return a client with the same transport whose writes wait for this limiter."""
         return KubeClient(self._transport, self._rng, write_limiter)
 
     async def get(
@@ -67,7 +65,6 @@ class KubeClient:
         subresource: str | None = None,
         decode_as: type[T] = _DICT_TYPE,
     ) -> T:
-        """Read one object."""
         reply = await self._send(Request(method="GET", path=resource.path(namespace, name, subresource)))
         return decode(reply.body, decode_as)
 
@@ -80,12 +77,12 @@ class KubeClient:
         fields: str = "",
         decode_as: type[T] = _DICT_TYPE,
     ) -> ObjectList[T]:
-        """Read a whole collection as it stood at one version, page by page."""
+        """Read a whole collection at one resource version, page by page."""
         path, query = resource.path(namespace), _selector_query(labels, fields)
         try:
             return await self._list_all_pages(resource, path, {**query, "limit": str(PAGE_SIZE)}, decode_as)
         except Gone:
-            # The snapshot expired between two pages; in one piece it cannot.
+            # The continue token expired between two pages; a single page cannot expire.
             return await self._list_all_pages(resource, path, query, decode_as)
 
     async def _list_all_pages(
@@ -94,12 +91,12 @@ class KubeClient:
         listing: ObjectList[T] = ObjectList()
         while True:
             reply = await self._send(Request(method="GET", path=path, query=query))
-            items, page = decode_page(reply.body, decode_as, resource)
+            items, metadata = decode_page(reply.body, decode_as, resource)
             listing.items.extend(items)
-            listing.resource_version = page.resource_version
-            if not page.continue_token:
+            listing.resource_version = metadata.resource_version
+            if not metadata.continue_token:
                 return listing
-            query = {**query, "continue": page.continue_token}
+            query = {**query, "continue": metadata.continue_token}
 
     async def create(  # noqa: PLR0913
         self,
@@ -112,7 +109,7 @@ class KubeClient:
         strict: bool = False,
         decode_as: type[T] = _DICT_TYPE,
     ) -> T:
-        """Create an object, or post to a subresource of the one named; strict refuses unknown fields."""
+        """Create an object, or post to a subresource of the named one; `strict` rejects unknown fields."""
         path = resource.path(namespace, name, subresource)
         reply = await self._send(Request(method="POST", path=path, query=_write_query(strict), body=encode(body)))
         return decode(reply.body, decode_as)
@@ -127,7 +124,7 @@ class KubeClient:
         subresource: str | None = None,
         decode_as: type[T] = _DICT_TYPE,
     ) -> T:
-        """Put an object in place of the one there, provided its version is still the one in the body."""
+        """Replace an object; raise `Conflict` unless the body has its current resourceVersion."""
         path = resource.path(namespace, name, subresource)
         reply = await self._send(Request(method="PUT", path=path, query=_write_query(), body=encode(body)))
         return decode(reply.body, decode_as)
@@ -144,7 +141,6 @@ class KubeClient:
         strict: bool = False,
         decode_as: type[T] = _DICT_TYPE,
     ) -> T:
-        """Change parts of an object, in the manner that the content type names."""
         path = resource.path(namespace, name, subresource)
         request = Request(
             method="PATCH", path=path, query=_write_query(strict), body=encode(patch), content_type=content_type
@@ -162,15 +158,15 @@ class KubeClient:
         subresource: str | None = None,
         decode_as: type[T] = _DICT_TYPE,
     ) -> T:
-        """Make the fields of the body so, and no others ours; force takes fields over that others own.
+        """Apply the fields of the body (server-side apply); create the object if it does not exist.
 
-        Without force such a field is a `Conflict`. What an earlier apply of this manager set and this one leaves
-        out is removed. The object is created when it is not there.
+        Fields that an earlier apply of this manager set and this one omits are removed. A field that another manager
+        owns raises `Conflict`, unless `force` is set.
         """
         path = resource.path(namespace, body["metadata"]["name"], subresource)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
-        request = Request(method="PATCH", path=path, query=query, body=encode(whole), content_type=APPLY_PATCH)
+        full_body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        request = Request(method="PATCH", path=path, query=query, body=encode(full_body), content_type=APPLY_PATCH)
         return decode((await self._send(request)).body, decode_as)
 
     async def delete(  # noqa: PLR0913
@@ -184,11 +180,11 @@ class KubeClient:
         grace_period_seconds: int | None = None,
         propagation: str | None = None,
     ) -> dict[str, Any]:
-        """Delete an object, only if it is still this incarnation and version; the answer is it or a Status."""
+        """Delete an object if it still has this uid and version; return the object or a Status."""
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        required = {"uid": uid, "resourceVersion": resource_version}
-        if any(required.values()):
-            options["preconditions"] = {field: value for field, value in required.items() if value}
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        if any(preconditions.values()):
+            options["preconditions"] = {field: value for field, value in preconditions.items() if value}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
         if propagation is not None:
@@ -206,13 +202,12 @@ class KubeClient:
         fields: str = "",
         decode_as: type[T] = _DICT_TYPE,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """Follow changes after version `since` until the server ends the stream.
+        """Watch changes after `resource_version` until the server closes the stream.
 
-        Without a version the stream begins with everything that is there, as additions; a bookmark whose
-        `ends_initial_list` is set says that this was all. Servers that cannot do that answer `Invalid` or `BadRequest`.
-
-        Bookmarks come along as events without an object. Raises `Gone` when `since` is no longer kept, and
-        `Unreachable` when the stream breaks or falls silent for longer than the server could mean it to.
+        Without a version, the stream begins with all objects as ADDED events and a bookmark with `ends_initial_list`.
+        A server that does not support this responds `Invalid` or `BadRequest`. Bookmarks are events without an object.
+        Raises `Gone` when the server no longer has this version, and `Unreachable` when the stream breaks or is idle
+        for too long.
         """
         query = {
             **_selector_query(labels, fields),
@@ -227,9 +222,7 @@ class KubeClient:
         request = Request(method="GET", path=resource.path(namespace), query=query, timeout=None)
         async with self._transport.stream(request) as reply:
             if reply.status != 200:
-                raise error_from_response(
-                    reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks])
-                )
+                raise await _stream_error(reply)
             buffer = LineBuffer()
             while (chunk := await read_next_chunk(reply.chunks, WATCH_IDLE_TIMEOUT_SECONDS)) is not None:
                 for line in buffer.feed(chunk):
@@ -247,8 +240,8 @@ class KubeClient:
         previous: bool = False,
         timestamps: bool = False,
     ) -> AsyncGenerator[bytes, None]:
-        """What a container wrote, perhaps only in the last seconds; following lasts until it ends."""
-        asked = {
+        """Read the log of a container; with `follow`, until the container ends."""
+        options = {
             "container": container,
             "follow": "true" if follow else None,
             "tailLines": None if tail_lines is None else str(tail_lines),
@@ -256,30 +249,32 @@ class KubeClient:
             "previous": "true" if previous else None,
             "timestamps": "true" if timestamps else None,
         }
-        query = {option: value for option, value in asked.items() if value is not None}
+        query = {option: value for option, value in options.items() if value is not None}
         path = PODS.path(namespace, name, "log")
         request = Request(method="GET", path=path, query=query, accept="*/*", timeout=None)
         async with self._transport.stream(request) as reply:
             if reply.status != 200:
-                raise error_from_response(
-                    reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks])
-                )
+                raise await _stream_error(reply)
             async for chunk in reply.chunks:
                 yield chunk
 
     async def get_raw(self, path: str, *, accept: str = JSON) -> bytes:
-        """Read any path as it comes; a query after `?` is understood."""
-        path, _, query = path.partition("?")
-        asked = dict(parse_qsl(query, keep_blank_values=True))
-        return (await self._send(Request(method="GET", path=path, query=asked, accept=accept))).body
+        """Read any path, which may have a query string."""
+        path, _, query_string = path.partition("?")
+        query = dict(parse_qsl(query_string, keep_blank_values=True))
+        return (await self._send(Request(method="GET", path=path, query=query, accept=accept))).body
 
     async def _send(self, request: Request) -> Reply:
         return await send_with_retries(self._transport, request, self._rng, self.write_limiter)
 
 
+async def _stream_error(reply: StreamReply) -> ApiError:
+    return error_from_response(reply.status, reply.headers, b"".join([chunk async for chunk in reply.chunks]))
+
+
 def _selector_query(labels: str, fields: str) -> dict[str, str]:
-    chosen = {"labelSelector": labels, "fieldSelector": fields}
-    return {option: value for option, value in chosen.items() if value}
+    selectors = {"labelSelector": labels, "fieldSelector": fields}
+    return {option: value for option, value in selectors.items() if value}
 
 
 def _write_query(strict: bool = False) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Finds the API server and the credentials for it: a kubeconfig, or the pod we run in."""
+"""Finds the API server and its credentials: from a kubeconfig, or from the service account of the pod."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ NowFunction = Callable[[], datetime]
 
 
 def create_transport(kubeconfig: Path | None, context: str | None, now: NowFunction) -> HttpTransport:
-    """A transport to the cluster of the arguments, $KUBECONFIG, this pod or ~/.kube/config, in that order."""
+    """Connect to the cluster of the arguments, $KUBECONFIG, the pod or ~/.kube/config, in this order."""
     return HttpTransport(find_api_server(kubeconfig, context, os.environ, now))
 
 
 def find_api_server(
     kubeconfig: Path | None, context: str | None, environment: Mapping[str, str], now: NowFunction
 ) -> ApiServerEndpoint:
-    """Where `create_transport` connects to; raises `UserError` naming every place looked at."""
+    """Return the endpoint for `create_transport`; raise `UserError` that lists all locations if there is none."""
     if kubeconfig is not None:
         if not kubeconfig.exists():
             raise UserError(f"kubeconfig {kubeconfig}: no such file")
         return _endpoint_from_kubeconfig(select_context([kubeconfig], context), environment, now)
     listed = kubeconfig_env_paths(environment)
-    if found := [path for path in listed if path.exists()]:
-        return _endpoint_from_kubeconfig(select_context(found, context), environment, now)
-    inside = environment.get("KUBERNETES_SERVICE_HOST")
-    if inside and not listed and context is None and (SERVICE_ACCOUNT_DIR / "token").is_file():
-        return _in_cluster_endpoint(inside, environment.get("KUBERNETES_SERVICE_PORT", "443"))
-    home = Path(environment.get("HOME", "/")) / DEFAULT_KUBECONFIG
-    if not listed and home.is_file():
-        return _endpoint_from_kubeconfig(select_context([home], context), environment, now)
+    if existing := [path for path in listed if path.exists()]:
+        return _endpoint_from_kubeconfig(select_context(existing, context), environment, now)
+    service_host = environment.get("KUBERNETES_SERVICE_HOST")
+    if service_host and not listed and context is None and (SERVICE_ACCOUNT_DIR / "token").is_file():
+        return _in_cluster_endpoint(service_host, environment.get("KUBERNETES_SERVICE_PORT", "443"))
+    home_kubeconfig = Path(environment.get("HOME", "/")) / DEFAULT_KUBECONFIG
+    if not listed and home_kubeconfig.is_file():
+        return _endpoint_from_kubeconfig(select_context([home_kubeconfig], context), environment, now)
     if listed:
         raise UserError(f"$KUBECONFIG names {', '.join(map(str, listed))}: no such file")
     raise NoCluster(
-        f"no cluster to talk to: looked at $KUBECONFIG, {home} and {SERVICE_ACCOUNT_DIR}. "
-        "Name a kubeconfig, or start a cluster of your own with `pliant up`."
+        f"no cluster found: checked $KUBECONFIG, {home_kubeconfig} and {SERVICE_ACCOUNT_DIR}. "
+        "Set --kubeconfig, or start an embedded cluster with `pliant up`."
     )
 
 
@@ -85,20 +85,20 @@ def _endpoint_from_kubeconfig(
     cluster, user = selected.cluster, selected.user
     url = cluster.get_text("server").rstrip("/")
     if urlsplit(url).scheme not in ("https", "http"):
-        raise cluster.error(f"server must be an http(s) address, got {url!r}")
+        raise cluster.error(f"server must be an http(s) URL, got {url!r}")
     proxy = cluster.get_text("proxy-url") or proxy_from_environment(url)
     if proxy and urlsplit(proxy).scheme not in ("http", "https"):
-        raise cluster.error(f"proxy-url must be an http(s) address, got {proxy!r}")
-    trust = TlsConfig(
+        raise cluster.error(f"proxy-url must be an http(s) URL, got {proxy!r}")
+    tls = TlsConfig(
         ca_data=cluster.get_data("certificate-authority"),
         verify=not cluster.get_flag("insecure-skip-tls-verify"),
         source=f"{cluster.file}: {cluster.description} and {user.description}",
     )
     if url.startswith("https"):
-        trust.ssl_context()  # a bad authority is told at once, not at the first request
+        tls.ssl_context()  # reports an invalid certificate authority now, not at the first request
     return ApiServerEndpoint(
         url=url,
-        tls=trust if url.startswith("https") else None,
+        tls=tls if url.startswith("https") else None,
         credentials=_credential_provider(selected, environment, now),
         tls_server_name=cluster.get_text("tls-server-name") or None,
         proxy_url=proxy,
@@ -133,18 +133,18 @@ def _credential_provider(
     if base == Credential():
         if user.values.get("auth-provider"):
             raise user.error(
-                "logs in by 'auth-provider', which Kubernetes gave up; use an exec plugin, a token or a "
-                "client certificate, e.g. from `kubectl create token`"
+                "auth-provider is no longer supported by Kubernetes; use an exec plugin, a token or a client "
+                "certificate, e.g. from `kubectl create token`"
             )
         return None
     return StaticCredentials(base)
 
 
 def _client_certificate(user: KubeconfigEntry) -> ClientCertificate | tuple[ReloadingFile, ReloadingFile] | None:
-    """A certificate of the kubeconfig itself, or the files that hold one; both are checked to be there."""
+    """Return the inline certificate of a user, or the files that hold it; check that it can be loaded."""
     chain, key = user.get_data("client-certificate"), user.get_data("client-key")
     if bool(chain) != bool(key):
-        raise user.error("client-certificate and client-key need each other")
+        raise user.error("client-certificate and client-key must be set together")
     if not chain:
         return None
     pair = ClientCertificate(chain, key)
@@ -158,7 +158,7 @@ def _client_certificate(user: KubeconfigEntry) -> ClientCertificate | tuple[Relo
 def _build_exec_plugin(entry: KubeconfigEntry, cluster: KubeconfigEntry, environment: Mapping[str, str]) -> ExecPlugin:
     command, version = entry.get_text("command"), entry.get_text("apiVersion")
     if not command:
-        raise entry.error("command is missing")
+        raise entry.error("command is required")
     if version not in API_VERSIONS:
         raise entry.error(f"apiVersion must be {' or '.join(API_VERSIONS)}, got {version!r}")
     mode = entry.get_text("interactiveMode") or ("IfAvailable" if version != API_VERSIONS[0] else "")
@@ -185,19 +185,18 @@ def _plugin_env_variables(plugin: KubeconfigEntry) -> Iterator[tuple[str, str]]:
 
 
 def _cluster_info(cluster: KubeconfigEntry) -> dict[str, Any]:
-    """What a plugin is told of the cluster it logs in to."""
-    told: dict[str, Any] = {"server": cluster.get_text("server")}
+    info: dict[str, Any] = {"server": cluster.get_text("server")}
     for field in ("tls-server-name", "proxy-url"):
         if cluster.get_text(field):
-            told[field] = cluster.get_text(field)
+            info[field] = cluster.get_text(field)
     if cluster.get_flag("insecure-skip-tls-verify"):
-        told["insecure-skip-tls-verify"] = True
+        info["insecure-skip-tls-verify"] = True
     if authority := cluster.get_data("certificate-authority"):
-        told["certificate-authority-data"] = base64.b64encode(authority).decode()
+        info["certificate-authority-data"] = base64.b64encode(authority).decode()
     for extension in cluster.values.get("extensions") or []:
         if isinstance(extension, dict) and extension.get("name") == "client.authentication.k8s.io/exec":
-            told["config"] = extension.get("extension")
-    return told
+            info["config"] = extension.get("extension")
+    return info
 
 
 def _impersonation_headers(user: KubeconfigEntry) -> Iterator[tuple[str, str]]:
@@ -214,8 +213,8 @@ def _impersonation_headers(user: KubeconfigEntry) -> Iterator[tuple[str, str]]:
 
 
 def proxy_from_environment(url: str) -> str | None:
-    """The proxy that the environment names for an address; none for this machine itself."""
+    """Return the proxy for a URL from the environment; None for the local host."""
     address = urlsplit(url)
     host = address.hostname or ""
-    is_here = host == "localhost" or host.startswith("127.") or host == "::1"
-    return None if is_here or proxy_bypass(host) else getproxies().get(address.scheme)
+    is_local = host == "localhost" or host.startswith("127.") or host == "::1"
+    return None if is_local or proxy_bypass(host) else getproxies().get(address.scheme)

@@ -1,6 +1,6 @@
-"""The parts of Kubernetes objects that Pliant reads; all other fields are skipped while decoding.
+"""The fields of Kubernetes objects that Pliant reads; decoding skips all others.
 
-Values are immutable trees, so the cyclic collector need not follow them (`gc=False`).
+Objects are immutable trees without cycles, so the garbage collector need not track them (`gc=False`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import msgspec
 
 
 class _ObjectPart(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
-    """Shared decoding rules."""
+    """Base class with the decoding options."""
 
 
 class OwnerReference(_ObjectPart, frozen=True):
-    """Who an object belongs to."""
-
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -26,8 +24,6 @@ class OwnerReference(_ObjectPart, frozen=True):
 
 
 class ObjectMeta(_ObjectPart, frozen=True):
-    """What every object carries."""
-
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -42,8 +38,6 @@ class ObjectMeta(_ObjectPart, frozen=True):
 
 
 class Condition(_ObjectPart, frozen=True):
-    """One aspect of an object's state."""
-
     type: str
     status: str = "Unknown"
     reason: str = ""
@@ -52,21 +46,15 @@ class Condition(_ObjectPart, frozen=True):
 
 
 class ContainerWaiting(_ObjectPart, frozen=True):
-    """A container that has not started."""
-
     reason: str = ""
     message: str = ""
 
 
 class ContainerRunning(_ObjectPart, frozen=True):
-    """A container at work."""
-
     started_at: datetime | None = None
 
 
 class ContainerTerminated(_ObjectPart, frozen=True):
-    """A container that has ended."""
-
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
@@ -76,7 +64,7 @@ class ContainerTerminated(_ObjectPart, frozen=True):
 
 
 class ContainerState(_ObjectPart, frozen=True):
-    """Exactly one of these is set, or none when nothing is known yet."""
+    """At most one of the fields is set."""
 
     waiting: ContainerWaiting | None = None
     running: ContainerRunning | None = None
@@ -84,8 +72,6 @@ class ContainerState(_ObjectPart, frozen=True):
 
 
 class ContainerStatus(_ObjectPart, frozen=True):
-    """How one container fares."""
-
     name: str
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
@@ -94,21 +80,15 @@ class ContainerStatus(_ObjectPart, frozen=True):
 
 
 class ContainerResources(_ObjectPart, frozen=True):
-    """What a container may use up."""
-
     limits: dict[str, int | float | str] = {}
 
 
 class Container(_ObjectPart, frozen=True):
-    """A container as asked for."""
-
     name: str
     resources: ContainerResources = ContainerResources()
 
 
 class PodSpec(_ObjectPart, frozen=True):
-    """Where a pod runs and what in it."""
-
     node_name: str = ""
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()
@@ -116,8 +96,6 @@ class PodSpec(_ObjectPart, frozen=True):
 
 
 class PodStatus(_ObjectPart, frozen=True):
-    """How a pod fares."""
-
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
@@ -129,16 +107,12 @@ class PodStatus(_ObjectPart, frozen=True):
 
 
 class Pod(_ObjectPart, frozen=True):
-    """A pod."""
-
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
 class ServicePort(_ObjectPart, frozen=True):
-    """A port that a service offers."""
-
     port: int
     name: str = ""
     protocol: str = "TCP"
@@ -146,63 +120,51 @@ class ServicePort(_ObjectPart, frozen=True):
 
 
 class ServiceSpec(_ObjectPart, frozen=True):
-    """Which pods a service stands for."""
-
     selector: dict[str, str] = {}
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     ports: tuple[ServicePort, ...] = ()
 
 
 class Service(_ObjectPart, frozen=True):
-    """A service."""
-
     metadata: ObjectMeta
     spec: ServiceSpec = ServiceSpec()
 
 
 class ConfigMap(_ObjectPart, frozen=True):
-    """A ConfigMap, whose content is for others to read."""
+    """Only the metadata; the content is not decoded."""
 
     metadata: ObjectMeta
 
 
 class Taint(_ObjectPart, frozen=True):
-    """A mark on a node that keeps pods away."""
-
     key: str
     effect: str = ""
     value: str = ""
 
 
 class NodeSpec(_ObjectPart, frozen=True):
-    """What a node accepts."""
-
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
 class NodeStatus(_ObjectPart, frozen=True):
-    """What a node has and how it fares."""
-
     conditions: tuple[Condition, ...] = ()
     capacity: dict[str, str] = {}
     allocatable: dict[str, str] = {}
 
 
 class Node(_ObjectPart, frozen=True):
-    """A node."""
-
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
 ObjectKey = tuple[str, str]
-"""Namespace and name: which object, whatever its incarnation. A plain tuple, which the collector lets go of."""
+"""Namespace and name. A plain tuple of strings, which the garbage collector untracks."""
 
 
 class ObjectIdentity(NamedTuple):
-    """Which incarnation of an object, and which version of it."""
+    """Identifies one incarnation of an object and its version."""
 
     key: ObjectKey
     uid: str
@@ -210,11 +172,10 @@ class ObjectIdentity(NamedTuple):
 
 
 def object_identity(obj: Any) -> ObjectIdentity:
-    """Tell objects apart, decoded as structs or as dicts; versions of one resource compare as numbers."""
+    """Return the identity of a struct or dict; resource versions compare as numbers."""
     if isinstance(obj, dict):
         raw = obj["metadata"]
-        return ObjectIdentity(
-            (raw.get("namespace", ""), raw["name"]), raw.get("uid", ""), int(raw.get("resourceVersion") or 0)
-        )
+        key = (raw.get("namespace", ""), raw["name"])
+        return ObjectIdentity(key, raw.get("uid", ""), int(raw.get("resourceVersion") or 0))
     meta: ObjectMeta = obj.metadata
     return ObjectIdentity((meta.namespace, meta.name), meta.uid, int(meta.resource_version or 0))

@@ -1,4 +1,4 @@
-"""Amounts of resources as Kubernetes writes them: "500m", "8Gi", 2."""
+"""Parses Kubernetes quantities such as "500m", "8Gi" and 2."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BINARY_SUFFIXES: Final = {
 _MAX_VALUE: Final = Fraction(2**63 - 1)
 _NANOS_PER_UNIT: Final = 10**9
 _MAX_EXPONENT: Final = 5000
-"""An exponent beyond this leads beyond all bounds at any rate, and 10 to its power might take hours to reckon."""
+"""A larger exponent exceeds the bounds anyway, and computing its power of ten could take hours."""
 
 
 @lru_cache(maxsize=1024)
 def parse_quantity(quantity: Quantity) -> Fraction:
-    """The value of a quantity, within the bounds that Kubernetes has; ValueError for what is none."""
+    """Return the value of a quantity, clamped and rounded up as in Kubernetes; raise ValueError if it is invalid."""
     match = _QUANTITY_PATTERN.match(str(quantity))
     if match is None:
-        raise ValueError(f"{quantity!r} is not an amount such as 500m or 8Gi")
+        raise ValueError(f"{quantity!r} is not a quantity such as 500m or 8Gi")
     number, unit, exponent = match.groups()
     if exponent is not None:
         power = max(-_MAX_EXPONENT, min(int(exponent), _MAX_EXPONENT))
@@ -37,7 +37,7 @@ def parse_quantity(quantity: Quantity) -> Fraction:
 
 
 def _clamp_and_round_up(value: Fraction) -> Fraction:
-    """As Kubernetes has it: what is too large is the largest there is, what is too fine is rounded up."""
+    """Limit a value to 63 bits and round it up to nano units, as Kubernetes does."""
     if _NANOS_PER_UNIT % value.denominator:
         value = Fraction(math.ceil(value * _NANOS_PER_UNIT), _NANOS_PER_UNIT)
     return max(-_MAX_VALUE, min(value, _MAX_VALUE))

@@ -1,4 +1,4 @@
-"""Which resources exist and under which path each one lives."""
+"""The resources of the Kubernetes API that Pliant uses, and their URL paths."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from urllib.parse import quote
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object as the API serves it."""
-
     group: str
     version: str
     plural: str
@@ -18,7 +16,6 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """What objects of this kind carry as `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -27,13 +24,13 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """Where an object or a collection is found, percent-encoded; no namespace means all of them."""
+        """Return the percent-encoded URL path of an object or a collection; no namespace means all namespaces."""
         parts = ["apis", self.group] if self.group else ["api"]
         parts.append(self.version)
         if self.namespaced and namespace is not None:
             parts += ["namespaces", _quote_path_segment(namespace)]
         elif self.namespaced and name is not None:
-            raise ValueError(f"{self.plural} live in namespaces: cannot name {name!r} without one")
+            raise ValueError(f"{self.plural} are namespaced: {name!r} needs a namespace")
         parts.append(self.plural)
         if name is not None:
             parts.append(_quote_path_segment(name))
@@ -43,9 +40,9 @@ class Resource:
 
 
 def _quote_path_segment(text: str) -> str:
-    # An empty or dotted segment would silently address the collection or a parent, also for DELETE.
+    # An empty or dotted segment would address the collection or a parent, also in a DELETE.
     if text in ("", ".", ".."):
-        raise ValueError(f"{text!r} cannot name an object")
+        raise ValueError(f"{text!r} is not a valid object name")
     return quote(text, safe=":")
 
 

@@ -1,4 +1,4 @@
-"""What the master is told when it starts: by the operator, and by annotations of its job."""
+"""The program of the master pod. The operator passes its options, also from annotations of the job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pliant.errors import ApiError, InvalidSpec, NotFound, PliantError, UserErro
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.master.brain.timing import BrainTiming
-from pliant.master.checkpoint.checkpointer import MasterSuperseded
 from pliant.master.checkpoint.configmap_store import ConfigMapCheckpointStore
 from pliant.master.control.job_spec import parse_elastic_job
 from pliant.master.control.loop import MasterLoop
@@ -29,79 +28,71 @@ from pliant.runtime.clock import SystemClock
 from pliant.runtime.log_setup import TextFormatter
 
 DEFAULT_PORT = 50001
+EXIT_FAILED = 1
+"""The operator fails the job; any other code except 0 restarts the master."""
+EXIT_RETRY = 3
+EXIT_TERMINATED = 143
+INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 15.0
+INVALID_SPEC_TIMEOUT_SECONDS = 60.0
+"""How long an invalid ElasticJob may stay invalid before the master fails."""
+TERMINATION_LOG_PATH = Path("/dev/termination-log")
+
+log = logging.getLogger("pliant.master")
 
 
 class _RaisingParser(ArgumentParser):
-    """Speaks of mistakes by raising them."""
-
     def error(self, message: str) -> NoReturn:
         raise UserError(message)
 
 
 def parse_arguments(arguments: list[str]) -> tuple[Namespace, list[str]]:
-    """The arguments, and the words that mean nothing to this master: others may understand them."""
+    """Parse the arguments; return also the unknown ones, which masters of other versions may support."""
     parser = _RaisingParser(
         prog="python -m pliant.master",
-        description="The master of one ElasticJob.",
+        description="Run the master of one ElasticJob.",
         allow_abbrev=False,
-        add_help=arguments in (["-h"], ["--help"]),  # among other arguments it must not end the pod of a job
+        add_help=arguments in (["-h"], ["--help"]),  # a --help among other arguments must not end the master
     )
-    parser.add_argument("--namespace", default="default", help="where its job is")
-    parser.add_argument("--job_name", required=True, help="the name of its job")
-    parser.add_argument("--port", type=parse_whole_number, default=DEFAULT_PORT, help="where members reach it")
-    for tempo in fields(BrainTiming):
-        kind = parse_whole_number if isinstance(tempo.default, int) else parse_non_negative
-        parser.add_argument(f"--{tempo.name}", type=kind, metavar="NUMBER", help="see docs/master.md")
-    for wait in fields(ServiceTiming):
-        name = f"--measure_{wait.name}"
+    parser.add_argument("--namespace", default="default", help="namespace of the ElasticJob")
+    parser.add_argument("--job_name", required=True, help="name of the ElasticJob")
+    parser.add_argument("--port", type=parse_whole_number, default=DEFAULT_PORT, help="port of the HTTP API")
+    for field in fields(BrainTiming):
+        parse = parse_whole_number if isinstance(field.default, int) else parse_non_negative
+        parser.add_argument(f"--{field.name}", type=parse, metavar="NUMBER", help="see docs/master.md")
+    for field in fields(ServiceTiming):
+        name = f"--service_{field.name}"
         parser.add_argument(name, type=parse_non_negative, metavar="SECONDS", help="see docs/training-client.md")
     return parser.parse_known_args(arguments)
 
 
 def parse_non_negative(text: str) -> float:
-    """A number, 0 or more."""
     try:
         value = float(text)
     except ValueError:
         value = nan
     if not 0 <= value < inf:
-        raise ArgumentTypeError(f"must be a number from 0 on, got {text!r}")
+        raise ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
     return value
 
 
 def parse_whole_number(text: str) -> int:
-    """A whole number, 0 or more."""
     if not text.isdecimal():
         raise ArgumentTypeError(f"must be a whole number, got {text!r}")
     return int(text)
 
 
 def timing_from_arguments(args: Namespace) -> BrainTiming:
-    """The times that were asked for."""
-    said = {field.name: getattr(args, field.name) for field in fields(BrainTiming)}
-    return BrainTiming(**{name: value for name, value in said.items() if value is not None})
+    values = {field.name: getattr(args, field.name) for field in fields(BrainTiming)}
+    return BrainTiming(**{name: value for name, value in values.items() if value is not None})
 
 
 def service_timing_from_arguments(args: Namespace) -> ServiceTiming:
-    """The service's own times that were asked for."""
-    said = {field.name: getattr(args, f"measure_{field.name}") for field in fields(ServiceTiming)}
-    return ServiceTiming(**{name: value for name, value in said.items() if value is not None})
-
-
-EXIT_FAILED = 1
-"""What the operator takes for the end of the job: trying again is in vain."""
-EXIT_RETRY = 3
-EXIT_TERMINATED = 143
-INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 15.0
-INVALID_SPEC_TIMEOUT_SECONDS = 60.0
-"""Seconds in which a job that cannot be read may be mended."""
-TERMINATION_LOG_PATH = Path("/dev/termination-log")
-
-log = logging.getLogger("pliant.master")
+    values = {field.name: getattr(args, f"service_{field.name}") for field in fields(ServiceTiming)}
+    return ServiceTiming(**{name: value for name, value in values.items() if value is not None})
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run to the end of the job; the exit code is its verdict: 0 succeeded, 1 failed, anything else try again."""
+    """Run until the job ends; exit with 0 if it succeeded, 1 if it failed, another code to be restarted."""
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
@@ -109,97 +100,94 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         args, unknown = parse_arguments(sys.argv[1:] if arguments is None else arguments)
         if unknown:
-            log.warning("arguments not understood", extra={"arguments": " ".join(unknown)})
+            log.warning("unknown arguments ignored", extra={"arguments": " ".join(unknown)})
         return asyncio.run(_run_until_terminated(args))
-    except UserError as problem:
-        return _report_exit(str(problem), EXIT_FAILED)
-    except MasterSuperseded as problem:
-        return _report_exit(str(problem), EXIT_RETRY)
-    except PliantError as problem:
-        return _report_exit(str(problem), EXIT_RETRY)
-    except Exception as mistake:
-        # A mistake of ours is not the job's: Python would end with 1 by itself, and the job had failed.
-        log.exception("mistake in the master")
-        return _report_exit(f"mistake in the master: {mistake!r}", EXIT_RETRY)
+    except UserError as error:
+        return _report_exit(str(error), EXIT_FAILED)
+    except PliantError as error:
+        return _report_exit(str(error), EXIT_RETRY)
+    except Exception as error:
+        # Python would exit with 1, which fails the job.
+        log.exception("internal error in the master")
+        return _report_exit(f"internal error in the master: {error!r}", EXIT_RETRY)
 
 
 async def _run_until_terminated(args: Namespace) -> int:
     clock = SystemClock()
     transport = create_transport(None, None, clock.now)
-    work = asyncio.ensure_future(_run_master(KubeClient(transport), args, clock))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
+    task = asyncio.ensure_future(_run_master(KubeClient(transport), args, clock))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        end = await work
+        completion = await task
     except asyncio.CancelledError:
-        return _report_exit("told to stop", EXIT_TERMINATED)
+        return _report_exit("terminated", EXIT_TERMINATED)
     finally:
         await transport.aclose()
-    return _report_exit(
-        f"the job has {'succeeded' if end.has_succeeded else 'failed'}: {end.reason}",
-        0 if end.has_succeeded else EXIT_FAILED,
-    )
+    if completion.has_succeeded:
+        return _report_exit(f"the job has succeeded: {completion.reason}", 0)
+    return _report_exit(f"the job has failed: {completion.reason}", EXIT_FAILED)
 
 
 async def _run_master(client: KubeClient, args: Namespace, clock: SystemClock) -> JobCompletion:
     job = await _wait_for_job(client, args)
     identity = f"{os.environ.get('POD_NAME') or os.uname().nodename} {clock.now().isoformat()}"
-    shelf = ConfigMapCheckpointStore(client, job.namespace, owner_reference(job), identity)
-    least = max((job.roles[name].min_size for name in ("worker",) if name in job.roles), default=1)
-    service = MasterService(
-        job.uid, store=shelf, clock=clock, timing=service_timing_from_arguments(args), min_workers=max(least, 1)
-    )
-    has_memory = await _load_service_state(service)
-    log.info("master started", extra={"job": f"{job.namespace}/{job.name}", "takes_over": has_memory})
-    helm = MasterLoop(client, job, service, clock, timing_from_arguments(args))
+    store = ConfigMapCheckpointStore(client, job.namespace, owner_reference(job), identity)
+    min_workers = max(job.roles["worker"].min_size, 1) if "worker" in job.roles else 1
+    timing = service_timing_from_arguments(args)
+    service = MasterService(job.uid, store=store, clock=clock, timing=timing, min_workers=min_workers)
+    has_state = await _load_service_state(service)
+    log.info("master started", extra={"job": f"{job.namespace}/{job.name}", "has_state": has_state})
+    loop = MasterLoop(client, job, service, clock, timing_from_arguments(args))
     serving = asyncio.create_task(service.run(None, args.port))
-    steering = asyncio.create_task(helm.run())
+    controlling = asyncio.create_task(loop.run())
     try:
-        await asyncio.wait((serving, steering), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((serving, controlling), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             serving.result()
-        return await steering
+        return await controlling
     finally:
-        for task in (steering, serving):
+        for task in (controlling, serving):
             task.cancel()
-        await asyncio.gather(steering, serving, return_exceptions=True)
+        await asyncio.gather(controlling, serving, return_exceptions=True)
 
 
 async def _wait_for_job(client: KubeClient, args: Namespace) -> MasterJobSpec:
-    """The job, as soon as the API server tells of it; whoever has none has nothing to do."""
-    pause, waited = INITIAL_BACKOFF_SECONDS, 0.0
+    """Read the job, with retries while the API server is unreachable or the job is invalid."""
+    delay, waited = INITIAL_BACKOFF_SECONDS, 0.0
     while True:
         try:
             raw: dict[str, Any] = await client.get(ELASTIC_JOBS, args.namespace, args.job_name)
             return parse_elastic_job(raw)
-        except InvalidSpec as problem:
-            # In the middle of an edit, perhaps: what is mended soon must not fail by our end.
-            log.warning("job cannot be read", extra={"because": str(problem)})
-            waited += pause
+        except InvalidSpec as error:
+            # The user may be editing the job: a spec that is corrected soon must not fail it.
+            log.warning("invalid ElasticJob", extra={"error": str(error)})
+            waited += delay
             if waited > INVALID_SPEC_TIMEOUT_SECONDS:
                 raise
         except NotFound:
-            raise UserError(f"there is no ElasticJob {args.job_name} in {args.namespace}") from None
-        except ApiError as problem:
-            log.warning("job not read yet", extra={"because": str(problem)})
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, MAX_BACKOFF_SECONDS)
+            raise UserError(f'ElasticJob "{args.job_name}" not found in namespace {args.namespace}') from None
+        except ApiError as error:
+            log.warning("cannot read the ElasticJob", extra={"error": str(error)})
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, MAX_BACKOFF_SECONDS)
 
 
 async def _load_service_state(service: MasterService) -> bool:
-    pause = INITIAL_BACKOFF_SECONDS
+    delay = INITIAL_BACKOFF_SECONDS
     while True:
         try:
             return await service.load_state()
-        except ApiError as problem:
-            log.warning("memory not read yet", extra={"because": str(problem)})
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, MAX_BACKOFF_SECONDS)
+        except ApiError as error:
+            log.warning("cannot read the saved state", extra={"error": str(error)})
+        await asyncio.sleep(delay)
+        delay = min(2 * delay, MAX_BACKOFF_SECONDS)
 
 
 def _report_exit(message: str, exit_code: int) -> int:
-    """The last words, in the log and where the cluster looks for them."""
-    log.log(logging.INFO if exit_code in (0, EXIT_TERMINATED) else logging.ERROR, message)
-    if exit_code not in (0, EXIT_TERMINATED) and TERMINATION_LOG_PATH.exists():
+    """Log the last message, and write it to the termination log after an error."""
+    is_error = exit_code not in (0, EXIT_TERMINATED)
+    log.log(logging.ERROR if is_error else logging.INFO, message)
+    if is_error and TERMINATION_LOG_PATH.exists():
         with suppress(OSError):
             TERMINATION_LOG_PATH.write_text(message, encoding="utf-8")
     return exit_code

@@ -1,4 +1,4 @@
-"""What the master knows of its job, and what it may ask for: the words that its parts share."""
+"""The data types that the parts of the master share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIB = 1024**2
 
 
 class MemberKey(NamedTuple):
-    """A member for as long as its pod lives; its rank outlives it. Prints as `worker-3`."""
+    """Identifies a member and its pod; a relaunch gets a new id at the same rank. Prints as `worker-3`."""
 
     type: str
     id: int
@@ -21,19 +21,27 @@ class MemberKey(NamedTuple):
         return f"{self.type}-{self.id}"
 
 
-class MemberStatus(StrEnum):
-    """How far a member has come."""
+class MemberSlot(NamedTuple):
+    """A rank of a member type, whichever member occupies it. Prints as `worker/3`."""
 
+    type: str
+    rank: int
+
+    def __str__(self) -> str:
+        return f"{self.type}/{self.rank}"
+
+
+class MemberStatus(StrEnum):
     PENDING = "Pending"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     LOST = "Lost"
-    """Its pod is gone, or leaving, though nobody of ours sent it away."""
+    """The pod is gone or terminating, and the master did not remove it."""
 
 
 class SizingStage(StrEnum):
-    """How much is known of a job, and so what is asked for next."""
+    """What the master sizes next: it measures usage of the workers, then of the parameter servers."""
 
     CREATE = "create"
     WORKER_INITIAL = "worker-initial"
@@ -43,7 +51,7 @@ class SizingStage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodResources:
-    """What one pod asks for; None where nobody has said."""
+    """The resources of one pod; None where they are not specified."""
 
     cpu: float | None = None
     """Cores."""
@@ -55,48 +63,49 @@ class PodResources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The latest that a member has said of itself."""
+    """The latest report of a member, summed over its processes."""
 
     at: datetime
     step: int | None = None
     samples: float | None = None
-    """Records it has learned from, all in all."""
+    """All samples processed so far."""
     cpu: float | None = None
     """Cores in use."""
     memory: int | None = None
     """Bytes in use."""
     ps_version: int | None = None
-    """The set of parameter servers that it works with."""
+    """The version of the parameter server set that the member uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMember:
-    """A member as its pod shows it."""
+    """A member as observed from its pod."""
 
     key: MemberKey
     rank: int
     pod_name: str
-    """The name of its pod."""
     status: MemberStatus
     resources: PodResources = field(default_factory=PodResources)
     relaunches: int = 0
-    """How often this rank was made anew."""
     created_at: datetime
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None
     reason: str = ""
-    """The cluster's word for its end, `OOMKilled`, or for why it does not start."""
+    """Why it ended, such as `OOMKilled`, or why it does not start."""
     node_name: str = ""
-    """The machine it sits on."""
     address: str = ""
-    """`host:port` by which others reach it."""
+    """`host:port` for other members."""
     heartbeat: Heartbeat | None = None
+
+    @property
+    def slot(self) -> MemberSlot:
+        return MemberSlot(self.key.type, self.rank)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterRoleSpec:
-    """What the ElasticJob says of one type of member; None where it leaves the choice to the master."""
+    """The spec of one member type in the ElasticJob; None where the master chooses."""
 
     type: str
     replicas: int | None = None
@@ -104,19 +113,19 @@ class MasterRoleSpec:
     max_size: int | None = None
     resources: PodResources = field(default_factory=PodResources)
     may_scale: bool = True
-    """Whether its author lets the master change what he wrote (`autoScale`)."""
+    """Whether the master may change the spec (`autoScale`)."""
     restart_limit: int = 3
     user_requested_size: int | None = None
-    """How many there are by a person's word, if that is the latest: an edit, `kubectl scale`, a plan."""
+    """The size that a user requested (an edit, `kubectl scale` or a manual plan), if that is the latest request."""
     operator_requested_size: int | None = None
-    """How many there are to be by the operator's own memory, whoever asked for them."""
+    """The size that the operator applies, from the engine state."""
     restarts_always: bool = False
-    """Whether its author has it start again whatever it says of its failure (`restartPolicy: Always`)."""
+    """Whether a failure reported by the program is retried (`restartPolicy: Always`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterJobSpec:
-    """What the ElasticJob says, as far as the master is concerned."""
+    """The fields of the ElasticJob that the master uses."""
 
     namespace: str
     name: str
@@ -124,32 +133,31 @@ class MasterJobSpec:
     strategy: str
     """`ParameterServerStrategy` or `AllreduceStrategy`."""
     resource_limits: PodResources
-    """Of all members together (`resourceLimits`)."""
+    """Limits of all members together (`resourceLimits`)."""
     roles: Mapping[str, MasterRoleSpec]
     is_suspended: bool = False
     allows_tuning: bool = True
-    """Whether sizes may be sought at all (`optimizeMode`)."""
+    """Whether the master may choose sizes at all (`optimizeMode`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSnapshot:
-    """Everything the next step is decided upon."""
+    """The observed state of the job at one time."""
 
     now: datetime
     job: MasterJobSpec
     members: tuple[JobMember, ...]
-    """All members that have not been sent away, those that ended included."""
+    """All members that have a pod, including ended ones."""
     speed_by_workers: Mapping[int, float] = field(default_factory=dict)
-    """Samples per second of all workers together, by how many there were, each measured over a settled while."""
+    """Measured samples per second of all workers, by number of workers."""
     shards_left: int | None = None
-    """Shards that nobody has taken yet; None if the job uses none."""
+    """Shards that are neither assigned nor done; None if the job uses no shards."""
     are_shards_done: bool = False
-    """Whether all shards of all data sets are done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSizing:
-    """How many members of a type there are to be, and what each asks for."""
+    """The requested number of members of a type, and the resources of each."""
 
     replicas: int
     resources: PodResources
@@ -157,7 +165,7 @@ class ReplicaSizing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPodRequest:
-    """A member to be made: a new id at a rank."""
+    """A member to be created: a new id at a rank."""
 
     key: MemberKey
     rank: int
@@ -166,22 +174,22 @@ class MemberPodRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleAction:
-    """One change to the job: becomes one ScalePlan."""
+    """One change to the job, sent to the operator as a ScalePlan."""
 
     reason: str
-    """In words for people: `worker-1 ran out of memory: from 1.0 to 2.0 GiB`."""
+    """The message for users: `worker-1 ran out of memory: from 1.0 to 2.0 GiB`."""
     stage: SizingStage
     sizing_by_type: Mapping[str, ReplicaSizing] = field(default_factory=dict)
     create_pods: tuple[MemberPodRequest, ...] = ()
     remove_members: tuple[MemberKey, ...] = ()
     migrate_pods: tuple[MemberPodRequest, ...] = ()
-    """Replacements: the member now at that rank goes once the new one runs."""
+    """Replacements: the present member of the rank is removed once the new one runs."""
     ps_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCompletion:
-    """The job is over as far as its members are concerned."""
+    """The final result of the job."""
 
     has_succeeded: bool
     reason: str
@@ -189,7 +197,7 @@ class JobCompletion:
 
 @dataclass(frozen=True, slots=True)
 class ParameterServerSet:
-    """A set of parameter servers, in cluster order."""
+    """The parameter servers, in cluster order."""
 
     version: int = 0
     hosts: tuple[str, ...] = ()

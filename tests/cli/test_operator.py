@@ -95,7 +95,7 @@ async def test_an_operator_is_watched_from_outside(tmp_path: Path) -> None:
                 assert "\npliant_leader 1\n" in text
                 assert 'pliant_api_requests_total{verb="create",resource="leases.coordination.k8s.io"' in text
                 process.terminate()
-                await told(process.stderr, "lease given back")
+                await told(process.stderr, "released lease")
                 assert await process.wait() == 0
         finally:
             if process.returncode is None:

@@ -16,7 +16,7 @@ from tests.scenarios.elastic import ElasticScene, master
 from tests.scenarios.scene import fresh_name, played
 
 FOLDER = Path(__file__).parents[2] / "examples" / "elasticjob"
-QUICK = {"settle": "2", "growth_patience": "3", "measure_settle": "0.5", "measure_window": "0.5"}
+QUICK = {"settle_time": "2", "growth_timeout": "3", "service_settle_time": "0.5", "service_throughput_window": "0.5"}
 """What makes a master hurry."""
 SLEEPER = ["sh", "-c", "trap exit TERM; while :; do sleep 0.2; done"]
 
@@ -50,7 +50,7 @@ class MasteredScene(ElasticScene):
     def stages(self) -> list[str]:
         """At which stage every plan was made, in order."""
         said = {
-            change.name: str(change.object["metadata"].get("annotations", {}).get("pliant/stage"))
+            change.name: str(change.object["metadata"].get("annotations", {}).get("pliant/sizing-stage"))
             for change in self.history
             if change.kind == "ScalePlan"
         }
@@ -143,4 +143,4 @@ async def test_a_job_that_fails_says_why(stage: MasteredScene) -> None:
     told = [change.object for change in stage.history if change.name == master("hopeless")][-1]
     words = told["status"]["containerStatuses"][0]["state"]["terminated"]
     assert words["exitCode"] == 1
-    assert "failed with exit code 3, after 1 restart" in words["message"]
+    assert "failed with exit code 3 after 1 restart" in words["message"]

@@ -70,8 +70,8 @@ async def test_every_record_is_learned_though_a_worker_and_the_master_are_lost(s
     await stage.until_master("shards", other_than=first)
     await stage.until_phase("shards", "Succeeded")
     kept = await stage.client.get(CONFIG_MAPS, stage.namespace, state_configmap_name("shards"))
-    (data,) = json.loads(kept["data"][STATE_KEY])["work"]["sets"]
-    assert (data["next"], data["back"], data["held"]) == (RECORDS // 5, [], {})
+    (data,) = json.loads(kept["data"][STATE_KEY])["shards"]["datasets"]
+    assert (data["next"], data["returned"], data["held"]) == (RECORDS // 5, [], {})
     others = [name for name in stage.pods if "-worker-" in name and name != "shards-edljob-worker-1"]
     found = sum([learned(await stage.log(name)) for name in others], Counter[int]())
     # What the lost one learned after the last look at its log is learned by nobody else.

@@ -166,10 +166,10 @@ async def test_what_the_server_refused_is_renewed_once(plugin: Plugin) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (3, "`.*login` failed with 3: please log in first"),
-        ("text", "no ExecCredential"),
-        ({"kind": "Status"}, "answered with Status"),
-        ({"apiVersion": V1 + "beta1", "kind": "ExecCredential"}, "asked for an ExecCredential"),
+        (3, "`.*login` exited with code 3: please log in first"),
+        ("text", "did not print an ExecCredential"),
+        ({"kind": "Status"}, "printed Status"),
+        ({"apiVersion": V1 + "beta1", "kind": "ExecCredential"}, "expected ExecCredential"),
         ({"apiVersion": V1, "kind": "ExecCredential"}, "neither a token nor a certificate"),
         ({"apiVersion": V1, "kind": "ExecCredential", "status": {"clientCertificateData": "x"}}, "without its key"),
     ],
@@ -187,7 +187,7 @@ async def test_a_program_that_is_not_there_comes_with_a_hint(plugin: Plugin) -> 
 
 async def test_a_program_that_must_ask_needs_a_terminal(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(Unauthorized, match="there is no terminal"):
+    with pytest.raises(Unauthorized, match="requires a terminal"):
         await plugin.login(interactiveMode="Always").credential()
 
 

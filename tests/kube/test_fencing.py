@@ -128,7 +128,7 @@ async def test_not_a_byte_of_a_write_leaves_once_the_lease_has_ended(moment: int
     server = await asyncio.start_server(listen, "127.0.0.1", 0)
     transport = HttpTransport(ApiServerEndpoint(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
     client = KubeClient(FencedTransport(transport, fence))
-    with pytest.raises((LeaseLost, Unreachable), match="somebody else may be leading"):
+    with pytest.raises((LeaseLost, Unreachable), match="another process may be leading"):
         await client.create(PODS, "default", {"metadata": {"name": "a"}})
     assert next(looks) == moment + 1
     await transport.aclose()

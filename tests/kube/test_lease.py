@@ -224,7 +224,7 @@ async def test_the_reason_is_told_in_full_also_when_the_work_meets_the_fence_bef
         first.freeze()
         await passing(timedelta(seconds=LEASE))
         first.thaw()
-        with pytest.raises(LeaseLost, match="default/pliant could not be renewed within 10s: it was not tried"):
+        with pytest.raises(LeaseLost, match="default/pliant could not be renewed within 10s: the process was paused"):
             await leading
 
 
@@ -353,7 +353,7 @@ async def test_a_lease_taken_away_by_hand_ends_the_work_at_once() -> None:
         leading = candidate(machine)
         await passing(timedelta(seconds=3))
         await site.client.patch(LEASES, "default", "pliant", {"spec": {"holderIdentity": "boss"}})
-        with pytest.raises(LeaseLost, match="boss took the lease default/pliant"):
+        with pytest.raises(LeaseLost, match="boss acquired the lease default/pliant"):
             await leading
         assert now() <= 3 + TERMS.retry_period.total_seconds()
 
@@ -390,7 +390,7 @@ async def test_writes_wait_no_longer_than_the_lease_lasts_and_reads_as_long_as_t
 def test_terms_that_cannot_work_are_refused() -> None:
     assert LeaseTimings.from_duration(timedelta(seconds=15)) == LeaseTimings()
     assert LeaseTimings.from_duration(timedelta(seconds=3)).retry_period == timedelta(seconds=0.4)
-    with pytest.raises(UserError, match="longer than its renew deadline"):
+    with pytest.raises(UserError, match="longer than the renew deadline"):
         LeaseTimings.from_duration(timedelta(seconds=5), timedelta(seconds=5))
     with pytest.raises(UserError, match="at least 1s"):
         LeaseTimings.from_duration(timedelta(seconds=0.5))

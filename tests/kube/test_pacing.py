@@ -173,7 +173,7 @@ async def test_a_wait_for_a_turn_ends_however_late_it_began() -> None:
     client = client_of(BusyServer(1000), pace)
 
     async def wait() -> float:
-        with pytest.raises(TooManyRequests, match="no turn to write within 30s"):
+        with pytest.raises(TooManyRequests, match="write not sent within 30s"):
             await client.create(PODS, "default", {})
         return now()
 

@@ -8,7 +8,15 @@ from pathlib import Path
 
 from pliant.master.server.service import MasterService, ServiceTiming
 
-WAITS = ServiceTiming(lease=1.0, beat=0.1, save=0.1, gather=0.3, patience=2.0, settle=0.2, window=0.3)
+WAITS = ServiceTiming(
+    lease_duration=1.0,
+    heartbeat_interval=0.1,
+    save_interval=0.1,
+    pending_wait=0.3,
+    join_wait=2.0,
+    settle_time=0.2,
+    throughput_window=0.3,
+)
 
 
 class FileShelf:

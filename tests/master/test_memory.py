@@ -124,16 +124,16 @@ async def test_a_new_master_goes_on_where_the_last_one_was() -> None:
     second.set_members(running(2))
     assert second.membership.generation == 1
     data = second.dispatcher.get_dataset("train")
-    assert (data.done_count, data.held_count, second.shards_left()) == (1, 1, 8)
+    assert (data.done_count, data.assigned_count, second.dispatcher.shards_left) == (1, 1, 8)
     assert (second.parameter_servers.version, second.parameter_servers.hosts) == (3, ("ps-0:2222",))
     assert second.brain_state == {"stage": "running"}
     # The worker at it dies later, or died meanwhile: the new master knows whose it was.
     second.set_members(running(2)[1:])
-    assert second.shards_left() == 9
+    assert second.dispatcher.shards_left == 9
     third = MasterService("uid-1", store=kept)
     assert await third.load_state()
     third.set_members(running(2)[1:])
-    assert third.shards_left() == 9
+    assert third.dispatcher.shards_left == 9
 
 
 @on_virtual_time
@@ -202,7 +202,7 @@ async def test_a_new_master_hands_out_nothing_before_it_knows_what_was_done_mean
 @on_virtual_time
 async def test_a_thousand_workers_fit_into_the_memory_many_times() -> None:
     kept = InMemoryCheckpointStore()
-    service = MasterService("uid-1", store=kept, timing=ServiceTiming(settle=0, window=0))
+    service = MasterService("uid-1", store=kept, timing=ServiceTiming(settle_time=0, throughput_window=0))
     service.set_members(running(1000))
     service.register_dataset(DatasetSpec(name="train", size=10**9, shard_size=10))
     for number in range(1000):
@@ -225,4 +225,4 @@ async def test_what_is_too_large_is_not_saved_and_said(caplog: pytest.LogCapture
     service.request_save()
     await service.checkpointer.save_if_changed()
     assert kept.value is None
-    assert "memory too large to be saved" in caplog.text
+    assert "state too large to save" in caplog.text

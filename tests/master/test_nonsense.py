@@ -87,7 +87,7 @@ async def test_a_generation_or_round_from_nowhere_moves_nobody() -> None:
     async with serving(service) as caller:
         before = service.membership.generation
         await caller.get("/v1/membership?generation=1e300&wait=0")
-        await caller.post("/v1/beat", "worker-0", generation=2**53, round=2**53)
+        await caller.post("/v1/heartbeat", "worker-0", generation=2**53, round=2**53)
         assert (caller.status, service.membership.generation, service.rendezvous.round_number) == (200, before, 0)
 
 
@@ -107,9 +107,9 @@ def test_claims_far_ahead_do_not_make_a_list_of_the_whole_data_set() -> None:
         b"",
         b"no JSON",
         b"[]",
-        b'{"format": 1}',
-        b'{"format": 1, "membership": 5}',
-        b'{"format": 1, "membership": {"generation": 9, "members": []}, "work": {"sets": [{}], "takers": {}}}',
+        b'{"format": 2}',
+        b'{"format": 2, "membership": 5}',
+        b'{"format": 2, "membership": {"generation": 9, "members": []}, "shards": {"datasets": [{}]}}',
     ],
 )
 async def test_a_memory_that_makes_no_sense_is_left_aside_as_a_whole(memory: bytes) -> None:
@@ -137,7 +137,7 @@ async def test_members_that_somebody_deletes_at_once_again_and_again_are_not_ask
                 await stage.client.delete(PODS, SPACE, f"demo-edljob-worker-{number}", grace_period_seconds=0)
             await passing(timedelta(seconds=0.5))
         assert master.service is not None
-        assert master.service.brain_state["plans"] < 15
+        assert master.service.brain_state["next_plan_number"] < 15
         await passing(timedelta(minutes=10))
         assert len(await stage.workers()) == 2
 

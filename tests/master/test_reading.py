@@ -111,7 +111,7 @@ def test_a_persons_word_is_known_from_a_masters() -> None:
 
 
 def test_nonsense_is_named() -> None:
-    with pytest.raises(InvalidSpec, match=r"spec.resourceLimits: 'lots' is not an amount"):
+    with pytest.raises(InvalidSpec, match=r"spec.resourceLimits: 'lots' is not a quantity"):
         parse_elastic_job(elastic_job(resourceLimits={"cpu": "lots"}))
 
 
@@ -191,23 +191,31 @@ def test_numbers_of_plans_are_never_used_twice() -> None:
 
 
 def test_arguments_are_read_and_others_passed_over() -> None:
-    words = "--namespace ml --job_name demo --port 50001 --pending_timeout 60 --settle 2.5 --measure_window 1 --new x"
+    words = "--namespace ml --job_name demo --port 50001 --pending_timeout 60 --settle_time 2.5"
+    words += " --service_throughput_window 1 --new x"
     args, unknown = parse_arguments(words.split())
     assert (args.namespace, args.job_name, args.port) == ("ml", "demo", 50001)
     assert (
         timing_from_arguments(args).pending_timeout,
-        timing_from_arguments(args).settle,
-        timing_from_arguments(args).hang,
+        timing_from_arguments(args).settle_time,
+        timing_from_arguments(args).hang_timeout,
     ) == (60, 2.5, 600)
-    assert (service_timing_from_arguments(args).window, service_timing_from_arguments(args).settle) == (1, 10)
+    service_timing = service_timing_from_arguments(args)
+    assert (service_timing.throughput_window, service_timing.settle_time) == (1, 10)
     assert unknown == ["--new", "x"]
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--settle", "soon", "--job_name", "x"], "argument --settle: must be a number from 0 on, got 'soon'"),
-        (["--replacements", "1.5", "--job_name", "x"], "argument --replacements: must be a whole number, got '1.5'"),
+        (
+            ["--settle_time", "soon", "--job_name", "x"],
+            "argument --settle_time: must be a number of at least 0, got 'soon'",
+        ),
+        (
+            ["--max_replacements_per_hour", "1.5", "--job_name", "x"],
+            "argument --max_replacements_per_hour: must be a whole number, got '1.5'",
+        ),
         ([], "the following arguments are required: --job_name"),
     ],
 )

@@ -15,7 +15,7 @@ from pliant.master.model import MemberKey, MemberStatus
 from pliant.master.server.service import MasterService, ServiceTiming
 from tests.master.people import node, running
 
-WAITS = ServiceTiming(gather=0.2, patience=0.5, settle=0.1, window=0.2, beat=0.1)
+WAITS = ServiceTiming(pending_wait=0.2, join_wait=0.5, settle_time=0.1, throughput_window=0.2, heartbeat_interval=0.1)
 
 
 class Caller:
@@ -71,8 +71,8 @@ async def test_a_shard_of_a_lost_worker_goes_at_once_to_one_who_waits() -> None:
         await until_waiting(1, service)
         service.set_members((node("worker-0", MemberStatus.FAILED), node("worker-1")))
         assert (await waiting)["shard"] == {"position": 0, "epoch": 0, "start": 0, "end": 5}
-        assert service.shards_left() == 3
-        assert not service.are_shards_done()
+        assert service.dispatcher.shards_left == 3
+        assert not service.dispatcher.is_done
 
 
 async def test_who_waits_for_a_shard_learns_when_all_are_done() -> None:
@@ -83,8 +83,8 @@ async def test_who_waits_for_a_shard_learns_when_all_are_done() -> None:
         waiting = asyncio.create_task(caller.post("/v1/datasets/train/next", "worker-1"))
         await until_waiting(1, service)
         await caller.post("/v1/datasets/train/report", "worker-0", done=[0])
-        assert await waiting == {"shard": None, "over": True}
-        assert service.are_shards_done()
+        assert await waiting == {"shard": None, "completed": True}
+        assert service.dispatcher.is_done
 
 
 async def test_hundreds_of_members_who_wait_learn_of_a_change() -> None:
@@ -109,10 +109,10 @@ async def test_members_learn_of_other_parameter_servers_and_say_when_they_use_th
         await until_waiting(1, service)
         service.set_parameter_servers(2, ("ps-0:2222", "ps-1:2222"))
         assert await waiting == {"version": 2, "hosts": ["ps-0:2222", "ps-1:2222"]}
-        assert (await caller.post("/v1/beat", "worker-0", ps_version=1))["ps_version"] == 2
-        assert service.ps_version_by_member() == {MemberKey("worker", 0): 1}
-        await caller.post("/v1/beat", "worker-0", ps_version=2)
-        assert service.ps_version_by_member() == {MemberKey("worker", 0): 2}
+        assert (await caller.post("/v1/heartbeat", "worker-0", ps_version=1))["ps_version"] == 2
+        assert service.heartbeats()[MemberKey("worker", 0)].ps_version == 1
+        await caller.post("/v1/heartbeat", "worker-0", ps_version=2)
+        assert service.heartbeats()[MemberKey("worker", 0)].ps_version == 2
 
 
 async def test_a_beat_is_answered_with_the_end_of_its_round() -> None:
@@ -122,10 +122,10 @@ async def test_a_beat_is_answered_with_the_end_of_its_round() -> None:
         joins = [caller.post("/v1/rendezvous", f"worker-{number}", address=f"10.0.0.{number}") for number in (1, 0)]
         places = await asyncio.gather(*joins)
         assert [(place["rank"], place["leader"]) for place in places] == [(1, "10.0.0.0"), (0, "10.0.0.0")]
-        answer = await caller.post("/v1/beat", "worker-0", round=1)
+        answer = await caller.post("/v1/heartbeat", "worker-0", round=1)
         assert (answer["restart"], answer["round"]) == (False, 1)
         service.set_members(running(1))
-        answer = await caller.post("/v1/beat", "worker-0", round=1)
+        answer = await caller.post("/v1/heartbeat", "worker-0", round=1)
         assert (answer["restart"], answer["round"]) == (True, 2)
         assert (await caller.post("/v1/rendezvous", "worker-0"))["world_size"] == 1
 
@@ -154,14 +154,14 @@ async def test_who_asks_again_with_a_ticket_finds_the_round_that_closed_meanwhil
 
 
 async def test_speeds_are_measured_from_beats() -> None:
-    service = MasterService("uid-1", timing=replace(WAITS, settle=0.1, window=0.3))
+    service = MasterService("uid-1", timing=replace(WAITS, settle_time=0.1, throughput_window=0.3))
     service.set_members(running(2))
     async with serving(service) as caller:
         samples = 0
         while not service.speed_by_workers():
             samples += 10
             for number in range(2):
-                await caller.post("/v1/beat", f"worker-{number}", samples=samples, step=samples, cpu=0.5)
+                await caller.post("/v1/heartbeat", f"worker-{number}", samples=samples, step=samples, cpu=0.5)
             await asyncio.sleep(0.02)
         assert list(service.speed_by_workers()) == [2]
         assert service.heartbeats()[MemberKey("worker", 1)].cpu == 0.5
@@ -174,11 +174,11 @@ async def test_speeds_are_measured_from_beats() -> None:
     ("path", "body", "status", "problem"),
     [
         ("/v1/datasets", {"name": "x", "size": "many", "shard_size": 1}, 400, "size: Expected `int`, got `str`"),
-        ("/v1/datasets/x/next", {"member": "worker-0"}, 404, "no data set 'x': register it first"),
-        ("/v1/beat", {"member": "worker"}, 400, "member: 'worker': must be type and id, as `worker-3`"),
-        ("/v1/beat", {}, 400, "body: Object missing required field `member`"),
-        ("/v1/beat", {"member": "worker-0", "memory": -1}, 400, "memory: Expected `int` >= 0"),
-        ("/v1/rendezvous", {"member": "ps-0"}, 400, "member: ps-0: only chiefs and workers meet"),
+        ("/v1/datasets/x/next", {"member": "worker-0"}, 404, "dataset 'x' not found: register it first"),
+        ("/v1/heartbeat", {"member": "worker"}, 400, "member: 'worker': must be type and id, such as `worker-3`"),
+        ("/v1/heartbeat", {}, 400, "body: Object missing required field `member`"),
+        ("/v1/heartbeat", {"member": "worker-0", "memory": -1}, 400, "memory: Expected `int` >= 0"),
+        ("/v1/rendezvous", {"member": "ps-0"}, 400, "member: ps-0: only chiefs and workers can join"),
         ("/v2/beat", {}, 404, "POST /v2/beat: Not Found"),
     ],
 )

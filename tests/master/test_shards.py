@@ -55,7 +55,7 @@ def test_every_record_is_learned_once_in_an_epoch(size: int, shard_size: int, ep
     learned = Counter((s.epoch, record) for s in shards for record in range(s.start, s.end))
     assert learned == Counter((epoch, record) for epoch in range(epochs) for record in range(size))
     assert data.is_done
-    assert data.available_count == data.held_count == 0
+    assert data.available_count == data.assigned_count == 0
     assert not list(data.holders())
 
 
@@ -110,7 +110,7 @@ def test_whatever_happens_every_record_is_learned_and_counted_once(shards: int, 
     play = Play(shards)
     for what, who in acts:
         play.act(what, WORKERS[who])
-        assert play.data.done_count + play.data.held_count + play.data.available_count == shards
+        assert play.data.done_count + play.data.assigned_count + play.data.available_count == shards
         assert play.data.done_count == play.counted
     play.end()
     assert play.data.is_done
@@ -127,7 +127,7 @@ def test_shards_of_the_lost_come_next_and_in_order() -> None:
     data.take_next(WORKERS[1])
     assert data.release_holders([WORKERS[0]]) == 3
     assert [shard.position for shard in learn_all(data, WORKERS[2])] == [0, 1, 2, 4, 5, 6, 7, 8, 9]
-    assert data.held_count == 1
+    assert data.assigned_count == 1
 
 
 def test_a_shard_that_failed_comes_after_those_of_the_lost() -> None:
@@ -156,7 +156,7 @@ def test_a_late_word_of_failure_does_not_take_a_shard_from_somebody_else() -> No
     data.release_holders([WORKERS[0]])
     data.take_next(WORKERS[1])
     assert not data.return_shard(0, WORKERS[0])
-    assert data.held_count == 1
+    assert data.assigned_count == 1
 
 
 def test_a_new_master_keeps_the_order_of_what_came_back() -> None:
@@ -203,7 +203,7 @@ def test_shards_given_out_after_the_last_save_are_not_given_out_twice_when_their
     forgetful.confirm_held(WORKERS[2], [2])
     assert forgetful.mark_done(3) == 10
     assert [shard.position for shard in learn_all(forgetful, WORKERS[0])] == [0, 1, 4, 5, 6, 7, 8, 9]
-    assert forgetful.held_count == 1
+    assert forgetful.assigned_count == 1
 
 
 def test_a_shard_whose_holder_never_heard_of_it_goes_back() -> None:
@@ -223,10 +223,10 @@ def test_a_large_data_set_in_many_hands_is_remembered_in_a_few_bytes_each() -> N
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"size": 0}, "size: must be 1 or more, got 0"),
-        ({"shard_size": -1}, "shard_size: must be 1 or more, got -1"),
-        ({"epochs": 0}, "epochs: must be 1 or more, got 0"),
-        ({"size": 10**18, "shard_size": 1}, "shard_size: makes 10+ shards: take larger ones"),
+        ({"size": 0}, "size: must be at least 1, got 0"),
+        ({"shard_size": -1}, "shard_size: must be at least 1, got -1"),
+        ({"epochs": 0}, "epochs: must be at least 1, got 0"),
+        ({"size": 10**18, "shard_size": 1}, "shard_size: must be larger: 10+ shards are too many"),
     ],
 )
 def test_nonsense_is_refused_with_its_field(wrong: dict[str, int], words: str) -> None:
@@ -237,5 +237,5 @@ def test_nonsense_is_refused_with_its_field(wrong: dict[str, int], words: str) -
 
 
 def test_a_position_that_nobody_can_have_is_refused() -> None:
-    with pytest.raises(InvalidSpec, match="train has no shard 10 in anybody's hands"):
+    with pytest.raises(InvalidSpec, match="shard 10 of dataset train is not assigned"):
         data_set().mark_done(10)

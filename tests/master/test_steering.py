@@ -111,8 +111,8 @@ async def test_a_job_from_nothing_begins_with_one_worker() -> None:
     async with mastered() as master:
         assert await master.stage.workers() == ["0"]
         plan = (await master.stage.plans())["demo-scaleplan-0"]
-        assert plan["spec"]["reason"] == "the job begins: 1 worker with 1 core and 1 GiB"
-        assert plan["metadata"]["annotations"]["pliant/stage"] == "create"
+        assert plan["spec"]["reason"] == "job started: 1 worker with 1 core and 1 GiB"
+        assert plan["metadata"]["annotations"]["pliant/sizing-stage"] == "create"
         assert plan["metadata"]["ownerReferences"][0]["kind"] == "ElasticJob"
         assert plan["status"]["phase"] == "Succeeded"
 
@@ -277,4 +277,4 @@ async def test_a_job_whose_workers_fail_again_and_again_fails() -> None:
         assert master.task is not None
         end = master.task.result()
         assert not end.has_succeeded
-        assert end.reason.endswith("failed with exit code 3, after 3 restarts")
+        assert end.reason.endswith("failed with exit code 3 after 3 restarts")

@@ -90,7 +90,7 @@ class Master:
 
     def data_set(self) -> dict[str, int]:
         found: list[dict[str, int]] = self.ask("/v1/datasets")["datasets"]
-        return found[0] if found else {"done": 0, "held": 0, "left": 0}
+        return found[0] if found else {"done": 0, "assigned": 0, "available": 0}
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_workers_share_the_work_and_learn_every_record_once(master: Master) -> N
     texts = [words(worker) for worker in [master.worker(number) for number in range(3)]]
     assert learned(texts) == Counter(range(400))
     assert all(texts)
-    assert master.data_set() == {"name": "train", "shards": 200, "done": 200, "held": 0, "left": 0}
+    assert master.data_set() == {"name": "train", "shards": 200, "done": 200, "assigned": 0, "available": 0}
 
 
 def test_what_a_killed_worker_held_is_learned_by_the_others(master: Master) -> None:
@@ -246,12 +246,12 @@ print(seen[-1].rank, seen[-1].world_size, seen[-1].leader, seen[-1].id)
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        ("list(job.shards('train', size=0, shard_size=5))", "RequestRejected: size: must be 1 or more, got 0"),
+        ("list(job.shards('train', size=0, shard_size=5))", "RequestRejected: size: must be at least 1, got 0"),
         (
             "[list(job.shards('train', size=size, shard_size=5)) for size in (10, 11)]",
             (
-                "RequestRejected: data set 'train' was registered otherwise: size is 10, not 11; "
-                "give a new data set a name"
+                "RequestRejected: dataset 'train' is already registered with another spec: size is 10, not 11; "
+                "use another name"
             ),
         ),
     ],
@@ -264,7 +264,7 @@ def test_what_makes_no_sense_is_refused_in_words(master: Master, script: str, pr
 def test_a_program_of_another_life_of_the_job_is_sent_away(master: Master) -> None:
     worker = master.worker(0, LEARN, JOB_UID="uid-0")
     problem = worker.communicate(timeout=30)[1].splitlines()[-1]
-    assert problem.endswith("this is the master of a job with uid uid-1, not uid-0")
+    assert problem.endswith("this master serves the job with uid uid-1, not uid-0")
 
 
 def test_a_program_that_tells_nonsense_is_heard_of_all_the_same(master: Master) -> None:

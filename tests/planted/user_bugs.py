@@ -129,8 +129,8 @@ USER_BUGS = (
         area=MASTER,
         what="ranks of a new round follow the ids of workers, not their ranks",
         file="pliant/master/members/rendezvous.py",
-        before="(WORKER_TYPES.index(seat.key.type), seat.rank, seat.key.id)",
-        after="(WORKER_TYPES.index(seat.key.type), seat.key.id)",
+        before="(WORKER_TYPES.index(slot.key.type), slot.rank, slot.key.id)",
+        after="(WORKER_TYPES.index(slot.key.type), slot.key.id)",
         likely=("tests/master/test_rounds.py",),
     ),
 )

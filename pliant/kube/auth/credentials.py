@@ -1,4 +1,4 @@
-"""How a server lets us in: credentials asked for at each request, so that renewed ones are used at once."""
+"""Credentials for an API server. Each request asks for the current credential, so a renewed one is used at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """What a request shows: a header, a certificate, both or neither."""
+    """An `Authorization` header, a client certificate, both or neither."""
 
     authorization: str = ""
     certificate: ClientCertificate | None = None
@@ -30,42 +30,34 @@ ANONYMOUS = Credential()
 
 
 class CredentialProvider(Protocol):
-    """Gives the credential of the moment."""
-
     async def credential(self) -> Credential:
-        """What to show now; raises `Unauthorized` when there is nothing to show."""
+        """Return the current credential; raise `Unauthorized` if there is none."""
 
     async def renew(self, rejected: Credential) -> bool:
-        """Look for another credential, after a server refused one; whether there is one worth trying."""
+        """Try to get another credential after the server rejected one; return whether there is one to try."""
 
 
 class StaticCredentials:
-    """A login that never changes."""
-
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
 
     async def credential(self) -> Credential:
-        """What to show now."""
         return self._credential
 
     async def renew(self, rejected: Credential) -> bool:
-        """There is no other."""
         return False
 
 
 def bearer_header(token: str) -> str:
-    """The header of a token."""
     return f"Bearer {token}"
 
 
 def basic_header(user: str, password: str) -> str:
-    """The header of a user name and a password."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 class ReloadingFile:
-    """A file that somebody else renews in place: read again whenever it changes, its last content kept."""
+    """A file that another process may replace or delete: read again after each change, kept if it is deleted."""
 
     def __init__(self, path: Path, description: str) -> None:
         self._path = path
@@ -74,21 +66,20 @@ class ReloadingFile:
         self._content = b""
 
     def read(self) -> bytes:
-        """The content as it stands now; a file that went away counts as unchanged."""
         try:
-            found = self._path.stat()
-            version = (found.st_mtime_ns, found.st_ino, found.st_size)
+            stat = self._path.stat()
+            version = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
             if version != self._loaded_version:
                 self._content = self._path.read_bytes()
                 self._loaded_version = version
-        except OSError as problem:
+        except OSError as error:
             if not self._content:
-                raise UserError(f"{self._description} {self._path}: {problem.strerror}") from problem
+                raise UserError(f"{self._description} {self._path}: {error.strerror}") from error
         return self._content
 
 
 class FileCredentials:
-    """A login kept in files: a token, a certificate with its key, or both; the rest is as `base` says."""
+    """Reads a token, a certificate with its key, or both from files; `base` supplies the rest."""
 
     def __init__(
         self, base: Credential, *, token: ReloadingFile | None, certificate: tuple[ReloadingFile, ReloadingFile] | None
@@ -98,15 +89,14 @@ class FileCredentials:
         self._certificate = certificate
 
     async def credential(self) -> Credential:
-        """What the files hold now."""
-        found = self._base
+        credential = self._base
         if self._token is not None:
-            found = replace(found, authorization=bearer_header(self._token.read().decode(errors="replace").strip()))
+            token = self._token.read().decode(errors="replace").strip()
+            credential = replace(credential, authorization=bearer_header(token))
         if self._certificate is not None:
             chain, key = self._certificate
-            found = replace(found, certificate=ClientCertificate(chain.read(), key.read()))
-        return found
+            credential = replace(credential, certificate=ClientCertificate(chain.read(), key.read()))
+        return credential
 
     async def renew(self, rejected: Credential) -> bool:
-        """Whether the files have changed since."""
         return await self.credential() != rejected

@@ -1,4 +1,4 @@
-"""Logs in with the help of a program: cloud providers' and others' credential plugins, v1 and v1beta1."""
+"""Credentials from an exec plugin (client.authentication.k8s.io, v1 and v1beta1)."""
 
 from __future__ import annotations
 
@@ -19,29 +19,26 @@ from pliant.kube.auth.credentials import ClientCertificate, Credential, bearer_h
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 EXEC_INFO_VARIABLE = "KUBERNETES_EXEC_INFO"
 RENEW_BEFORE_EXPIRY = timedelta(seconds=60)
-"""How long before its end a credential is renewed."""
 MIN_RUN_INTERVAL = timedelta(seconds=10)
-"""The shortest time between two runs that nobody but us wants."""
+"""Minimum time between two runs, unless the credential has expired."""
 RUN_TIMEOUT_SECONDS = 60.0
-"""Seconds for a program that has nobody to wait for."""
+"""Timeout of a plugin that cannot prompt the user."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecPlugin:
-    """A program that hands out credentials."""
-
     command: str
     api_version: str
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str]
-    """All of it: what the program finds is what we found, and what the kubeconfig adds."""
+    """The complete environment: that of this process with the variables of the kubeconfig."""
     interactive_mode: str = "IfAvailable"
-    """Never, IfAvailable or Always."""
+    """`Never`, `IfAvailable` or `Always`."""
     install_hint: str = ""
     cluster_info: Mapping[str, Any] | None = None
-    """What it is told of the cluster, if it wants to know."""
+    """The `cluster` of KUBERNETES_EXEC_INFO; None unless the kubeconfig sets `provideClusterInfo`."""
 
 
 class _ExecCredentialStatus(msgspec.Struct, rename="camel"):
@@ -58,7 +55,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecCredentials:
-    """Runs a plugin when there is no credential, when it is about to expire, and when the server refused it."""
+    """Runs the plugin when there is no credential, when it is about to expire, and when the server rejected it."""
 
     def __init__(self, plugin: ExecPlugin, base: Credential, now: Callable[[], datetime]) -> None:
         self._plugin = plugin
@@ -69,15 +66,13 @@ class ExecCredentials:
         self._ran_at: datetime | None = None
         self._renew_at: datetime | None = None
         self.expires_at: datetime | None = None
-        """When the credential in hand ends, if it said so."""
+        """None if the plugin gave no expiration time."""
 
     @property
     def command(self) -> str:
-        """The program."""
         return self._plugin.command
 
     async def credential(self) -> Credential:
-        """A credential that is good for a while."""
         if self._credential is not None and not self._is_renewal_due():
             return self._credential
         async with self._lock:
@@ -87,15 +82,15 @@ class ExecCredentials:
                 return self._credential
             try:
                 return await self._run_plugin()
-            except Unauthorized as problem:
+            except Unauthorized as error:
                 if self.expires_at is None or self.expires_at <= self._now():
                     raise
-                log.warning("credential not renewed", extra={"because": str(problem), "expires": self.expires_at})
+                log.warning("credential not renewed", extra={"error": str(error), "expires": self.expires_at})
                 self._renew_at = self._now() + MIN_RUN_INTERVAL
                 return self._credential
 
     async def renew(self, rejected: Credential) -> bool:
-        """Run the plugin again, unless somebody just did."""
+        """Run the plugin again, unless it has just run."""
         async with self._lock:
             if self._credential != rejected:
                 return self._credential is not None
@@ -107,85 +102,81 @@ class ExecCredentials:
         return self._renew_at is not None and self._renew_at <= self._now()
 
     async def _run_plugin(self) -> Credential:
-        began = self._now()
+        started_at = self._now()
         status = self._parse_output(await self._run_command())
-        self._ran_at, self.expires_at, self._renew_at = began, status.expiration_timestamp, None
+        self._ran_at, self.expires_at, self._renew_at = started_at, status.expiration_timestamp, None
         if status.expiration_timestamp is not None:
-            left = status.expiration_timestamp - began
-            # One that is over when it comes is shown all the same: clocks differ, and the server decides.
-            self._renew_at = max(
-                status.expiration_timestamp - min(RENEW_BEFORE_EXPIRY, left / 5), began + MIN_RUN_INTERVAL
-            )
-        found = self._base
+            # A credential that seems to have expired already is used all the same: clocks differ, the server decides.
+            margin = min(RENEW_BEFORE_EXPIRY, (status.expiration_timestamp - started_at) / 5)
+            self._renew_at = max(status.expiration_timestamp - margin, started_at + MIN_RUN_INTERVAL)
+        credential = self._base
         if status.token:
-            found = replace(found, authorization=bearer_header(status.token))
+            credential = replace(credential, authorization=bearer_header(status.token))
         if status.client_certificate_data:
             pair = ClientCertificate(status.client_certificate_data.encode(), status.client_key_data.encode())
-            found = replace(found, certificate=pair)
-        self._credential = found
-        return found
+            credential = replace(credential, certificate=pair)
+        self._credential = credential
+        return credential
 
     def _parse_output(self, output: bytes) -> _ExecCredentialStatus:
         try:
-            answer = msgspec.json.decode(output, type=_ExecCredential)
-        except msgspec.DecodeError as problem:
-            raise self._login_error(f"answered what is no ExecCredential ({problem})") from None
-        if answer.kind != "ExecCredential" or answer.api_version != self._plugin.api_version:
-            said = f"{answer.kind or 'nothing'} of {answer.api_version or 'no version'}"
-            raise self._login_error(f"answered with {said}, asked for an ExecCredential of {self._plugin.api_version}")
-        status = answer.status
+            output_object = msgspec.json.decode(output, type=_ExecCredential)
+        except msgspec.DecodeError as error:
+            raise self._plugin_error(f"did not print an ExecCredential ({error})") from None
+        if output_object.kind != "ExecCredential" or output_object.api_version != self._plugin.api_version:
+            printed = f"{output_object.kind or 'no kind'} of {output_object.api_version or 'no apiVersion'}"
+            raise self._plugin_error(f"printed {printed}; expected ExecCredential of {self._plugin.api_version}")
+        status = output_object.status
         if status is None or not (status.token or status.client_certificate_data):
-            raise self._login_error("gave neither a token nor a certificate")
+            raise self._plugin_error("returned neither a token nor a certificate")
         if bool(status.client_certificate_data) != bool(status.client_key_data):
-            raise self._login_error("gave a certificate without its key, or a key alone")
+            raise self._plugin_error("returned a certificate without its key, or a key without its certificate")
         if status.expiration_timestamp is not None and status.expiration_timestamp.tzinfo is None:
-            raise self._login_error("gave an expirationTimestamp without a time zone")
+            raise self._plugin_error("returned an expirationTimestamp without a time zone")
         return status
 
     async def _run_command(self) -> bytes:
         plugin = self._plugin
-        asks = self._may_prompt_user()
+        interactive = self._may_prompt_user()
         try:
             process = await asyncio.create_subprocess_exec(
                 plugin.command,
                 *plugin.arguments,
-                stdin=None if asks else DEVNULL,
+                stdin=None if interactive else DEVNULL,
                 stdout=PIPE,
-                stderr=None if asks else PIPE,
-                env={**plugin.environment, EXEC_INFO_VARIABLE: self._exec_info(asks)},
+                stderr=None if interactive else PIPE,
+                env={**plugin.environment, EXEC_INFO_VARIABLE: self._exec_info(interactive)},
             )
-        except OSError as problem:
-            raise self._login_error(f"cannot be started: {problem.strerror}", with_install_hint=True) from None
+        except OSError as error:
+            raise self._plugin_error(f"cannot be started: {error.strerror}", with_install_hint=True) from None
         try:
-            async with asyncio.timeout(None if asks else RUN_TIMEOUT_SECONDS):
-                output, words = await process.communicate()
+            async with asyncio.timeout(None if interactive else RUN_TIMEOUT_SECONDS):
+                output, error_output = await process.communicate()
         except TimeoutError:
-            raise self._login_error(f"said nothing for {RUN_TIMEOUT_SECONDS:.0f} s") from None
+            raise self._plugin_error(f"did not finish within {RUN_TIMEOUT_SECONDS:.0f} s") from None
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            last = (words or b"").decode(errors="replace").strip().splitlines()[-1:]
-            raise self._login_error(f"failed with {process.returncode}{''.join(f': {line}' for line in last)}")
+            last_line = (error_output or b"").decode(errors="replace").strip().splitlines()[-1:]
+            raise self._plugin_error(f"exited with code {process.returncode}{''.join(f': {x}' for x in last_line)}")
         return output
 
     def _may_prompt_user(self) -> bool:
-        """Whether the program may talk to a person."""
         has_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
         if self._plugin.interactive_mode == "Always" and not has_terminal:
-            raise self._login_error("wants to ask you something, and there is no terminal")
+            raise self._plugin_error("requires a terminal (interactiveMode is Always), and there is none")
         return self._plugin.interactive_mode != "Never" and has_terminal
 
     def _exec_info(self, interactive: bool) -> str:
         spec: dict[str, Any] = {"interactive": interactive}
         if self._plugin.cluster_info is not None:
             spec["cluster"] = self._plugin.cluster_info
-        asked = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
-        return msgspec.json.encode(asked).decode()
+        exec_info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(exec_info).decode()
 
-    def _login_error(self, message: str, *, with_install_hint: bool = False) -> Unauthorized:
-        hints = " ".join(self._plugin.install_hint.split()) if with_install_hint else ""
-        return Unauthorized(
-            401, "Login", f"the login program `{self._plugin.command}` {message}{f'. {hints}' if hints else ''}"
-        )
+    def _plugin_error(self, message: str, *, with_install_hint: bool = False) -> Unauthorized:
+        hint = " ".join(self._plugin.install_hint.split()) if with_install_hint else ""
+        text = f"exec plugin `{self._plugin.command}` {message}{f'. {hint}' if hint else ''}"
+        return Unauthorized(401, "ExecPluginFailed", text)

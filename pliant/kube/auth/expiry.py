@@ -1,4 +1,4 @@
-"""Tells whether what we show a server is out of date, for the server itself only says no."""
+"""Finds out whether a rejected credential has expired; the API server only answers 401."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class _TokenClaims(msgspec.Struct):
 
 
 def describe_expired_credential(provider: CredentialProvider | None, credential: Credential, now: datetime) -> str:
-    """Which part of a credential is over, and since when; empty when none is, as far as can be told."""
+    """Return which part of a credential has expired and when; empty if none has, as far as can be determined."""
     if isinstance(provider, ExecCredentials) and provider.expires_at is not None and provider.expires_at <= now:
-        return f"the credential of the login program `{provider.command}` expired {_format_expiry(provider.expires_at)}"
-    if credential.certificate is not None and (end := _certificate_expiry(credential.certificate.chain)) and end <= now:
-        return f"the client certificate expired {_format_expiry(end)}"
-    token = credential.authorization.removeprefix("Bearer ")
-    if (over := _token_expiry(token)) and over <= now:
-        return f"the token expired {_format_expiry(over)}"
+        return f"the credential of exec plugin `{provider.command}` expired {_format_expiry(provider.expires_at)}"
+    certificate = credential.certificate
+    if certificate is not None and (expiry := _certificate_expiry(certificate.chain)) and expiry <= now:
+        return f"the client certificate expired {_format_expiry(expiry)}"
+    if (expiry := _token_expiry(credential.authorization.removeprefix("Bearer "))) and expiry <= now:
+        return f"the token expired {_format_expiry(expiry)}"
     return ""
 
 
@@ -38,7 +38,7 @@ def _certificate_expiry(chain: bytes) -> datetime | None:
 
 
 def _token_expiry(token: str) -> datetime | None:
-    """When a token ends that says so itself, as those of service accounts do."""
+    """Return the `exp` claim of a JSON web token, such as a service account token."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

@@ -1,4 +1,4 @@
-"""Reads kubeconfig files as kubectl does: several are one, and the first to name something is right about it."""
+"""Reads kubeconfig files as kubectl does: it merges several files, and the first definition of a name wins."""
 
 from __future__ import annotations
 
@@ -17,71 +17,66 @@ from pliant.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigEntry:
-    """A named part of a kubeconfig, and the file that relative paths in it start from."""
+    """A named entry of a kubeconfig. Paths in it are relative to `file`."""
 
     values: Mapping[str, Any]
     file: Path
     description: str
 
     def error(self, message: str) -> UserError:
-        """What is wrong with this entry, and where it stands."""
         return UserError(f"{self.file}: {self.description}: {message}")
 
     def get_text(self, field: str) -> str:
-        """A field that holds text; empty when it is not there."""
         value = self.values.get(field) or ""
         if not isinstance(value, str):
-            raise self.error(f"{field} must be text")
+            raise self.error(f"{field} must be a string")
         return value
 
     def get_flag(self, field: str) -> bool:
-        """A field that holds true or false."""
         value = self.values.get(field) or False
         if not isinstance(value, bool):
             raise self.error(f"{field} must be true or false")
         return value
 
     def get_text_list(self, field: str) -> tuple[str, ...]:
-        """A field that holds a list of texts."""
         value = self.values.get(field) or []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.error(f"{field} must be a list of texts")
+            raise self.error(f"{field} must be a list of strings")
         return tuple(value)
 
     def get_section(self, field: str) -> KubeconfigEntry | None:
-        """A field that holds fields of its own; None when it is not there."""
+        """Return a nested object; None if the field is absent."""
         value = self.values.get(field)
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise self.error(f"{field} must hold fields")
+            raise self.error(f"{field} must be an object")
         return KubeconfigEntry(value, self.file, f"{self.description}: {field}")
 
     def get_path(self, field: str) -> Path | None:
-        """The file that a field names, found from the place of the kubeconfig."""
         return self.file.parent / self.get_text(field) if self.get_text(field) else None
 
     def get_inline_data(self, field: str) -> bytes:
-        """What `<field>-data` holds; empty when it is not there."""
+        """Return the decoded `<field>-data`; empty if it is absent."""
         try:
             return base64.b64decode(self.get_text(f"{field}-data"), validate=True)
-        except binascii.Error as problem:
-            raise self.error(f"{field}-data is not base64") from problem
+        except binascii.Error as error:
+            raise self.error(f"{field}-data is not base64") from error
 
     def get_data(self, field: str) -> bytes:
-        """What `<field>-data` holds, or the file that `<field>` names; empty without either."""
-        if found := self.get_inline_data(field):
-            return found
+        """Return the decoded `<field>-data`, or the content of the file named by `<field>`; empty without either."""
+        if data := self.get_inline_data(field):
+            return data
         path = self.get_path(field)
         try:
             return path.read_bytes() if path else b""
-        except OSError as problem:
-            raise self.error(f"{field}: {path}: {problem.strerror}") from problem
+        except OSError as error:
+            raise self.error(f"{field}: {path}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedContext:
-    """One context with all it refers to."""
+    """A context with its cluster and user."""
 
     context_name: str
     files: tuple[Path, ...]
@@ -91,25 +86,25 @@ class SelectedContext:
 
 
 def kubeconfig_env_paths(environment: Mapping[str, str]) -> list[Path]:
-    """The files that $KUBECONFIG names, there or not."""
+    """Return the files named by $KUBECONFIG, whether they exist or not."""
     return [Path(path) for path in environment.get("KUBECONFIG", "").split(os.pathsep) if path]
 
 
 def select_context(files: Sequence[Path], context_name: str | None) -> SelectedContext:
-    """The context asked for, or else the current one."""
+    """Return the named context, or the current context if no name is given."""
     documents = [(_load_document(file), file) for file in files]
     current = next((document["current-context"] for document, _ in documents if document.get("current-context")), "")
     name = context_name or str(current)
     if not name:
-        known = ", ".join(sorted(_entry_names(documents, "context"))) or "there is none"
-        raise UserError(f"{files[0]}: no current-context; choose one with --context ({known})")
-    wanted = _find_entry(documents, "context", name)
-    user = wanted.get_text("user")
+        known = ", ".join(sorted({name for name, _ in _list_entries(documents, "context")})) or "no contexts defined"
+        raise UserError(f"{files[0]}: current-context is not set; choose a context with --context ({known})")
+    context = _find_entry(documents, "context", name)
+    user = context.get_text("user")
     return SelectedContext(
         context_name=name,
         files=tuple(files),
-        context=wanted,
-        cluster=_find_entry(documents, "cluster", wanted.get_text("cluster")),
+        context=context,
+        cluster=_find_entry(documents, "cluster", context.get_text("cluster")),
         user=_find_entry(documents, "user", user) if user else KubeconfigEntry({}, files[0], "user"),
     )
 
@@ -120,25 +115,25 @@ KubeconfigDocuments = list[tuple[dict[str, Any], Path]]
 def _load_document(file: Path) -> dict[str, Any]:
     try:
         document = yaml.load(file.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except OSError as problem:
-        raise UserError(f"kubeconfig {file}: {problem.strerror}") from problem
-    except yaml.YAMLError as problem:
-        raise UserError(f"kubeconfig {file} is not YAML: {_summarize_yaml_error(problem)}") from problem
+    except OSError as error:
+        raise UserError(f"kubeconfig {file}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise UserError(f"kubeconfig {file} is not YAML: {_summarize_yaml_error(error)}") from error
     if document is None and file.stat().st_size == 0:
-        return {}  # kubectl takes /dev/null for a kubeconfig, too
+        return {}  # like kubectl, which accepts /dev/null as a kubeconfig
     if not isinstance(document, dict):
-        raise UserError(f"kubeconfig {file} holds no configuration")
+        raise UserError(f"kubeconfig {file} must contain an object")
     return document
 
 
-def _summarize_yaml_error(problem: yaml.YAMLError) -> str:
-    mark = getattr(problem, "problem_mark", None)
-    said = getattr(problem, "problem", None) or str(problem).splitlines()[0]
-    return f"line {mark.line + 1}: {said}" if mark else str(said)
+def _summarize_yaml_error(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    message = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"line {mark.line + 1}: {message}" if mark else str(message)
 
 
 def _list_entries(documents: KubeconfigDocuments, kind: str) -> list[tuple[str, KubeconfigEntry]]:
-    found = []
+    entries = []
     for document, file in documents:
         listed = document.get(f"{kind}s") or []
         if not isinstance(listed, list):
@@ -146,18 +141,15 @@ def _list_entries(documents: KubeconfigDocuments, kind: str) -> list[tuple[str, 
         for entry in listed:
             if isinstance(entry, dict) and isinstance(entry.get(kind), dict):
                 name = str(entry.get("name"))
-                found.append((name, KubeconfigEntry(entry[kind], file, f"{kind} {name!r}")))
-    return found
-
-
-def _entry_names(documents: KubeconfigDocuments, kind: str) -> set[str]:
-    return {name for name, _ in _list_entries(documents, kind)}
+                entries.append((name, KubeconfigEntry(entry[kind], file, f"{kind} {name!r}")))
+    return entries
 
 
 def _find_entry(documents: KubeconfigDocuments, kind: str, name: str) -> KubeconfigEntry:
-    for known, entry in _list_entries(documents, kind):
-        if known == name:
+    entries = _list_entries(documents, kind)
+    for entry_name, entry in entries:
+        if entry_name == name:
             return entry
     files = ", ".join(str(file) for _, file in documents)
-    known = ", ".join(sorted(_entry_names(documents, kind)))
-    raise UserError(f"no {kind} named {name!r} in {files}{f' (there: {known})' if known else ''}")
+    known = ", ".join(sorted({entry_name for entry_name, _ in entries}))
+    raise UserError(f"no {kind} named {name!r} in {files}{f' (defined: {known})' if known else ''}")

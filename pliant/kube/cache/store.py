@@ -1,4 +1,4 @@
-"""What is known of one resource, kept right by a watch and by our own writes alike; never shows a ghost."""
+"""A local store of the objects of one resource, updated by watch events and by the client's own writes."""
 
 from __future__ import annotations
 
@@ -16,45 +16,43 @@ OnChange = Callable[[T | None, T | None], None]
 class ObjectStore(Generic[T]):
     """Objects of one resource with indexes over them.
 
-    The watch tells everything up to `version`, in order. Our own writes may run ahead of it: `note_written` and
-    `note_deleted` show them at once, and nothing older undoes them. Objects handed out are shared: never change
-    one. An index function must give the same answer for the same object.
+    Watch events arrive in order and are complete up to `resource_version`. The client's own writes may be ahead of
+    them: `note_written` and `note_deleted` apply them at once, and older events do not undo them. Callers must not
+    modify objects. An indexer must return the same keys for the same object.
     """
 
     def __init__(self, indexes: Mapping[str, Indexer[T]] | None = None, on_change: OnChange[T] | None = None) -> None:
         self.resource_version = 0
-        """Everything the server did up to here is known."""
+        """All changes up to this version have been applied."""
         self._objects: dict[ObjectKey, T] = {}
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {index: {} for index in self._indexers}
         self._on_change = on_change
         self._tombstones: dict[ObjectKey, tuple[str, int]] = {}
-        """Uid and last known version of objects we deleted whose end the watch has not told yet."""
+        """Uid and last known version of objects that this client deleted, until their DELETED event arrives."""
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def get(self, namespace: str, name: str) -> T | None:
-        """The object of that name; cluster-wide ones have the namespace ''."""
+        """Return an object; the namespace of a cluster-scoped object is ''."""
         return self._objects.get((namespace, name))
 
     def all(self) -> tuple[T, ...]:
-        """Every object, as of now."""
         return tuple(self._objects.values())
 
     def by_index(self, index: str, key: str) -> tuple[T, ...]:
-        """The objects that an index files under a key."""
         return tuple(self._indexes[index].get(key, {}).values())
 
     def note_written(self, obj: T) -> None:
-        """Take in the reply to a write of ours, of an object that this store would be told about."""
+        """Apply the response of the client's own write of an object that matches the store's selector."""
         version = object_identity(obj).version
-        # Whatever became of a write that old, the watch has told already: taking it in could revive the dead.
+        # The watch has already reported all changes up to its version; an older write could restore a deleted object.
         if version > self.resource_version:
             self._apply_if_newer(obj)
 
     def note_deleted(self, namespace: str, name: str, uid: str) -> None:
-        """Take in that this incarnation is gone for good, as the server confirmed; its late events are moot."""
+        """Apply a deletion that the server confirmed; later events of this uid are ignored."""
         key = (namespace, name)
         known = self._objects.get(key)
         if known is not None:
@@ -64,31 +62,28 @@ class ObjectStore(Generic[T]):
                 self._drop(key)
 
     def observe_written(self, obj: T) -> None:
-        """Take in an addition or a change that the watch reports."""
         version = object_identity(obj).version
         if version >= self.resource_version:
             self.resource_version = version
             self._apply_if_newer(obj)
 
     def observe_deleted(self, obj: T) -> None:
-        """Take in an end that the watch reports."""
         key, uid, version = object_identity(obj)
         self.resource_version = max(self.resource_version, version)
         if self._tombstones.get(key, ("", 0))[0] == uid:
             del self._tombstones[key]
         known = self._objects.get(key)
-        # Newer than its end it can be when it left the selection and a write of ours has brought it back.
+        # A newer version is known if the object left the selection and the client's own write brought it back.
         if known is not None and _is_same_object_up_to(known, uid, version):
             self._drop(key)
 
     def observe_version(self, version: int) -> None:
-        """Take in that the watch has told everything up to a version."""
         self.resource_version = max(self.resource_version, version)
 
     def replace(self, objects: Iterable[T], version: int) -> None:
-        """Take in the whole collection as it stood at a version: what is missing has been deleted."""
-        # A list that is older than what is known means that the server lost its memory (a restored or new
-        # cluster): then nothing known before counts, not even our own writes.
+        """Apply a complete list at a version: objects that are not in it were deleted."""
+        # A list older than the known version means that the server was restored or replaced: the whole store is
+        # then obsolete, including the client's own writes.
         rewound = version < self.resource_version
         self.resource_version = version
         if rewound:
@@ -109,7 +104,7 @@ class ObjectStore(Generic[T]):
                 del self._tombstones[key]
 
     def _apply_if_newer(self, obj: T) -> None:
-        """Show an object, unless a newer one of its name is known or it comes from before our own deletion."""
+        """Store an object unless a newer version is known or the client has deleted it."""
         key, uid, version = object_identity(obj)
         dead_uid, dead_version = self._tombstones.get(key, ("", -1))
         if uid == dead_uid or version <= dead_version:
@@ -137,9 +132,9 @@ class ObjectStore(Generic[T]):
             before = set() if old is None else set(indexer(old))
             after = set() if new is None else set(indexer(new))
             for entry in before - after:
-                filed = index[entry]
-                del filed[key]
-                if not filed:
+                indexed = index[entry]
+                del indexed[key]
+                if not indexed:
                     del index[entry]
             if new is not None:
                 for entry in after:
@@ -147,5 +142,5 @@ class ObjectStore(Generic[T]):
 
 
 def _is_same_object_up_to(obj: object, uid: str, version: int) -> bool:
-    _, its_uid, its_version = object_identity(obj)
-    return its_uid == uid and its_version <= version
+    _, obj_uid, obj_version = object_identity(obj)
+    return obj_uid == uid and obj_version <= version

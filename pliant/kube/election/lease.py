@@ -1,4 +1,4 @@
-"""What a lease is, for how long, and who wants it."""
+"""The Lease object, its timings and the identity of a candidate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pliant.kube.objects import ObjectMeta
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Who holds a lease and for how long. Its times are for people: they are another machine's."""
+    """The holder of a lease. Its timestamps are not read: they come from the clock of another machine."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -23,15 +23,13 @@ class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A lease as the API server keeps it."""
-
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTimings:
-    """How long a lease lasts unrenewed, when its holder gives up, and how often it renews."""
+    """Lease duration, the deadline of the leader to renew the lease, and the interval of renewals."""
 
     duration: timedelta = timedelta(seconds=15)
     renew_deadline: timedelta = timedelta(seconds=10)
@@ -40,15 +38,15 @@ class LeaseTimings:
     def __post_init__(self) -> None:
         if not timedelta(0) < self.retry_period < self.renew_deadline < self.duration >= timedelta(seconds=1):
             raise UserError(
-                "a lease must last at least 1s and longer than its renew deadline, which must be longer than the "
-                f"retry period; got {self.duration}, {self.renew_deadline} and {self.retry_period}"
+                "the lease duration must be at least 1s and longer than the renew deadline, which must be longer than "
+                f"the retry period; got {self.duration}, {self.renew_deadline} and {self.retry_period}"
             )
 
     @classmethod
     def from_duration(
         cls, duration: timedelta, renew_deadline: timedelta | None = None, retry_period: timedelta | None = None
     ) -> LeaseTimings:
-        """Terms for a duration; what is not said keeps its usual proportion to it."""
+        """Derive the timings from the duration: by default 2/3 of it for the deadline and 2/15 for the period."""
         return cls(
             duration=duration,
             renew_deadline=renew_deadline or duration * 2 / 3,
@@ -58,8 +56,6 @@ class LeaseTimings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseCandidate:
-    """Who competes for which lease."""
-
     namespace: str
     name: str
     identity: str
@@ -69,5 +65,5 @@ class LeaseCandidate:
 
 
 def process_identity() -> str:
-    """A name for this process that no other bears, not even its successor in the same pod."""
+    """Return a unique identity, which differs even from that of a restarted process in the same pod."""
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""Which nodes a pod insists on, and which it would like better, judged by labels and names."""
+"""Matches nodes against the node selector and the node affinity of a pod."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pliant.kube.scheduling.types import NodeSelectorRequirement, NodeSelectorTe
 
 
 def matches_node_affinity(spec: SchedulingPodSpec, node: ObjectMeta) -> bool:
-    """Whether a node has what a pod insists on: all labels of its selector, one term of its affinity."""
+    """Return whether a node has all labels of the node selector and matches a required affinity term."""
     if not spec.node_selector.items() <= node.labels.items():
         return False
     required = spec.node_affinity.required
@@ -17,12 +17,12 @@ def matches_node_affinity(spec: SchedulingPodSpec, node: ObjectMeta) -> bool:
 
 
 def preference_score(spec: SchedulingPodSpec, node: ObjectMeta) -> int:
-    """How much a pod would like a node: the weights of all it prefers and finds there."""
+    """Return the sum of the weights of the preferred terms that a node matches."""
     return sum(each.weight for each in spec.node_affinity.preferred if _matches_term(each.preference, node))
 
 
 def _matches_term(term: NodeSelectorTerm, node: ObjectMeta) -> bool:
-    """Whether all of a term is true; one that asks for nothing never is, as in Kubernetes."""
+    """Return whether a node matches all of a term; an empty term matches no node, as in Kubernetes."""
     if not term.match_expressions and not term.match_fields:
         return False
     return all(_matches_requirement(each, node.labels) for each in term.match_expressions) and all(
@@ -47,9 +47,8 @@ def _matches_requirement(requirement: NodeSelectorRequirement, values: Mapping[s
 
 
 def _compares_as_integer(requirement: NodeSelectorRequirement, value: str | None) -> bool:
-    """Whether a label is a whole number on the right side of another."""
     try:
-        found, (bound,) = int(value or ""), map(int, requirement.values)
+        number, (bound,) = int(value or ""), map(int, requirement.values)
     except ValueError:
         return False
-    return found > bound if requirement.operator == "Gt" else found < bound
+    return number > bound if requirement.operator == "Gt" else number < bound

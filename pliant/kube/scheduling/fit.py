@@ -1,4 +1,4 @@
-"""What a pod takes up of a node, and which nodes take it: for those who place pods, and those who foresee it."""
+"""Computes the resource requests of a pod and whether a node accepts it, for schedulers and capacity planning."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pliant.kube.scheduling.taints import BLOCKING_EFFECTS, CORDON_TAINT, untole
 from pliant.kube.scheduling.types import SchedulingContainer, SchedulingPodSpec
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
-"""Phases in which nothing of a pod runs or ever will."""
+"""A pod in one of these phases uses no resources."""
 
 
 def unschedulable_reasons(spec: SchedulingPodSpec, node: Node) -> list[str]:
-    """Why a node does not take a pod, or the pod not the node: the first reason, as kube-scheduler tells it."""
+    """Return why a node does not accept a pod, in the words of kube-scheduler; at most the first reason."""
     if node.spec.unschedulable and untolerated_taints([CORDON_TAINT], spec.tolerations, BLOCKING_EFFECTS):
         return ["node(s) were unschedulable"]
-    if shunned := untolerated_taints(node.spec.taints, spec.tolerations, BLOCKING_EFFECTS):
-        return [f"node(s) had untolerated taint {{{shunned[0].key}: {shunned[0].value}}}"]
+    if untolerated := untolerated_taints(node.spec.taints, spec.tolerations, BLOCKING_EFFECTS):
+        return [f"node(s) had untolerated taint {{{untolerated[0].key}: {untolerated[0].value}}}"]
     if not is_node_ready(node):
         return ["node(s) were not ready"]
     if not matches_node_affinity(spec, node.metadata):
@@ -32,30 +32,28 @@ def unschedulable_reasons(spec: SchedulingPodSpec, node: Node) -> list[str]:
 
 
 def is_node_ready(node: Node) -> bool:
-    """Whether a node says that it can run pods."""
     return any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
 
 
 def effective_pod_requests(spec: SchedulingPodSpec) -> dict[str, Fraction]:
-    """What a pod takes up: the sum of its containers and sidecars, or of a hungrier moment before they all run."""
+    """Return the requests of a pod: the maximum over each init container's run and the run of the main containers."""
     result: dict[str, Fraction] = {"pods": Fraction(1)}
-    beside: Counter[str] = Counter()
+    running: Counter[str] = Counter()
     for container in spec.init_containers:
-        moment = beside.copy()
-        moment.update(_container_requests(container))
+        with_container = running.copy()
+        with_container.update(_container_requests(container))
         if container.restart_policy == "Always":
-            beside = moment
-        _raise_to_maximum(result, moment)
+            running = with_container
+        _raise_to_maximum(result, with_container)
     for container in spec.containers:
-        beside.update(_container_requests(container))
-    _raise_to_maximum(result, beside)
+        running.update(_container_requests(container))
+    _raise_to_maximum(result, running)
     for resource, value in spec.overhead.items():
         result[resource] = result.get(resource, Fraction(0)) + parse_quantity(value)
     return result
 
 
 def scheduling_spec(pod_template: Mapping[str, object]) -> SchedulingPodSpec:
-    """What a pod template asks of nodes."""
     return msgspec.convert(pod_template.get("spec") or {}, SchedulingPodSpec)
 
 
@@ -65,5 +63,5 @@ def _raise_to_maximum(totals: dict[str, Fraction], requests: Mapping[str, int | 
 
 
 def _container_requests(container: SchedulingContainer) -> dict[str, Fraction]:
-    asked = {**container.resources.limits, **container.resources.requests}
-    return {resource: parse_quantity(value) for resource, value in asked.items()}
+    requests = {**container.resources.limits, **container.resources.requests}
+    return {resource: parse_quantity(value) for resource, value in requests.items()}

@@ -1,4 +1,4 @@
-"""Marks of nodes: which follow from how a node fares, which a pod puts up with, and for how long."""
+"""Taints and tolerations: the taints of node conditions, and how long a pod tolerates a taint."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ _CONDITION_TAINT_KEYS = frozenset(f"node.kubernetes.io/{name}" for name in _TAIN
 
 
 def is_condition_taint(taint_key: str) -> bool:
-    """Whether a taint tells of a condition, so that nobody needs to put it there."""
+    """Return whether a taint follows from a node condition, so that a controller sets it."""
     return taint_key in _CONDITION_TAINT_KEYS
 
 
 def condition_taints(node: Node) -> list[Taint]:
-    """The taints that follow from how a node fares."""
     conditions = {(each.type, each.status) for each in node.status.conditions}
     names = [name for condition, name in _TAINT_BY_CONDITION.items() if condition in conditions]
     taints = [Taint(key=f"node.kubernetes.io/{name}", effect="NoSchedule") for name in names]
@@ -45,7 +44,7 @@ def condition_taints(node: Node) -> list[Taint]:
 def untolerated_taints(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: frozenset[str]
 ) -> list[Taint]:
-    """Taints of these effects that a pod does not put up with."""
+    """Return the taints with one of these effects that the tolerations do not cover."""
     return [
         taint
         for taint in taints
@@ -54,11 +53,11 @@ def untolerated_taints(
 
 
 def tolerated_seconds(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float:
-    """How long a pod may stay on a node with such marks: not at all, some seconds, or for ever."""
-    driving = [taint for taint in taints if taint.effect in EVICTING_EFFECTS]
-    if untolerated_taints(driving, tolerations, EVICTING_EFFECTS):
+    """Return how many seconds a pod may stay on a node with these taints: 0 to `UNLIMITED_SECONDS`."""
+    evicting = [taint for taint in taints if taint.effect in EVICTING_EFFECTS]
+    if untolerated_taints(evicting, tolerations, EVICTING_EFFECTS):
         return 0.0
-    used = (each for each in tolerations if any(_tolerates(each, taint) for taint in driving))
+    used = (each for each in tolerations if any(_tolerates(each, taint) for taint in evicting))
     limits = (each.toleration_seconds for each in used if each.toleration_seconds is not None)
     return max(0.0, min(limits, default=UNLIMITED_SECONDS))
 

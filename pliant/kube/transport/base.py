@@ -1,7 +1,7 @@
-"""The seam between a Kubernetes client and whatever answers it.
+"""The transport interface between the Kubernetes client and an API server.
 
-`Request` goes in, `Reply` comes out. Over HTTP that is `pliant.kube.transport.http`; in one process it is a direct
-call to the embedded server, which makes fault campaigns deterministic.
+`pliant.kube.transport.http` implements it over HTTP. Tests call the embedded API server directly, which makes fault
+injection deterministic.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One call to an API server, free of any HTTP library."""
-
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
@@ -29,14 +27,14 @@ class Request:
     content_type: str = JSON
     accept: str = JSON
     timeout: float | None = 30.0
-    """Seconds for the whole exchange; None for streams that stay open."""
+    """Seconds for request and response; None for streams that stay open."""
     before_send: Callable[[], object] | None = None
-    """Asked at the last moment before the request leaves, however long that took to come; raises if it may not."""
+    """Called immediately before the request is sent; may raise to prevent it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A complete answer."""
+    """A complete response."""
 
     status: int
     body: bytes
@@ -46,7 +44,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReply:
-    """An answer that arrives in pieces of any size: a watch or a log."""
+    """A response that arrives in chunks: a watch or a log."""
 
     status: int
     chunks: AsyncIterator[bytes]
@@ -55,16 +53,16 @@ class StreamReply:
 
 
 class Transport(Protocol):
-    """Carries requests to an API server and brings back its answers.
+    """Sends requests to an API server.
 
-    A transport raises `Unreachable` when no answer arrives; any HTTP status is an answer.
+    Raises `Unreachable` when no response arrives; any HTTP status is a response.
     """
 
     async def send(self, request: Request) -> Reply:
-        """Exchange one request for one complete reply."""
+        """Send a request and read the complete response."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[StreamReply]:
-        """Open a stream; leaving the context ends it."""
+        """Open a stream; leaving the context closes it."""
 
     async def aclose(self) -> None:
-        """Give back connections; nothing may be sent afterwards."""
+        """Close the connections; no request may follow."""

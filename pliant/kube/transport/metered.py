@@ -1,4 +1,4 @@
-"""Tells of every call to the API server what was asked, how it was answered and how long that took."""
+"""Reports verb, resource, status and duration of every call to the API server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERB_BY_METHOD = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE"
 
 
 class ApiCall(NamedTuple):
-    """What was asked of which resource, and the status of the answer; nothing that a user named."""
+    """The labels of a call; none of them contains a name given by a user."""
 
     verb: str
     resource: str
@@ -23,7 +23,7 @@ class ApiCall(NamedTuple):
 
 
 class MeteredTransport(Transport):
-    """Reports each request to `note` when its answer has come; of a stream, when it has begun."""
+    """Calls `on_call` after each response; for a stream, when it begins."""
 
     def __init__(self, inner: Transport, on_call: Callable[[ApiCall, float], None], clock: Callable[[], float]) -> None:
         self._inner = inner
@@ -31,31 +31,28 @@ class MeteredTransport(Transport):
         self._clock = clock
 
     async def send(self, request: Request) -> Reply:
-        """Exchange one request for one complete reply."""
-        began = self._clock()
+        started_at = self._clock()
         try:
             reply = await self._inner.send(request)
         except Unreachable:
-            self._report_call(request, NO_RESPONSE_CODE, began)
+            self._report_call(request, NO_RESPONSE_CODE, started_at)
             raise
-        self._report_call(request, str(reply.status), began)
+        self._report_call(request, str(reply.status), started_at)
         return reply
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[StreamReply]:
-        """Open a stream; leaving the context ends it."""
-        began = self._clock()
+        started_at = self._clock()
         async with AsyncExitStack() as stack:
             try:
                 reply = await stack.enter_async_context(self._inner.stream(request))
             except Unreachable:
-                self._report_call(request, NO_RESPONSE_CODE, began)
+                self._report_call(request, NO_RESPONSE_CODE, started_at)
                 raise
-            self._report_call(request, str(reply.status), began)
+            self._report_call(request, str(reply.status), started_at)
             yield reply
 
     async def aclose(self) -> None:
-        """Give back connections."""
         await self._inner.aclose()
 
     def _report_call(self, request: Request, code: str, started_at: float) -> None:
@@ -63,7 +60,7 @@ class MeteredTransport(Transport):
 
 
 def verb_and_resource(request: Request) -> tuple[str, str]:
-    """The verb and the resource of a request, as rights are granted: `patch`, `jobs.batch/status`."""
+    """Return the verb and the resource of a request as in RBAC rules: `patch`, `jobs.batch/status`."""
     _, root, *parts = request.path.split("/")
     group = ""
     if root == "apis" and len(parts) > 2:

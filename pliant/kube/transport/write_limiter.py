@@ -1,11 +1,11 @@
-"""How many writes may be in flight: as many as the server takes, found out by asking and by listening to it.
+"""Limits the writes in flight to what the API server accepts (additive increase, multiplicative decrease).
 
-At first the limit doubles with every round of accepted writes; once a write was turned away, it grows by one with
-every round. A write that is turned away halves it, at most once for each round, and those that left together with
-it show how many the server did take: until the wait that it asked for is over, the limit stays below that. So a
-server that takes N writes at a time sees about N of them, and one too many about once a second.
+At first the limit doubles with every round of accepted writes. Once a write was throttled, the limit grows by one per
+round. A throttled write halves the limit, at most once per round. The writes in flight at that time show how many the
+server accepted; the limit stays below that number until the retry delay is over. A server that accepts N writes at a
+time thus gets about N of them, and one too many about once a second.
 
-A server that takes nothing at all is asked by one write each time the wait is over, and by no other.
+A server that accepts no write at all gets a single probe after each retry delay.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from types import TracebackType
 from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
 
 MAX_WRITES_IN_FLIGHT = 64
-"""Writes in flight at a time, unless the server objects: more gain nothing, for it has its own limits."""
+"""Default maximum; a higher limit does not help, because the server has its own limits."""
 INITIAL_WRITES_IN_FLIGHT = 8
-"""Writes in flight before anything is known of the server."""
 QUEUE_TIMEOUT_SECONDS = 30.0
-"""How long a write may wait for its turn: what was decided before that may no longer be right."""
+"""A write that waited longer is rejected, because the decision behind it may be outdated."""
 MIN_RETRY_AFTER_SECONDS = 0.1
-"""Seconds to keep when the server says `Retry-After: 0`."""
+"""Used when the server responds `Retry-After: 0`."""
 _SERVICE_UNAVAILABLE = 503
-_NO_RESPONSE = Unreachable("no answer")
-_QUEUE_TIMEOUT_MESSAGE = f"no turn to write within {QUEUE_TIMEOUT_SECONDS:.0f}s: the server is busy"
+_NO_RESPONSE = Unreachable("no response")
+_QUEUE_TIMEOUT_MESSAGE = f"write not sent within {QUEUE_TIMEOUT_SECONDS:.0f}s: the server is busy"
 _TIMER_SLACK_SECONDS = 1e-3
-"""Seconds by which a timer may come too early."""
+"""A timer may fire this much too early."""
 
 _QueuedWrite = tuple[asyncio.Future[int], float]
-"""Is told the round of its turn; and until when it waits for that."""
+"""A future that receives the epoch of the write, and the time at which the write expires."""
 
 
 def is_throttling(error: ApiError) -> bool:
-    """Whether a server said that it is asked too much; it then says when to come again, too."""
+    """Return whether the server reported overload and a retry delay."""
     if error.retry_after is None:
         return False
     return isinstance(error, TooManyRequests) or (
@@ -44,74 +43,72 @@ def is_throttling(error: ApiError) -> bool:
 
 
 class AdaptiveWriteLimiter:
-    """Lets as many writes go at a time as the server takes; the others wait in line."""
+    """Admits as many concurrent writes as the server accepts; queues the others."""
 
     def __init__(self, max_limit: int = MAX_WRITES_IN_FLIGHT) -> None:
         self.max_limit = max_limit
         self.limit = float(min(max_limit, INITIAL_WRITES_IN_FLIGHT))
-        """How many may be in flight now; its fraction is what has been earned towards one more."""
+        """The current limit; its fraction counts towards the next whole write."""
         self.in_flight = 0
         self.queued_count = 0
-        """How many wait for their turn."""
         self.throttled_count = 0
-        """How often the server has turned a write away."""
         self._epoch = 0
-        """Counts the halvings: what left before the last one tells nothing new."""
+        """Number of times the limit was halved; responses to writes of earlier epochs carry no new information."""
         self._accepted_in_flight = 0
-        """How many of those in flight at the last halving the server can have taken."""
+        """How many of the writes in flight at the last halving the server may have accepted."""
         self._growth_limited_until = 0.0
-        """Until when it has asked not to be tried with more."""
+        """Until this time the limit may not exceed `_accepted_in_flight`."""
         self._is_blocked = False
-        """While nothing has been accepted since the last refusal."""
+        """True until a write is accepted after the last throttled one."""
         self._may_probe = False
-        """Whether a single write may go, though held: the wait is over."""
+        """Whether a single write may be sent while blocked: the retry delay is over."""
         self._retry_after = 0.0
         self._queues = (deque[_QueuedWrite](), deque[_QueuedWrite]())
-        """Those who go ahead, and the others; they take turns, so neither waits for all of the other."""
+        """Urgent writes and other writes; they alternate, so that neither queue starves."""
         self._last_queue = 1
         self._probe_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
 
     def write_slot(self, *, urgent: bool = False) -> WriteSlot:
-        """Leave to send one write, for as long as the block runs; to go ahead is to pass those who need not."""
+        """Return a context manager that holds a slot for one write; urgent writes use the urgent queue."""
         return WriteSlot(self, urgent)
 
     async def acquire(self, urgent: bool) -> int:
-        """Wait for a turn; returns its round. Raises `TooManyRequests` when none comes in time."""
+        """Wait for a slot and return its epoch; raise `TooManyRequests` after `QUEUE_TIMEOUT_SECONDS`."""
         if not self.queued_count and self._has_capacity():
             self._start_write()
             return self._epoch
         loop = asyncio.get_running_loop()
-        its_turn: asyncio.Future[int] = loop.create_future()
-        self._queues[0 if urgent else 1].append((its_turn, loop.time() + QUEUE_TIMEOUT_SECONDS))
+        slot_future: asyncio.Future[int] = loop.create_future()
+        self._queues[0 if urgent else 1].append((slot_future, loop.time() + QUEUE_TIMEOUT_SECONDS))
         self.queued_count += 1
         if self._expiry_timer is None:
             self._expiry_timer = loop.call_later(QUEUE_TIMEOUT_SECONDS, self._expire_queued)
         try:
-            return await its_turn
+            return await slot_future
         except asyncio.CancelledError:
-            # Whoever gives up has been cancelled, unless the turn came in that very moment.
-            if its_turn.cancelled():
+            # The waiter was cancelled, unless its slot was granted at the same moment.
+            if slot_future.cancelled():
                 self.queued_count -= 1
-            elif its_turn.exception() is None:
+            elif slot_future.exception() is None:
                 self._finish_write()
             raise
 
     def _expire_queued(self) -> None:
-        """End the waits that have lasted too long; one timer for all, since one each costs more than the turn."""
+        """Reject writes that waited too long. One timer serves all, because one per write costs more than the slot."""
         loop = asyncio.get_running_loop()
         now, self._expiry_timer = loop.time() + _TIMER_SLACK_SECONDS, None
-        for line in self._queues:
-            while line and (line[0][0].done() or line[0][1] <= now):
-                its_turn, _ = line.popleft()
-                if not its_turn.done():
+        for queue in self._queues:
+            while queue and (queue[0][0].done() or queue[0][1] <= now):
+                slot_future, _ = queue.popleft()
+                if not slot_future.done():
                     self.queued_count -= 1
-                    its_turn.set_exception(TooManyRequests(429, "TooManyRequests", _QUEUE_TIMEOUT_MESSAGE))
-        if oldest := [line[0][1] for line in self._queues if line]:
+                    slot_future.set_exception(TooManyRequests(429, "TooManyRequests", _QUEUE_TIMEOUT_MESSAGE))
+        if oldest := [queue[0][1] for queue in self._queues if queue]:
             self._expiry_timer = loop.call_at(min(oldest), self._expire_queued)
 
     def release(self, epoch: int, error: ApiError | None) -> None:
-        """Give the turn of a round back, and learn from the answer; from none, nothing."""
+        """Release a slot and adapt the limit to the response; no response carries no information."""
         if error is not None and is_throttling(error):
             self._note_throttled(epoch, error.retry_after or 0.0)
         elif not isinstance(error, Unreachable):
@@ -120,10 +117,10 @@ class AdaptiveWriteLimiter:
 
     def _note_accepted(self) -> None:
         self._is_blocked = False
-        # A limit that nobody comes up to has not been shown to be good.
+        # A limit that is not reached has not been tested.
         if self.in_flight >= int(self.limit):
-            more = 1.0 if self._epoch == 0 else 1.0 / self.limit
-            self.limit = max(self.limit, min(self.limit + more, self._growth_limit()))
+            increase = 1.0 if self._epoch == 0 else 1.0 / self.limit
+            self.limit = max(self.limit, min(self.limit + increase, self._growth_limit()))
 
     def _growth_limit(self) -> float:
         is_over = asyncio.get_running_loop().time() >= self._growth_limited_until
@@ -134,10 +131,8 @@ class AdaptiveWriteLimiter:
         if epoch == self._epoch:
             self._epoch += 1
             self._retry_after = max(retry_after, MIN_RETRY_AFTER_SECONDS)
-            self._accepted_in_flight, self._growth_limited_until = (
-                self.in_flight,
-                asyncio.get_running_loop().time() + self._retry_after,
-            )
+            self._accepted_in_flight = self.in_flight
+            self._growth_limited_until = asyncio.get_running_loop().time() + self._retry_after
             self.limit = min(self.limit, float(self.in_flight)) / 2.0
             self._block_until_probe()
         self._accepted_in_flight -= 1
@@ -166,24 +161,24 @@ class AdaptiveWriteLimiter:
         self._admit_queued()
 
     def _admit_queued(self) -> None:
-        while self._has_capacity() and (its_turn := self._pop_queued()) is not None:
+        while self._has_capacity() and (slot_future := self._pop_queued()) is not None:
             self._start_write()
             self.queued_count -= 1
-            its_turn.set_result(self._epoch)
+            slot_future.set_result(self._epoch)
 
     def _pop_queued(self) -> asyncio.Future[int] | None:
-        for turn in (1 - self._last_queue, self._last_queue):
-            line = self._queues[turn]
-            while line:
-                its_turn, _ = line.popleft()
-                if not its_turn.done():
-                    self._last_queue = turn
-                    return its_turn
+        for index in (1 - self._last_queue, self._last_queue):
+            queue = self._queues[index]
+            while queue:
+                slot_future, _ = queue.popleft()
+                if not slot_future.done():
+                    self._last_queue = index
+                    return slot_future
         return None
 
 
 class WriteSlot:
-    """Leave to send one write; whoever has it says how the server answered."""
+    """A slot for one write; its user records the response of the server."""
 
     def __init__(self, limiter: AdaptiveWriteLimiter, urgent: bool) -> None:
         self._limiter = limiter
@@ -192,7 +187,6 @@ class WriteSlot:
         self._error: ApiError | None = _NO_RESPONSE
 
     def record_response(self, error: ApiError | None) -> None:
-        """Say how the server answered: with an error, or none."""
         self._error = error
 
     async def __aenter__(self) -> WriteSlot:

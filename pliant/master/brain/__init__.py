@@ -1,1 +1,1 @@
-"""What a job needs next, decided in data: no clock, no chance, nothing outside of the arguments."""
+"""Pure functions that decide the next scale action of a job."""

@@ -1,4 +1,4 @@
-"""Takes in what a picture shows, before anything is decided upon it."""
+"""Updates the state of the brain from a snapshot, before anything is decided."""
 
 from __future__ import annotations
 
@@ -8,120 +8,104 @@ from datetime import datetime
 
 from pliant.master.brain.context import PS, WORKER, DecisionContext, parse_slot
 from pliant.master.brain.rules.creation import unmet_sizes
-from pliant.master.brain.state import (
-    BrainState,
-    CpuUsageWindow,
-    MemberProgress,
-    MemberSlot,
-    ThroughputWindow,
-    TransientObservations,
-)
-from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberStatus, PodResources, SizingStage
+from pliant.master.brain.state import BrainState, CpuUsageWindow, MemberProgress, TransientObservations
+from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberSlot, MemberStatus, PodResources, SizingStage
 
 
 def state_with_snapshot(context: DecisionContext) -> BrainState:
-    """The memory with everything that can be seen now."""
-    memory, picture = context.state, context.snapshot
-    visible = {str(node.key) for node in picture.members}
-    members, ids, dropped = dict(memory.newest_ids), dict(memory.highest_ids), dict(memory.abandoned_slots)
-    dismissed = tuple(key for key in memory.removed_members if key in visible)
-    for node in picture.members:
-        ids[node.key.type] = max(ids.get(node.key.type, -1), node.key.id)
-        place = str(MemberSlot(node.key.type, node.rank))
-        if str(node.key) not in dismissed and members.get(place, -1) < node.key.id:
-            members[place] = node.key.id
-            dropped.pop(place, None)  # somebody else has a try
-    stage = memory.stage
-    if stage is SizingStage.CREATE and members:
-        stage = SizingStage.WORKER_INITIAL
-    if stage is SizingStage.WORKER_INITIAL and members and not any(text.startswith("worker/") for text in members):
-        stage = SizingStage.PS_INITIAL
-    if stage is SizingStage.PS_INITIAL and not any(text.startswith("ps/") for text in members):
-        stage = SizingStage.RUNNING
-    after = replace(
-        memory,
+    """Return the state after a snapshot."""
+    state, snapshot = context.state, context.snapshot
+    keys = {str(member.key) for member in snapshot.members}
+    removed = tuple(key for key in state.removed_members if key in keys)
+    newest_ids, highest_ids = dict(state.newest_ids), dict(state.highest_ids)
+    abandoned = dict(state.abandoned_slots)
+    for member in snapshot.members:
+        highest_ids[member.key.type] = max(highest_ids.get(member.key.type, -1), member.key.id)
+        slot = str(member.slot)
+        if str(member.key) not in removed and newest_ids.get(slot, -1) < member.key.id:
+            newest_ids[slot] = member.key.id
+            abandoned.pop(slot, None)
+    stage = _next_stage(state.stage, newest_ids)
+    state = replace(
+        state,
         stage=stage,
-        newest_ids=members,
-        highest_ids=ids,
-        removed_members=dismissed,
-        abandoned_slots=dropped,
+        newest_ids=newest_ids,
+        highest_ids=highest_ids,
+        removed_members=removed,
+        abandoned_slots=abandoned,
         succeeded_slots=_succeeded_slots(context),
         latest_resources=_latest_resources(context),
         observations=_update_observations(context, stage),
     )
-    is_short = bool(unmet_sizes(context.with_state(after)))
-    since = after.observations.members_missing_since or context.now
-    after = replace(after, observations=replace(after.observations, members_missing_since=since if is_short else None))
-    if context.job.is_suspended and not picture.members and members:
-        return _state_when_suspended(after)
-    return _state_with_ps_hosts(context.with_state(after))
+    are_missing = bool(unmet_sizes(context.with_state(state)))
+    missing_since = (state.observations.members_missing_since or context.now) if are_missing else None
+    state = replace(state, observations=replace(state.observations, members_missing_since=missing_since))
+    if context.job.is_suspended and not snapshot.members and newest_ids:
+        return _state_when_suspended(state)
+    return _state_with_ps_hosts(context.with_state(state))
+
+
+def _next_stage(stage: SizingStage, newest_ids: Mapping[str, int]) -> SizingStage:
+    types = {parse_slot(text).type for text in newest_ids}
+    if stage is SizingStage.CREATE and types:
+        stage = SizingStage.WORKER_INITIAL
+    if stage is SizingStage.WORKER_INITIAL and types and WORKER not in types:
+        stage = SizingStage.PS_INITIAL
+    return SizingStage.RUNNING if stage is SizingStage.PS_INITIAL and PS not in types else stage
 
 
 def _state_when_suspended(state: BrainState) -> BrainState:
-    """The memory of a job whose members were sent home: as many begin again, at whatever ids."""
-    still = [
-        parse_slot(text).type
-        for text in state.newest_ids
-        if text not in (*state.succeeded_slots, *state.abandoned_slots)
-    ]
-    numbers = {type_: still.count(type_) for type_ in dict.fromkeys(still)}
-    return replace(state, stage=SizingStage.CREATE, newest_ids={}, removed_members=(), resume_sizes=numbers)
+    """Return the state of a suspended job: its sizes are kept, its members get new ids."""
+    ended = (*state.succeeded_slots, *state.abandoned_slots)
+    types = [parse_slot(text).type for text in state.newest_ids if text not in ended]
+    sizes = {type_: types.count(type_) for type_ in dict.fromkeys(types)}
+    return replace(state, stage=SizingStage.CREATE, newest_ids={}, removed_members=(), resume_sizes=sizes)
 
 
 def state_with_arrivals(state: BrainState, rank_by_member: Mapping[MemberKey, int]) -> BrainState:
-    """The memory with members that were seen to come, by rank; they may be gone already."""
-    members, ids = dict(state.newest_ids), dict(state.highest_ids)
+    """Return the state after members appeared, which may be gone already."""
+    newest_ids, highest_ids = dict(state.newest_ids), dict(state.highest_ids)
     for key, rank in rank_by_member.items():
         if str(key) in state.removed_members:
             continue
-        ids[key.type] = max(ids.get(key.type, -1), key.id)
-        place = str(MemberSlot(key.type, rank))
-        members[place] = max(members.get(place, -1), key.id)
-    impressions = replace(state.observations, observed=state.observations.observed | rank_by_member.keys())
-    return replace(state, newest_ids=members, highest_ids=ids, observations=impressions)
+        highest_ids[key.type] = max(highest_ids.get(key.type, -1), key.id)
+        slot = str(MemberSlot(key.type, rank))
+        newest_ids[slot] = max(newest_ids.get(slot, -1), key.id)
+    observations = replace(state.observations, observed=state.observations.observed | rank_by_member.keys())
+    return replace(state, newest_ids=newest_ids, highest_ids=highest_ids, observations=observations)
 
 
 def _latest_resources(context: DecisionContext) -> dict[str, PodResources]:
-    newest: dict[str, JobMember] = {}
-    for node in context.members:
-        if node.key.type not in newest or newest[node.key.type].key.id < node.key.id:
-            newest[node.key.type] = node
-    return {**context.state.latest_resources, **{type_: node.resources for type_, node in newest.items()}}
+    members = sorted(context.members, key=lambda member: member.key.id)
+    return {**context.state.latest_resources, **{member.key.type: member.resources for member in members}}
 
 
 def _succeeded_slots(context: DecisionContext) -> tuple[str, ...]:
-    done = [str(place) for place, node in context.member_by_slot.items() if node.status is MemberStatus.SUCCEEDED]
+    done = [str(slot) for slot, member in context.member_by_slot.items() if member.status is MemberStatus.SUCCEEDED]
     return tuple(dict.fromkeys((*context.state.succeeded_slots, *done))) if done else context.state.succeeded_slots
 
 
 def _update_observations(context: DecisionContext, stage: SizingStage) -> TransientObservations:
-    was, now = context.state.observations, context.now
-    if was.started_at is None or context.job.is_suspended:
-        was = TransientObservations(started_at=now, requested_at=was.requested_at)
-    running = [node for node in context.members if node.status is MemberStatus.RUNNING]
-    crew = frozenset(node.key for node in running if node.key.type == WORKER)
-    heard = [(node, node.heartbeat) for node in running if node.heartbeat is not None]
-    keys = {node.key for node in context.snapshot.members}
+    old, now = context.state.observations, context.now
+    if old.started_at is None or context.job.is_suspended:
+        old = TransientObservations(started_at=now, requested_at=old.requested_at)
+    running = [member for member in context.members if member.status is MemberStatus.RUNNING]
+    workers = frozenset(member.key for member in running if member.key.type == WORKER)
+    reporting = [(member, member.heartbeat) for member in running if member.heartbeat is not None]
+    servers = [(member.key, heartbeat) for member, heartbeat in reporting if member.key.type == PS]
+    keys = {member.key for member in context.snapshot.members}
     return replace(
-        was,
-        stage_since=was.stage_since if stage is context.state.stage and was.stage_since else now,
-        running_workers=crew,
-        workers_unchanged_since=was.workers_unchanged_since if crew == was.running_workers else now,
-        observed=was.observed | keys,
-        requested_at={key: at for key, at in was.requested_at.items() if key not in keys},
-        throughput_windows=_retain_windows(was.throughput_windows, crew),
-        cpu_windows={
-            n.key: _update_cpu_window(was.cpu_windows.get(n.key), b, now) for n, b in heard if n.key.type == PS
-        },
-        progress={node.key: _update_progress(was.progress.get(node.key), beat, now) for node, beat in heard},
-        peak_usage=_update_peak_usage(was.peak_usage, heard),
+        old,
+        stage_since=old.stage_since if stage is context.state.stage and old.stage_since else now,
+        running_workers=workers,
+        workers_unchanged_since=old.workers_unchanged_since if workers == old.running_workers else now,
+        observed=old.observed | keys,
+        requested_at={key: at for key, at in old.requested_at.items() if key not in keys},
+        throughput_windows={key: window for key, window in old.throughput_windows.items() if key in workers},
+        cpu_windows={key: _update_cpu_window(old.cpu_windows.get(key), heartbeat, now) for key, heartbeat in servers},
+        progress={m.key: _update_progress(old.progress.get(m.key), heartbeat, now) for m, heartbeat in reporting},
+        peak_usage=_update_peak_usage(old.peak_usage, reporting),
     )
-
-
-def _retain_windows(
-    windows: Mapping[MemberKey, ThroughputWindow], keys: frozenset[MemberKey]
-) -> dict[MemberKey, ThroughputWindow]:
-    return {key: mark for key, mark in windows.items() if key in keys}
 
 
 def _update_cpu_window(window: CpuUsageWindow | None, heartbeat: Heartbeat, now: datetime) -> CpuUsageWindow:
@@ -134,32 +118,30 @@ def _update_cpu_window(window: CpuUsageWindow | None, heartbeat: Heartbeat, now:
     return CpuUsageWindow(window.started_at, heartbeat.at, window.total_cores + heartbeat.cpu, window.readings + 1)
 
 
-def _update_progress(known: MemberProgress | None, heartbeat: Heartbeat, now: datetime) -> MemberProgress:
-    """By our own clock: a member's may differ, and what was said before we woke tells nothing of now."""
-    if known is None:
+def _update_progress(previous: MemberProgress | None, heartbeat: Heartbeat, now: datetime) -> MemberProgress:
+    """Update by the clock of this process; a report from before it started says nothing about the present."""
+    if previous is None or (heartbeat.step, heartbeat.samples) != (previous.step, previous.samples):
         return MemberProgress(now, now, heartbeat.step, heartbeat.samples)
-    if (heartbeat.step, heartbeat.samples) != (known.step, known.samples):
-        return MemberProgress(now, now, heartbeat.step, heartbeat.samples)
-    return known._replace(heard_at=max(known.heard_at, min(heartbeat.at, now)))
+    return previous._replace(reported_at=max(previous.reported_at, min(heartbeat.at, now)))
 
 
 def _update_peak_usage(
-    known: Mapping[str, PodResources], reporting_members: list[tuple[JobMember, Heartbeat]]
+    previous: Mapping[str, PodResources], reporting_members: list[tuple[JobMember, Heartbeat]]
 ) -> dict[str, PodResources]:
-    peaks = dict(known)
-    for node, beat in reporting_members:
-        peak = peaks.get(node.key.type, PodResources())
-        if (beat.cpu or 0.0) > (peak.cpu or 0.0) or (beat.memory or 0) > (peak.memory or 0):
-            cpu = max(beat.cpu or 0.0, peak.cpu or 0.0) or None
-            peaks[node.key.type] = PodResources(cpu=cpu, memory=max(beat.memory or 0, peak.memory or 0) or None)
+    peaks = dict(previous)
+    for member, heartbeat in reporting_members:
+        peak = peaks.get(member.key.type, PodResources())
+        cpu = max(heartbeat.cpu or 0.0, peak.cpu or 0.0) or None
+        memory = max(heartbeat.memory or 0, peak.memory or 0) or None
+        if cpu or memory:
+            peaks[member.key.type] = PodResources(cpu=cpu, memory=memory)
     return peaks
 
 
 def _state_with_ps_hosts(context: DecisionContext) -> BrainState:
-    """Publish another set of parameter servers once every place of the set has somebody at work."""
-    ranks = [place for place in context.required_slots if place.type == PS]
-    running = context.running_members(PS)
-    hosts = tuple(node.address for node in running if node.address)
-    if not ranks or len(hosts) < len(ranks) or hosts == context.state.ps_hosts:
+    """Publish a new set of parameter servers once every slot of the set has a running server."""
+    slots = [slot for slot in context.required_slots if slot.type == PS]
+    hosts = tuple(server.address for server in context.running_members(PS) if server.address)
+    if not slots or len(hosts) < len(slots) or hosts == context.state.ps_hosts:
         return context.state
     return replace(context.state, ps_version=context.state.ps_version + 1, ps_hosts=hosts)

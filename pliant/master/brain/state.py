@@ -1,4 +1,4 @@
-"""What the brain keeps between two decisions: what must outlive its process, and what need not."""
+"""The state of the brain between two decisions: the saved part and the part that ends with the process."""
 
 from __future__ import annotations
 
@@ -12,28 +12,18 @@ import msgspec
 from pliant.master.model import MemberKey, PodResources, SizingStage
 
 
-class MemberSlot(NamedTuple):
-    """A rank of a type, whoever holds it. Prints as `worker/3`."""
-
-    type: str
-    rank: int
-
-    def __str__(self) -> str:
-        return f"{self.type}/{self.rank}"
-
-
 class ThroughputWindow(NamedTuple):
-    """How far a worker had come when a look began, and for how many looks it has been slow."""
+    """The samples of a worker when its observation window began, and for how many windows it has been slow."""
 
     started_at: datetime
     samples: float
     slow_windows: int = 0
     rate: float | None = None
-    """Samples per second during the last whole look."""
+    """Samples per second in the last complete window."""
 
 
 class CpuUsageWindow(NamedTuple):
-    """What a member has used since a look began."""
+    """The CPU usage of a member since its observation window began."""
 
     started_at: datetime
     last_reading_at: datetime
@@ -42,84 +32,81 @@ class CpuUsageWindow(NamedTuple):
 
 
 class MemberProgress(NamedTuple):
-    """When a member was last heard of, and when it last got further."""
+    """When a member last reported, and when its step or samples last changed."""
 
-    heard_at: datetime
-    moved_at: datetime
+    reported_at: datetime
+    progressed_at: datetime
     step: int | None = None
     samples: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransientObservations:
-    """What was noticed since this process began; a new one begins anew, and judges nobody by its own absence."""
+    """What this process has observed. A new master starts without it, so members are not blamed for its absence."""
 
     started_at: datetime | None = None
     stage_since: datetime | None = None
     running_workers: frozenset[MemberKey] = frozenset()
-    """The workers that run."""
     workers_unchanged_since: datetime | None = None
     observed: frozenset[MemberKey] = frozenset()
-    """Everybody who was ever seen."""
+    """All members observed so far."""
     requested_at: Mapping[MemberKey, datetime] = field(default_factory=dict)
-    """Who was asked for, and when."""
     throughput_windows: Mapping[MemberKey, ThroughputWindow] = field(default_factory=dict)
     cpu_windows: Mapping[MemberKey, CpuUsageWindow] = field(default_factory=dict)
     progress: Mapping[MemberKey, MemberProgress] = field(default_factory=dict)
     peak_usage: Mapping[str, PodResources] = field(default_factory=dict)
-    """The most that one member of a type has used."""
+    """The highest usage of one member, by type."""
     members_missing_since: datetime | None = None
     """Since when fewer members are known than the operator was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrainState:
-    """What a new master must know to go on where the last one stopped."""
+    """The state that a new master loads. Slots are keyed by their printed form."""
 
     stage: SizingStage = SizingStage.CREATE
     newest_ids: Mapping[str, int] = field(default_factory=dict)
-    """The id of the newest member at each place, by place."""
+    """The id of the newest member, by slot."""
     highest_ids: Mapping[str, int] = field(default_factory=dict)
-    """The highest id of a type so far."""
+    """The highest id so far, by type."""
     removed_members: tuple[str, ...] = ()
-    """Members that were sent away and may still be seen."""
+    """Members that the master removed and whose pods may still exist."""
     abandoned_slots: Mapping[str, str] = field(default_factory=dict)
-    """Places that are beyond recovery, and why."""
+    """Slots that are not filled again, and the reasons."""
     restart_counts: Mapping[str, int] = field(default_factory=dict)
-    """Relaunches of a place that count."""
+    """Relaunches that count towards the restart limit, by slot."""
     early_exit_counts: Mapping[str, int] = field(default_factory=dict)
-    """Relaunches of a place that do not count, in quick succession."""
+    """Consecutive early exits that do not count towards the restart limit, by slot."""
     resources_by_type: Mapping[str, PodResources] = field(default_factory=dict)
-    """What new members of a type ask for."""
+    """The resources of new members."""
     latest_resources: Mapping[str, PodResources] = field(default_factory=dict)
-    """What the newest member of a type was given, by whomever."""
+    """The resources of the newest member, by type."""
     oom_memory: Mapping[str, int] = field(default_factory=dict)
-    """Bytes with which a member of a type was seen to run out of memory."""
+    """The largest memory with which a member of a type ran out of memory."""
     succeeded_slots: tuple[str, ...] = ()
-    """Places whose work has ended well, though their pods may be gone."""
     resume_sizes: Mapping[str, int] = field(default_factory=dict)
-    """How many members of each type there were when the job was suspended."""
+    """The number of members by type when the job was suspended."""
     worker_cap: int | None = None
-    """So many workers are the most that machines have taken."""
+    """The largest number of workers that could be scheduled."""
     worker_cap_until: datetime | None = None
     settled_size: int | None = None
-    """The number of workers that was found to be right."""
+    """The number of workers that the search ended with."""
     straggler_replaced_at: tuple[datetime, ...] = ()
-    """When workers were replaced for being slow, within the last hour."""
+    """Replacements of slow workers within the last hour."""
     ps_changed_at: datetime | None = None
     ps_version: int = 0
     ps_hosts: tuple[str, ...] = ()
     observations: TransientObservations = field(default_factory=TransientObservations)
 
     def dump_state(self) -> dict[str, Any]:
-        """What is worth keeping, as JSON knows it."""
-        kept: dict[str, Any] = msgspec.to_builtins(self)
-        del kept["observations"]
-        return kept
+        """Return the saved part as JSON."""
+        state: dict[str, Any] = msgspec.to_builtins(self)
+        del state["observations"]
+        return state
 
 
 def load_brain_state(state: Mapping[str, Any]) -> BrainState:
-    """The memory that was saved; an empty one if it makes no sense, for the cluster tells the rest."""
+    """Load a saved state; return an empty one if it is invalid, because the cluster shows the rest."""
     try:
         return msgspec.convert({**state, "observations": {}}, BrainState)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""How long the master waits for what, and how much it takes to convince it."""
+"""The timing of the master's decisions. The fields are also options of the master and annotations of the job."""
 
 from __future__ import annotations
 
@@ -9,35 +9,27 @@ from dataclasses import dataclass
 class BrainTiming:
     """All times in seconds."""
 
-    settle: float = 60.0
-    """How long the same workers must have run before their speed is believed."""
-    look: float = 60.0
-    """How long members are watched before one of them counts as hot or slow."""
-    hang: float = 600.0
-    """How long a member that once spoke may say nothing."""
-    growth_patience: float = 60.0
-    """How long a worker may wait for a machine if others run without it."""
+    settle_time: float = 60.0
+    """How long the set of workers must stay the same before their speed is used."""
+    observation_window: float = 60.0
+    """How long a member is measured before it counts as overloaded or slow."""
+    hang_timeout: float = 600.0
+    """How long a member that has sent a heartbeat may send no other."""
+    growth_timeout: float = 60.0
+    """How long an additional worker may be pending while others run."""
     pending_timeout: float = 900.0
-    """How long any other member may, before it is made smaller."""
-    hold_off: float = 1800.0
-    """After a growth that no machine took, until the next one."""
-    appear: float = 30.0
-    """How long a pod that was asked for may take to be seen."""
-    handover: float = 120.0
-    """How long workers may take to turn to a new set of parameter servers."""
-    server_pause: float = 600.0
-    """Between two changes of parameter servers."""
-    reports: float = 60.0
-    """How long to wait for a role that tells nothing of itself."""
-    replacements: int = 3
-    """How many slow workers are replaced within an hour."""
-    worth: float = 0.2
-    """What one more worker must add, as a part of what each of the fewest does."""
-
-
-CPU_SATURATION_RATIO = 0.9
-"""The part of its CPU that a parameter server may use before it counts as hot."""
-STRAGGLER_SPEED_RATIO = 0.5
-"""The part of its peers' median speed below which a worker is slow."""
-STRAGGLER_MIN_WINDOWS = 2
-"""For so many looks in a row."""
+    """How long any other member may be pending before its resources are reduced."""
+    growth_backoff: float = 1800.0
+    """How long to wait after additional workers could not be scheduled, before adding any again."""
+    pod_appear_timeout: float = 30.0
+    """How long a requested pod may take to appear."""
+    ps_handover_timeout: float = 120.0
+    """How long workers may take to switch to a new set of parameter servers."""
+    ps_change_interval: float = 600.0
+    """Minimum time between two changes of parameter servers."""
+    usage_report_timeout: float = 60.0
+    """How long to wait for the first usage report of a member type."""
+    max_replacements_per_hour: int = 3
+    """How many slow workers are replaced per hour."""
+    min_worker_gain: float = 0.2
+    """What one more worker must add, relative to the speed of each of the fewest workers."""

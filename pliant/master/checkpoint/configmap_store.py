@@ -1,4 +1,4 @@
-"""Keeps the memory of a job's masters in a ConfigMap, where only the newest of them may write."""
+"""Stores the state of a master in a ConfigMap, which only the newest master of the job may write."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from pliant.kube.resources import CONFIG_MAPS
 from pliant.master.checkpoint.checkpointer import MasterSuperseded
 
 STATE_KEY = "state.json"
-WRITER_ANNOTATION = "pliant/master"
-"""The annotation that names the master who wrote last."""
+WRITER_ANNOTATION = "pliant/state-writer"
+"""Names the master that wrote last."""
 
 log = logging.getLogger(__name__)
 
 
 def state_configmap_name(job_name: str) -> str:
-    """The ConfigMap of a job."""
     return f"elasticjob-{job_name}-dlrover-master-state"
 
 
 class ConfigMapCheckpointStore:
-    """The ConfigMap of one job, as one master writes it."""
+    """The state ConfigMap of one job, as one master writes it."""
 
     def __init__(self, client: KubeClient, namespace: str, owner: Mapping[str, Any], identity: str) -> None:
-        """The owner is the ElasticJob's reference, with name and uid; no two masters have the same identity."""
+        """`owner` is the owner reference of the ElasticJob; `identity` must be unique among all masters of the job."""
         self._client = client
         self._namespace = namespace
         self._name = state_configmap_name(owner["name"])
@@ -36,46 +35,45 @@ class ConfigMapCheckpointStore:
         self._resource_version: str | None = None
 
     async def load(self) -> bytes | None:
-        """What was saved last; a value of an earlier job of that name is not ours."""
-        found = await self._read_configmap()
-        if found is None:
+        """Return the saved state; None if it belongs to an earlier job of this name."""
+        configmap = await self._read_configmap()
+        if configmap is None:
             return None
-        self._resource_version = found["metadata"]["resourceVersion"]
-        owners = [owner.get("uid") for owner in found["metadata"].get("ownerReferences", [])]
-        text = found.get("data", {}).get(STATE_KEY)
+        self._resource_version = configmap["metadata"]["resourceVersion"]
+        owners = [owner.get("uid") for owner in configmap["metadata"].get("ownerReferences", [])]
+        text = configmap.get("data", {}).get(STATE_KEY)
         if self._owner["uid"] not in owners or text is None:
-            log.warning("memory of another job left aside", extra={"configmap": self._name})
+            log.warning("saved state of another job ignored", extra={"configmap": self._name})
             return None
         return str(text).encode()
 
     async def save(self, value: bytes) -> None:
-        """Keep a value in place of the last; raises Superseded if another master wrote that."""
         try:
             await self._write_configmap(value)
         except Conflict:
-            # It may be our own write whose answer never came.
-            found = await self._read_configmap()
-            writer = found["metadata"].get("annotations", {}).get(WRITER_ANNOTATION) if found else None
-            if found is not None and writer != self._identity:
+            # The conflict may come from our own write whose response was lost.
+            configmap = await self._read_configmap()
+            writer = configmap["metadata"].get("annotations", {}).get(WRITER_ANNOTATION) if configmap else None
+            if configmap is not None and writer != self._identity:
                 raise MasterSuperseded(
-                    f"{writer} writes {self._name} now: another master of this job is at work"
+                    f"{writer} writes {self._name} now: another master of this job is running"
                 ) from None
-            self._resource_version = found["metadata"]["resourceVersion"] if found else None
+            self._resource_version = configmap["metadata"]["resourceVersion"] if configmap else None
             await self._write_configmap(value)
 
     async def _write_configmap(self, value: bytes) -> None:
         if self._resource_version is None:
             try:
                 written = await self._client.create(CONFIG_MAPS, self._namespace, self._configmap_body(value))
-            except AlreadyExists as problem:
-                raise Conflict(409, "Conflict", str(problem)) from None
+            except AlreadyExists as error:
+                raise Conflict(409, "Conflict", str(error)) from None
         else:
             try:
                 written = await self._client.replace(
                     CONFIG_MAPS, self._namespace, self._name, self._configmap_body(value)
                 )
             except NotFound:
-                # Somebody deleted it; a master that was replaced would have found it there.
+                # It was deleted by a user; a newer master would have kept it.
                 self._resource_version = None
                 written = await self._client.create(CONFIG_MAPS, self._namespace, self._configmap_body(value))
         self._resource_version = written["metadata"]["resourceVersion"]

@@ -1,4 +1,4 @@
-"""The ElasticJob as its master reads it."""
+"""Parses the ElasticJob of the master."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pliant.model.state import EngineState, SizeRequester
 DEFAULT_RESTARTS, MAX_RESTARTS = 3, 5
 USER_REQUESTERS: Final = (SizeRequester.MANUAL_PLAN, SizeRequester.SPEC, SizeRequester.SCALE)
 TUNING_MODES: Final = ("", "single-job", "cluster")
-"""Modes in which the master may look for sizes; without a Brain, a cluster's mode is that of a single job."""
+"""Values of `optimizeMode` in which the master may choose sizes; `cluster` without a Brain means `single-job`."""
 
 
 def parse_elastic_job(raw: Mapping[str, Any]) -> MasterJobSpec:
-    """What the master must know of its job; raises InvalidSpec naming the field that cannot be used."""
+    """Parse an ElasticJob; raise `InvalidSpec` with the field that is invalid."""
     metadata = raw["metadata"]
     spec = decode(ElasticJobSpec, raw.get("spec"), "spec")
     state = _read_engine_state(raw)
@@ -46,22 +46,22 @@ def parse_elastic_job(raw: Mapping[str, Any]) -> MasterJobSpec:
 
 
 def parse_resources(quantities: Mapping[str, Any], path: str) -> PodResources:
-    """Amounts as numbers; what is neither CPU nor memory stays as it was written."""
+    """Parse CPU and memory to numbers; other resources stay strings."""
     values = {name: value for name, value in quantities.items() if value not in (None, "")}
     try:
         cpu = float(parse_quantity(values["cpu"])) if "cpu" in values else None
         memory = int(parse_quantity(values["memory"])) if "memory" in values else None
-    except ValueError as problem:
-        raise InvalidSpec(path, str(problem)) from None
-    others = {name: str(value) for name, value in values.items() if name not in ("cpu", "memory")}
-    return PodResources(cpu=cpu or None, memory=memory or None, extended_resources=others)
+    except ValueError as error:
+        raise InvalidSpec(path, str(error)) from None
+    extended_resources = {name: str(value) for name, value in values.items() if name not in ("cpu", "memory")}
+    return PodResources(cpu=cpu or None, memory=memory or None, extended_resources=extended_resources)
 
 
 def _parse_role(
     name: str, replica_spec: ElasticReplicaSpec, spec: ElasticJobSpec, state: EngineState | None
 ) -> MasterRoleSpec:
-    worker = spec.replica_specs.get(WORKER, ElasticReplicaSpec()).template
-    template = replica_spec.template or worker or {}
+    worker_template = spec.replica_specs.get(WORKER, ElasticReplicaSpec()).template
+    template = replica_spec.template or worker_template or {}
     restarts = DEFAULT_RESTARTS if replica_spec.restart_count is None else replica_spec.restart_count
     return MasterRoleSpec(
         type=name,
@@ -78,12 +78,11 @@ def _parse_role(
 
 
 def _main_container_resources(template: Mapping[str, Any], path: str) -> PodResources:
-    """What the main container asks for, or may have at most."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
     main = next((each for each in containers if each.get("name") == "main"), containers[0])
-    asked = main.get("resources") or {}
-    together = {**(asked.get("limits") or {}), **(asked.get("requests") or {})}
-    return parse_resources(together, f"{path}.spec.containers")
+    resources = main.get("resources") or {}
+    amounts = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return parse_resources(amounts, f"{path}.spec.containers")
 
 
 def _user_requested_size(name: str, state: EngineState | None) -> int | None:
@@ -97,4 +96,4 @@ def _read_engine_state(raw: Mapping[str, Any]) -> EngineState | None:
     try:
         return load_state(raw_status(raw))
     except InvalidSpec:
-        return None  # the operator tells of it
+        return None  # the operator reports it

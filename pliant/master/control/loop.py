@@ -1,4 +1,4 @@
-"""The master's loop: looks at pods and plans, decides, and asks the operator for one thing at a time."""
+"""The control loop of the master: observes pods and plans, decides, and creates one ScalePlan at a time."""
 
 from __future__ import annotations
 
@@ -37,30 +37,29 @@ from pliant.runtime.clock import Clock
 from pliant.runtime.workqueue import Backoff
 
 RECONCILE_INTERVAL_SECONDS = 1.0
-"""Seconds between two looks when nothing happens."""
 DEBOUNCE_SECONDS = 0.2
-"""What happens within so many seconds is looked at together: machines take many members with them."""
+"""Changes within this time are handled together: a node failure affects many members."""
 POD_APPEARANCE_TIMEOUT = timedelta(seconds=5)
-"""How long pods may take to be seen once their plan is carried out."""
+"""How long pods may take to appear once the operator has carried out their plan."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentPlan:
-    """A plan that the operator was asked to carry out."""
+    """A ScalePlan that the master has created."""
 
     name: str
     action: ScaleAction
     previous_state: BrainState
-    """What was known before, in case nothing comes of it."""
+    """The state to return to if the plan fails."""
     sent_at: datetime
     is_acknowledged: bool = True
-    """Whether the server has said that it has the plan."""
+    """Whether the API server has confirmed the creation."""
 
 
 class MasterLoop:
-    """Steers one job until it ends."""
+    """Controls the members of one job until the job ends."""
 
     def __init__(
         self, client: KubeClient, job: MasterJobSpec, service: MasterService, clock: Clock, timing: BrainTiming
@@ -73,28 +72,28 @@ class MasterLoop:
         self._failures = 0
         self._not_before: datetime | None = None
         self._last_problem = ""
-        self.state: BrainState = load_brain_state(service.brain_state.get("memory") or {})
+        self.state: BrainState = load_brain_state(service.brain_state.get("state") or {})
         labels = f"{JOB_LABEL}={job.name}"
         self._pods = Informer(client, PODS, Pod, namespace=job.namespace, labels=labels, on_change=self._on_pod_change)
         self._plans: Informer[Any] = Informer(
             client, SCALE_PLANS, dict, namespace=job.namespace, labels=labels, on_change=self._on_change
         )
-        only = f"metadata.name={job.name}"
+        by_name = f"metadata.name={job.name}"
         self._jobs: Informer[Any] = Informer(
-            client, ELASTIC_JOBS, dict, namespace=job.namespace, fields=only, on_change=self._on_change
+            client, ELASTIC_JOBS, dict, namespace=job.namespace, fields=by_name, on_change=self._on_change
         )
 
     async def run(self) -> JobCompletion:
-        """Steer until the job is over as far as its members are concerned."""
+        """Reconcile until the job is complete or has failed."""
         informers = (self._pods, self._plans, self._jobs)
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
         try:
             for informer in informers:
                 await informer.wait_synced()
             while True:
-                end = await self._reconcile()
-                if end is not None:
-                    return end
+                completion = await self._reconcile()
+                if completion is not None:
+                    return completion
                 await self._wait_for_changes()
         finally:
             for task in tasks:
@@ -105,19 +104,19 @@ class MasterLoop:
         self._changed.set()
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
-        """Take down who comes: they may be gone before the next look."""
+        """Record new members at once: they may be gone before the next reconciliation."""
         self._changed.set()
         if old is None and new is not None and new.metadata.deletion_timestamp is None:
-            place = member_key_and_rank(new) if self._is_owned_by_job(new) else None
-            if place is not None:
-                self._arrived_ranks[place[0]] = place[1]
+            key_and_rank = member_key_and_rank(new) if self._is_owned_by_job(new) else None
+            if key_and_rank is not None:
+                self._arrived_ranks[key_and_rank[0]] = key_and_rank[1]
 
     def _is_owned_by_job(self, pod: Pod) -> bool:
-        """Whether a pod belongs to this job: anybody may write labels."""
+        """Check the owner reference, because any user may set the labels."""
         return any(ref.uid == self._job.uid for ref in pod.metadata.owner_references)
 
     async def _wait_for_changes(self) -> None:
-        """Until something has happened and come to rest, or for a while."""
+        """Wait until changes arrive and stop arriving, or for the reconcile interval."""
         try:
             async with asyncio.timeout(RECONCILE_INTERVAL_SECONDS):
                 await self._changed.wait()
@@ -132,35 +131,37 @@ class MasterLoop:
     async def _reconcile(self) -> JobCompletion | None:
         now = self._clock.now()
         self._changed.clear()
-        is_there = self._refresh_job()
+        job_exists = self._refresh_job()
         pods = [pod for pod in self._pods.store.all() if self._is_owned_by_job(pod)]
-        nodes = members_from_pods(pods, self._service.heartbeats(), now)
-        self._service.set_members(nodes)
+        members = members_from_pods(pods, self._service.heartbeats(), now)
+        self._service.set_members(members)
         arrivals, self._arrived_ranks = self._arrived_ranks, {}
         if arrivals:
             self.state = state_with_arrivals(self.state, arrivals)
-        picture = self._build_snapshot(nodes, now)
-        self._save_state(observe_snapshot(picture, self.state, self._timing))
-        if not is_there or self._is_plan_pending(now):
+        snapshot = self._build_snapshot(members, now)
+        self._save_state(observe_snapshot(snapshot, self.state, self._timing))
+        if not job_exists or self._is_plan_pending(now):
             return None
-        answer, memory = decide_next_action(picture, self.state, self._timing)
-        if isinstance(answer, ScaleAction):
-            await self._create_plan(answer, memory, now)
+        decision, state = decide_next_action(snapshot, self.state, self._timing)
+        if isinstance(decision, ScaleAction):
+            await self._create_plan(decision, state, now)
             return None
-        self._save_state(memory)
-        return answer
+        self._save_state(state)
+        return decision
 
     def _refresh_job(self) -> bool:
-        """Look at the job; whether it is there: when it goes, its members do, and so do we."""
+        """Read the job again; return whether it still exists and is not being deleted."""
         raw = self._jobs.store.get(self._job.namespace, self._job.name)
         if raw is None or raw["metadata"].get("deletionTimestamp"):
             return False
         try:
             self._job, self._last_problem = parse_elastic_job(raw), ""
-        except InvalidSpec as problem:
-            if str(problem) != self._last_problem:
-                self._last_problem = str(problem)
-                log.warning("job cannot be read: going on as before", extra={"because": self._last_problem})
+        except InvalidSpec as error:
+            if str(error) != self._last_problem:
+                self._last_problem = str(error)
+                log.warning(
+                    "invalid ElasticJob: the last valid spec stays in effect", extra={"error": self._last_problem}
+                )
         return True
 
     def _build_snapshot(self, members: tuple[JobMember, ...], now: datetime) -> JobSnapshot:
@@ -170,20 +171,19 @@ class MasterLoop:
             job=self._job,
             members=members,
             speed_by_workers=service.speed_by_workers(),
-            shards_left=service.shards_left(),
-            are_shards_done=service.are_shards_done(),
+            shards_left=service.dispatcher.shards_left,
+            are_shards_done=service.dispatcher.is_done,
         )
 
     def _is_plan_pending(self, now: datetime) -> bool:
-        """Whether a plan is under way, or the last one failed just now."""
+        """Return whether a plan is in progress, or the last one failed and its backoff is not over."""
         plans = {plan["metadata"]["name"]: plan for plan in self._plans.store.all()}
-        if self._sent_plan is not None and self._is_plan_in_progress(
-            self._sent_plan, plans.get(self._sent_plan.name), now
-        ):
+        sent = self._sent_plan
+        if sent is not None and self._is_plan_in_progress(sent, plans.get(sent.name), now):
             return True
         if self._not_before is not None and now < self._not_before:
             return True
-        # Plans of a master before this one: the operator carries them out, or clears them away.
+        # Plans of an earlier master: the operator carries them out or deletes them.
         own = (plan for plan in plans.values() if owner_job_name(plan) == self._job.name)
         return any(_is_auto_plan(plan) and is_blocking_plan(plan) for plan in own)
 
@@ -191,61 +191,59 @@ class MasterLoop:
         if plan is None and not sent.is_acknowledged:
             if now - sent.sent_at < POD_APPEARANCE_TIMEOUT:
                 return True
-            self.state, self._sent_plan = sent.previous_state, None  # it never arrived
+            self.state, self._sent_plan = sent.previous_state, None  # the plan was not created
             return False
         if plan is not None and plan_phase(plan) == "Failed":
             self._abandon_plan(sent, plan_message(plan), now)
             return True
-        shown = has_requested_members(sent.action, self.state.newest_ids)
-        if (plan is not None and is_blocking_plan(plan)) or (not shown and now - sent.sent_at < POD_APPEARANCE_TIMEOUT):
+        has_members = has_requested_members(sent.action, self.state.newest_ids)
+        is_waiting_for_pods = not has_members and now - sent.sent_at < POD_APPEARANCE_TIMEOUT
+        if (plan is not None and is_blocking_plan(plan)) or is_waiting_for_pods:
             return True
-        log.info("plan carried out", extra={"plan": sent.name})
+        log.info("scale plan completed", extra={"plan": sent.name})
         self._sent_plan, self._failures, self._not_before = None, 0, None
         return False
 
     async def _create_plan(self, action: ScaleAction, state: BrainState, now: datetime) -> None:
-        """Ask for a step; what was decided is remembered once the server has it."""
+        """Create a ScalePlan; the new state is saved once the API server has the plan."""
         names = [plan["metadata"]["name"] for plan in self._plans.store.all()]
-        number = next_plan_number(self._job.name, names, int(self._service.brain_state.get("plans") or 0))
+        number = next_plan_number(self._job.name, names, int(self._service.brain_state.get("next_plan_number") or 0))
         name = f"{self._job.name}-scaleplan-{number}"
         sent = SentPlan(name=name, action=action, previous_state=self.state, sent_at=now)
         try:
-            made = await self._client.create(
-                SCALE_PLANS, self._job.namespace, build_scale_plan(self._job, action, name)
-            )
-            self._plans.store.note_written(made)
+            body = build_scale_plan(self._job, action, name)
+            created = await self._client.create(SCALE_PLANS, self._job.namespace, body)
+            self._plans.store.note_written(created)
         except AlreadyExists:
-            self._service.brain_state = {**self._service.brain_state, "plans": number + 1}
+            self._service.brain_state = {**self._service.brain_state, "next_plan_number": number + 1}
             self._changed.set()
             return
-        except Unreachable as problem:
-            log.warning("plan sent, no answer", extra={"plan": name, "because": str(problem)})
+        except Unreachable as error:
+            log.warning("no response to the creation of a scale plan", extra={"plan": name, "error": str(error)})
             sent = SentPlan(name=name, action=action, previous_state=self.state, sent_at=now, is_acknowledged=False)
-        except ApiError as problem:
-            self._abandon_plan(sent, str(problem), now)
+        except ApiError as error:
+            self._abandon_plan(sent, str(error), now)
             return
-        log.info("step", extra={"plan": name, "stage": str(action.stage), "because": action.reason})
+        log.info("scale plan created", extra={"plan": name, "stage": str(action.stage), "reason": action.reason})
         self._sent_plan = sent
-        self._service.brain_state = {**self._service.brain_state, "plans": number + 1}
+        self._service.brain_state = {**self._service.brain_state, "next_plan_number": number + 1}
         self._save_state(state)
 
     def _abandon_plan(self, sent: SentPlan, reason: str, now: datetime) -> None:
-        """Forget what a plan was to bring about, and try again later."""
+        """Return to the state before a plan, and retry later."""
         self._failures += 1
-        wait = Backoff(initial=timedelta(seconds=2), maximum=timedelta(minutes=5)).delay(
-            self._failures, random.Random()
-        )
-        log.warning(
-            "plan failed", extra={"plan": sent.name, "because": reason, "again_in": f"{wait.total_seconds():.0f} s"}
-        )
-        self._sent_plan, self._not_before = None, now + wait
+        backoff = Backoff(initial=timedelta(seconds=2), maximum=timedelta(minutes=5))
+        delay = backoff.delay(self._failures, random.Random())
+        retry_after = f"{delay.total_seconds():.0f} s"
+        log.warning("scale plan failed", extra={"plan": sent.name, "reason": reason, "retry_after": retry_after})
+        self._sent_plan, self._not_before = None, now + delay
         self._save_state(sent.previous_state)
 
     def _save_state(self, state: BrainState) -> None:
         self.state = state
         if state.ps_hosts:
             self._service.set_parameter_servers(state.ps_version, state.ps_hosts)
-        saved = {**self._service.brain_state, "memory": state.dump_state()}
+        saved = {**self._service.brain_state, "state": state.dump_state()}
         if saved != self._service.brain_state:
             self._service.brain_state = saved
             self._service.request_save()

@@ -1,4 +1,4 @@
-"""Members as their pods show them."""
+"""Builds the members of a job from its pods."""
 
 from __future__ import annotations
 
@@ -29,28 +29,29 @@ _STATUS_BY_PHASE: Final = {
 def members_from_pods(
     pods: Iterable[Pod], heartbeats: Mapping[MemberKey, Heartbeat], now: datetime
 ) -> tuple[JobMember, ...]:
-    """Every member among these pods, in order; pods without the labels of one are somebody else's."""
-    found = (_member_from_pod(pod, heartbeats, now) for pod in pods)
-    return tuple(sorted((node for node in found if node is not None), key=lambda node: node.key))
+    """Build the sorted members of these pods; ignore pods without the labels of a member."""
+    members = (_member_from_pod(pod, heartbeats, now) for pod in pods)
+    return tuple(sorted((member for member in members if member is not None), key=lambda member: member.key))
 
 
 def member_key_and_rank(pod: Pod) -> tuple[MemberKey, int] | None:
-    """Who a pod is, and at which rank; None for a pod that is no member."""
+    """Read key and rank from the labels of a pod; None if the pod is not a member."""
     labels = pod.metadata.labels
-    number, rank = labels.get(ID_LABEL, ""), labels.get(RANK_LABEL, labels.get(ID_LABEL, ""))
-    if labels.get(TYPE_LABEL, MASTER_TYPE) == MASTER_TYPE or not number.isdecimal() or not rank.isdecimal():
+    id_, rank = labels.get(ID_LABEL, ""), labels.get(RANK_LABEL, labels.get(ID_LABEL, ""))
+    if labels.get(TYPE_LABEL, MASTER_TYPE) == MASTER_TYPE or not id_.isdecimal() or not rank.isdecimal():
         return None
-    return MemberKey(labels[TYPE_LABEL], int(number)), int(rank)
+    return MemberKey(labels[TYPE_LABEL], int(id_)), int(rank)
 
 
 def _member_from_pod(pod: Pod, heartbeats: Mapping[MemberKey, Heartbeat], now: datetime) -> JobMember | None:
-    place = member_key_and_rank(pod)
-    if place is None:
+    key_and_rank = member_key_and_rank(pod)
+    if key_and_rank is None:
         return None
-    key, rank = place
+    key, rank = key_and_rank
     main = _main_container_status(pod)
-    ended = main.state.terminated if main else None
-    started = main.state.running.started_at if main and main.state.running else None
+    terminated = main.state.terminated if main else None
+    started_at = main.state.running.started_at if main and main.state.running else None
+    has_finished = pod.status.phase in ("Succeeded", "Failed")
     relaunches = pod.metadata.labels.get(RELAUNCHES_LABEL, "0")
     port = PORT_BY_TYPE.get(key.type, DEFAULT_MEMBER_PORT)
     return JobMember(
@@ -61,9 +62,9 @@ def _member_from_pod(pod: Pod, heartbeats: Mapping[MemberKey, Heartbeat], now: d
         resources=_requested_resources(pod),
         relaunches=int(relaunches) if relaunches.isdecimal() else 0,
         created_at=pod.metadata.creation_timestamp or now,
-        started_at=started or (ended.started_at if ended else None) or pod.status.start_time,
-        ended_at=(ended.finished_at if ended else None) or (now if _has_pod_finished(pod) else None),
-        exit_code=ended.exit_code if ended else None,
+        started_at=started_at or (terminated.started_at if terminated else None) or pod.status.start_time,
+        ended_at=(terminated.finished_at if terminated else None) or (now if has_finished else None),
+        exit_code=terminated.exit_code if terminated else None,
         reason=_pod_reason(pod, main),
         node_name=pod.spec.node_name,
         address=f"{pod.status.pod_ip}:{port}" if pod.status.pod_ip else "",
@@ -72,19 +73,15 @@ def _member_from_pod(pod: Pod, heartbeats: Mapping[MemberKey, Heartbeat], now: d
 
 
 def _member_status(pod: Pod) -> MemberStatus:
-    """By its phase; who has to leave while at work is lost, for nobody of ours would be looked at then."""
+    """Derive the status from the phase; a pod that is deleted while it runs is lost, as its member was not removed."""
     status = _STATUS_BY_PHASE.get(pod.status.phase, MemberStatus.LOST)
     if pod.metadata.deletion_timestamp is not None and status in (MemberStatus.PENDING, MemberStatus.RUNNING):
         return MemberStatus.LOST
     return status
 
 
-def _has_pod_finished(pod: Pod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
 def _main_container_status(pod: Pod) -> ContainerStatus | None:
-    """How the container that counts fares: the operator puts it first."""
+    """Return the status of the first container, which the operator makes the main one."""
     name = pod.spec.containers[0].name if pod.spec.containers else ""
     statuses = pod.status.container_statuses
     return next((status for status in statuses if status.name == name), statuses[0] if statuses else None)

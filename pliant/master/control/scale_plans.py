@@ -1,4 +1,4 @@
-"""Steps as ScalePlans: what the operator is asked for, and what became of it."""
+"""Builds ScalePlans and reads their progress."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from pliant.master.model import MIB, MasterJobSpec, MemberKey, MemberPodRequest,
 
 ELASTIC_JOBS: Final = Resource("elastic.iml.github.io", "v1alpha1", "elasticjobs", "ElasticJob")
 SCALE_PLANS: Final = Resource("elastic.iml.github.io", "v1alpha1", "scaleplans", "ScalePlan")
-STAGE_ANNOTATION: Final = "pliant/stage"
+STAGE_ANNOTATION: Final = "pliant/sizing-stage"
 FINAL_PHASES: Final = ("Succeeded", "Failed")
 
 
 def build_scale_plan(job: MasterJobSpec, action: ScaleAction, plan_name: str) -> dict[str, Any]:
-    """The ScalePlan that asks for a step."""
     spec: dict[str, Any] = {"ownerJob": job.name, "reason": action.reason}
     if action.sizing_by_type:
         spec["replicaResourceSpecs"] = {
-            type_: {"replicas": wanted.replicas, "resource": to_quantities(wanted.resources)}
-            for type_, wanted in action.sizing_by_type.items()
+            type_: {"replicas": sizing.replicas, "resource": to_quantities(sizing.resources)}
+            for type_, sizing in action.sizing_by_type.items()
         }
     if action.create_pods:
         spec["createPods"] = [_plan_pod_entry(job, pod) for pod in action.create_pods]
@@ -47,53 +46,50 @@ def build_scale_plan(job: MasterJobSpec, action: ScaleAction, plan_name: str) ->
 
 
 def owner_reference(job: MasterJobSpec) -> dict[str, Any]:
-    """The reference by which whatever the master makes goes with its job."""
+    """Return the owner reference for objects that the master creates."""
     return {"apiVersion": ELASTIC_JOBS.api_version, "kind": ELASTIC_JOBS.kind, "name": job.name, "uid": job.uid}
 
 
 def next_plan_number(job_name: str, plan_names: Iterable[str], minimum: int) -> int:
-    """A number that no plan of the job has had."""
-    shape = re.compile(re.escape(job_name) + r"-scaleplan-([0-9]{1,9})")
-    found = [int(match[1]) + 1 for name in plan_names if (match := shape.fullmatch(name))]
-    return max([minimum, *found])
+    """Return a number, at least `minimum`, that no plan of the job has used."""
+    pattern = re.compile(re.escape(job_name) + r"-scaleplan-([0-9]{1,9})")
+    numbers = [int(match[1]) + 1 for name in plan_names if (match := pattern.fullmatch(name))]
+    return max([minimum, *numbers])
 
 
 def plan_phase(plan: Mapping[str, Any]) -> str:
-    """How far a plan has come."""
     return str((plan.get("status") or {}).get("phase") or "")
 
 
 def plan_message(plan: Mapping[str, Any]) -> str:
-    """What the operator says about it."""
     return str((plan.get("status") or {}).get("message") or "")
 
 
 def is_blocking_plan(plan: Mapping[str, Any]) -> bool:
-    """Whether there is still something to come of a plan that would be in the way of another.
+    """Return whether the next plan must wait for this one.
 
-    While a successor starts, others can be asked for; the one it takes over from leaves when it runs.
+    A plan that migrates pods does not block while the replacements start; the operator removes the old pods later.
     """
     phase = plan_phase(plan)
     return phase not in FINAL_PHASES and not (phase == "Scaling" and (plan.get("spec") or {}).get("migratePods"))
 
 
 def has_requested_members(action: ScaleAction, newest_ids: Mapping[str, int]) -> bool:
-    """Whether everybody a plan asked for was seen; members are the newest ids by place."""
+    """Return whether all members requested by an action have been observed; `newest_ids` is keyed by slot."""
     if any(newest_ids.get(f"{pod.key.type}/{pod.rank}", -1) < pod.key.id for pod in action.create_pods):
         return False
-    types = [place.rpartition("/")[0] for place in newest_ids]
-    return all(types.count(type_) >= wanted.replicas for type_, wanted in action.sizing_by_type.items())
+    types = [slot.rpartition("/")[0] for slot in newest_ids]
+    return all(types.count(type_) >= sizing.replicas for type_, sizing in action.sizing_by_type.items())
 
 
 def to_quantities(resources: PodResources) -> dict[str, str]:
-    """What a pod asks for, in the words of Kubernetes."""
-    told = dict(resources.extended_resources)
+    quantities = dict(resources.extended_resources)
     if resources.cpu is not None:
-        told["cpu"] = f"{round(resources.cpu * 1000)}m"
+        quantities["cpu"] = f"{round(resources.cpu * 1000)}m"
     if resources.memory is not None:
-        whole = resources.memory % MIB == 0
-        told["memory"] = f"{resources.memory // MIB}Mi" if whole else str(resources.memory)
-    return told
+        is_whole = resources.memory % MIB == 0
+        quantities["memory"] = f"{resources.memory // MIB}Mi" if is_whole else str(resources.memory)
+    return quantities
 
 
 def _plan_pod_entry(job: MasterJobSpec, pod_request: MemberPodRequest) -> dict[str, Any]:

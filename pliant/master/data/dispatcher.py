@@ -1,4 +1,4 @@
-"""All data sets of a job, and who may work on them: a process that falls silent loses its shards."""
+"""Assigns the shards of all datasets of a job to processes; a process that sends no request loses its shards."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ MAX_DATASETS = 64
 
 
 class UnknownDataset(UserError):
-    """A data set that nobody has registered."""
+    """A dataset that is not registered."""
 
 
 class DatasetConflict(UserError):
-    """A data set is registered again with other numbers."""
+    """A dataset is registered again with another spec."""
 
 
 class ShardDispatcher:
-    """The data sets of a job."""
-
     def __init__(self, lease_seconds: float) -> None:
         self._lease_seconds = lease_seconds
         self._datasets: dict[str, ShardedDataset] = {}
@@ -30,119 +28,111 @@ class ShardDispatcher:
         self._shard_takers: dict[MemberKey, None] = {}
         self._awaited_members: set[MemberKey] = set()
         self.returned_count = 0
-        """Shards that came back from those who were lost."""
+        """Shards that were taken back from lost members and processes."""
 
     @property
     def datasets(self) -> Collection[ShardedDataset]:
-        """Every data set, in the order of registration."""
         return self._datasets.values()
 
     @property
     def shards_left(self) -> int | None:
-        """Shards that nobody has; None without data sets."""
+        """Shards that are neither assigned nor done; None without datasets."""
         return sum(data.available_count for data in self.datasets) if self._datasets else None
 
     @property
     def is_done(self) -> bool:
-        """Whether there are data sets, and all are learned."""
         return bool(self._datasets) and all(data.is_done for data in self.datasets)
 
     def register_dataset(self, spec: DatasetSpec) -> bool:
-        """Add a data set; False if it is there already. Raises UnlikeSet if that one is another."""
+        """Add a dataset; return False if it exists. Raise `DatasetConflict` if it exists with another spec."""
         known = self._datasets.get(spec.name)
         if known is not None and known.spec != spec:
             raise DatasetConflict(_describe_conflict(known.spec, spec))
         if known is None and len(self._datasets) >= MAX_DATASETS:
-            raise DatasetConflict(f"there are {MAX_DATASETS} data sets already; {spec.name!r} is one too many")
+            raise DatasetConflict(f"cannot register {spec.name!r}: a job has at most {MAX_DATASETS} datasets")
         self._datasets.setdefault(spec.name, ShardedDataset(spec))
         return known is None
 
     def get_dataset(self, name: str) -> ShardedDataset:
-        """A data set by its name."""
         if name not in self._datasets:
-            raise UnknownDataset(f"no data set {name!r}: register it first (POST /v1/datasets)")
+            raise UnknownDataset(f"dataset {name!r} not found: register it first (POST /v1/datasets)")
         return self._datasets[name]
 
     def renew_lease(self, holder: ShardLeaseHolder, now: float) -> None:
-        """Take note that a process is alive."""
         self._renewed_at[holder] = now
 
     def take_shard(self, dataset: str, holder: ShardLeaseHolder) -> DataShard | None:
-        """The next shard of a data set, now the holder's; None if all are done or held."""
+        """Assign the next shard of a dataset to a process; return None if no shard is available."""
         self._shard_takers[holder.member] = None
         return self.get_dataset(dataset).take_next(holder)
 
     def confirm_held(self, holder: ShardLeaseHolder, held_positions: Mapping[str, list[int]]) -> None:
-        """Believe a process about the shards it is at; data sets that are not known yet come again."""
+        """Assign the shards that a process reports to hold; ignore unknown datasets, which it will report again."""
         for name in held_positions.keys() & self._datasets.keys():
             self._datasets[name].confirm_held(holder, held_positions[name])
 
     def mark_done(self, done: Mapping[str, list[int]]) -> int:
-        """Count shards as learned, of any data sets that are known; tells how many records that adds."""
+        """Mark shards of known datasets as done; return how many records were added."""
         known = done.keys() & self._datasets.keys()
         return sum([self._datasets[name].mark_done(position) for name in known for position in done[name]])
 
     @property
     def shard_takers(self) -> Collection[MemberKey]:
-        """Members that ever took a shard and are still there."""
+        """Members that have taken a shard and still exist."""
         return self._shard_takers.keys()
 
     @property
     def is_awaiting_reports(self) -> bool:
-        """Whether a new master has yet to hear from some who took shards: what they did it must not give again."""
+        """Whether a new master still waits for reports of members that took shards, to assign no shard twice."""
         return bool(self._awaited_members)
 
     def stop_awaiting_reports(self, keys: Collection[MemberKey] | None = None) -> bool:
-        """Wait no longer for these members to say what they did, or for anybody; tells whether nobody is left."""
+        """Stop waiting for these members, or for all; return whether this ended the wait."""
         was_waiting = self.is_awaiting_reports
         self._awaited_members = self._awaited_members.difference(keys) if keys is not None else set()
         return was_waiting and not self._awaited_members
 
     def release_members(self, keys: Set[MemberKey]) -> int:
-        """Take back all shards of members that are gone; tells how many."""
-        for node in self._shard_takers.keys() & keys:
-            del self._shard_takers[node]
+        """Take back all shards of members that are gone; return how many."""
+        for key in self._shard_takers.keys() & keys:
+            del self._shard_takers[key]
         return self._release_holders(lambda holder: holder.member in keys) if keys else 0
 
     def expire_leases(self, now: float) -> int:
-        """Take back the shards of processes that have been silent for too long; tells how many."""
-        taken = self._release_holders(
+        """Take back the shards of processes whose lease has expired; return how many."""
+        released = self._release_holders(
             lambda holder: now - self._renewed_at.setdefault(holder, now) > self._lease_seconds
         )
-        for holder in [holder for holder, heard in self._renewed_at.items() if now - heard > 2 * self._lease_seconds]:
+        for holder in [holder for holder, at in self._renewed_at.items() if now - at > 2 * self._lease_seconds]:
             del self._renewed_at[holder]
-        return taken
+        return released
 
     def _release_holders(self, should_release: Callable[[ShardLeaseHolder], bool]) -> int:
-        taken = 0
+        released = 0
         for data in self.datasets:
-            taken += data.release_holders([holder for holder in data.holders() if should_release(holder)])
-        self.returned_count += taken
-        return taken
+            released += data.release_holders([holder for holder in data.holders() if should_release(holder)])
+        self.returned_count += released
+        return released
 
     def dump_state(self) -> dict[str, Any]:
-        """Everything as a small JSON value."""
         takers: dict[str, list[int]] = {}
-        for node in self._shard_takers:
-            takers.setdefault(node.type, []).append(node.id)
-        return {
-            "sets": [data.dump_state() for data in self.datasets],
-            "returned": self.returned_count,
-            "takers": takers,
-        }
+        for key in self._shard_takers:
+            takers.setdefault(key.type, []).append(key.id)
+        datasets = [data.dump_state() for data in self.datasets]
+        return {"datasets": datasets, "returned": self.returned_count, "shard_takers": takers}
 
     def load_state(self, state: Mapping[str, Any], workers: Collection[MemberKey] = ()) -> None:
-        """Go on where another was saved; workers that were there may have taken shards since."""
-        found = [ShardedDataset.from_state(data) for data in state["sets"]]
-        self._datasets = {data.spec.name: data for data in found}
-        takers = [MemberKey(kind, number) for kind, numbers in state["takers"].items() for number in numbers]
+        """Restore a saved state; `workers` may have taken shards after it was saved."""
+        datasets = [ShardedDataset.from_state(data) for data in state["datasets"]]
+        self._datasets = {data.spec.name: data for data in datasets}
+        takers = [MemberKey(type_, id_) for type_, ids in state["shard_takers"].items() for id_ in ids]
         self._shard_takers = dict.fromkeys(takers)
-        self._awaited_members = {*takers, *workers} if found else set()
+        self._awaited_members = {*takers, *workers} if datasets else set()
         self.returned_count = state["returned"]
 
 
 def _describe_conflict(registered: DatasetSpec, other: DatasetSpec) -> str:
     fields = ("size", "shard_size", "epochs", "shuffle")
     differing = [field for field in fields if getattr(registered, field) != getattr(other, field)]
-    told = ", ".join(f"{field} is {getattr(registered, field)}, not {getattr(other, field)}" for field in differing)
-    return f"data set {registered.name!r} was registered otherwise: {told}; give a new data set a name of its own"
+    changes = ", ".join(f"{field} is {getattr(registered, field)}, not {getattr(other, field)}" for field in differing)
+    return f"dataset {registered.name!r} is already registered with another spec: {changes}; use another name"

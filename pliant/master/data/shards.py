@@ -1,8 +1,8 @@
-"""Hands out the records of a data set in shards, so that every record is learned though workers come and go.
+"""Splits a dataset into shards, so that every record is processed although workers come and go.
 
-A shard has a position: its number in the order of handing out, through all epochs. What is kept are the first
-position that nobody was given yet, those that came back, and those that somebody holds. All others below it are
-done. So a data set of any size is remembered in a few bytes per worker.
+The position of a shard is its number in the order of assignment, through all epochs. The state consists of the first
+unassigned position, the returned positions and the assigned positions; all others before the first unassigned one
+are done. A dataset of any size thus needs a few bytes per worker.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from pliant.master.model import MemberKey
 _DATASET_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}")
 _FEISTEL_ROUNDS = 4
 MAX_SHARDS = 2**48
-"""Of one data set; nobody lives to see their end."""
-
 MAX_UNRECORDED_SHARDS = 100_000
-"""Shards that a new master may not know of."""
+"""Limit of positions that a member reports and a new master does not know."""
 
 
 class ShardLeaseHolder(NamedTuple):
-    """A process of a member: several may work in one pod. Prints as `worker-3.17`."""
+    """A process of a member; a pod may run several. Prints as `worker-3.17`."""
 
     member: MemberKey
     process: int
@@ -37,14 +35,13 @@ class ShardLeaseHolder(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ShardLeaseHolder:
-        """The holder that prints so."""
-        node, _, process = text.rpartition(".")
-        kind, _, number = node.rpartition("-")
+        member, _, process = text.rpartition(".")
+        kind, _, number = member.rpartition("-")
         return cls(MemberKey(kind, int(number)), int(process))
 
 
 class DataShard(NamedTuple):
-    """Records from start up to end, to be learned once in an epoch."""
+    """The records from `start` up to but excluding `end`, in one epoch."""
 
     position: int
     epoch: int
@@ -54,46 +51,40 @@ class DataShard(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSpec:
-    """How a data set is cut up."""
-
     name: str
     size: int
     shard_size: int
     epochs: int = 1
     shuffle: int | None = None
-    """The seed by which the order of shards is drawn anew for each epoch; None keeps them in order."""
+    """Seed that shuffles the shards of each epoch differently; None keeps their order."""
 
     def __post_init__(self) -> None:
         if not _DATASET_NAME.fullmatch(self.name):
-            raise InvalidSpec("name", f"{self.name!r}: letters, digits, `-`, `_` and `.`, at most 63 of them")
+            raise InvalidSpec("name", f"{self.name!r}: must be at most 63 letters, digits, `-`, `_` and `.`")
         for field in ("size", "shard_size", "epochs"):
             if getattr(self, field) < 1:
-                raise InvalidSpec(field, f"must be 1 or more, got {getattr(self, field)}")
+                raise InvalidSpec(field, f"must be at least 1, got {getattr(self, field)}")
         if self.total_shards > MAX_SHARDS:
-            raise InvalidSpec("shard_size", f"makes {self.total_shards} shards: take larger ones")
+            raise InvalidSpec("shard_size", f"must be larger: {self.total_shards} shards are too many")
 
     @property
     def shards_per_epoch(self) -> int:
-        """Shards in one epoch."""
         return -(-self.size // self.shard_size)
 
     @property
     def total_shards(self) -> int:
-        """Shards in all epochs."""
         return self.shards_per_epoch * self.epochs
 
     def shard_at(self, position: int) -> DataShard:
-        """The shard at a position."""
-        epoch, place = divmod(position, self.shards_per_epoch)
-        index = (
-            place if self.shuffle is None else permute_index(place, self.shards_per_epoch, f"{self.shuffle}/{epoch}")
-        )
+        epoch, index = divmod(position, self.shards_per_epoch)
+        if self.shuffle is not None:
+            index = permute_index(index, self.shards_per_epoch, f"{self.shuffle}/{epoch}")
         start = index * self.shard_size
         return DataShard(position, epoch, start, min(start + self.shard_size, self.size))
 
 
 class ShardedDataset:
-    """One data set and how far it has been learned."""
+    """A dataset and the assignment of its shards."""
 
     def __init__(self, spec: DatasetSpec) -> None:
         self.spec = spec
@@ -104,30 +95,25 @@ class ShardedDataset:
 
     @property
     def available_count(self) -> int:
-        """Shards that nobody has: never given, or come back."""
+        """Shards that are neither assigned nor done."""
         return self.spec.total_shards - self._next_position + len(self._returned)
 
     @property
-    def held_count(self) -> int:
-        """Shards that somebody is at."""
+    def assigned_count(self) -> int:
         return len(self._holder_by_position)
 
     @property
     def done_count(self) -> int:
-        """Shards that were learned."""
         return self._next_position - len(self._returned) - len(self._holder_by_position)
 
     @property
     def is_done(self) -> bool:
-        """Whether everything was learned."""
         return self.done_count == self.spec.total_shards
 
     def holders(self) -> Iterable[ShardLeaseHolder]:
-        """Everybody who has a shard."""
         return self._positions_by_holder.keys()
 
     def take_next(self, holder: ShardLeaseHolder) -> DataShard | None:
-        """The next shard, now the holder's; None if all are done or held."""
         if self._returned:
             position, _ = self._returned.popitem(last=False)
         elif self._next_position < self.spec.total_shards:
@@ -139,31 +125,31 @@ class ShardedDataset:
         return self.spec.shard_at(position)
 
     def mark_done(self, position: int) -> int:
-        """Count a shard as learned, whoever says so and however late; tells how many records that adds."""
+        """Mark a shard as done, whatever process reports it and however late; return how many records were added."""
         self._check_position(position)
         if position >= self._next_position:
-            # Given out by a master whose last moments were not saved. Others of that time may be held as well.
+            # An earlier master assigned it and did not save that. Other shards of that time may be assigned as well.
             self._advance_past(position)
         if position in self._returned:
             del self._returned[position]
         elif position in self._holder_by_position:
             self._unassign(position)
         else:
-            return 0  # told before
+            return 0  # reported before
         shard = self.spec.shard_at(position)
         return shard.end - shard.start
 
     def return_shard(self, position: int, holder: ShardLeaseHolder) -> bool:
-        """Put a shard that its holder could not learn behind the others that came back."""
+        """Take back a shard that its holder could not process; it is assigned again after other returned shards."""
         self._check_position(position)
         if self._holder_by_position.get(position) != holder:
-            return False  # late: it went to somebody else, or is done
+            return False  # late: the shard is assigned to another process, or done
         self._unassign(position)
         self._returned[position] = None
         return True
 
     def confirm_held(self, holder: ShardLeaseHolder, positions: Iterable[int], *, release_others: bool = False) -> int:
-        """Believe a holder about what it has; with `only`, the rest of its shards goes back: tells how many."""
+        """Assign the shards that a holder reports; with `release_others`, take back its others and return how many."""
         claimed = set(positions)
         for position in sorted(claimed):
             self._check_position(position)
@@ -177,10 +163,9 @@ class ShardedDataset:
         return self._return_to_front(self._positions_by_holder[holder] - claimed)
 
     def release_holders(self, holders: Iterable[ShardLeaseHolder]) -> int:
-        """Put all shards of some holders at the head of the queue; tells how many."""
-        return self._return_to_front(
-            {position for holder in holders for position in self._positions_by_holder.get(holder, ())}
-        )
+        """Take back all shards of some holders, to be assigned first; return how many."""
+        positions = {position for holder in holders for position in self._positions_by_holder.get(holder, ())}
+        return self._return_to_front(positions)
 
     def _return_to_front(self, positions: Iterable[int]) -> int:
         returned = sorted(positions, reverse=True)
@@ -191,16 +176,16 @@ class ShardedDataset:
         return len(returned)
 
     def _advance_past(self, position: int) -> None:
-        """Move on behind a position; what is skipped waits with the others that came back."""
+        """Set the next position behind a position; positions in between become returned shards."""
         for skipped in range(self._next_position, position + 1):
             self._returned[skipped] = None
         self._next_position = position + 1
 
     def _check_position(self, position: int) -> None:
-        # A claim beyond what the members can hold would make a list of the whole data set.
+        # An unlimited position would create a list of the whole dataset.
         ahead = max(MAX_UNRECORDED_SHARDS - len(self._returned), 1)
         if not 0 <= position < min(self.spec.total_shards, self._next_position + ahead):
-            raise InvalidSpec("position", f"{self.spec.name} has no shard {position} in anybody's hands")
+            raise InvalidSpec("position", f"shard {position} of dataset {self.spec.name} is not assigned")
 
     def _assign(self, position: int, holder: ShardLeaseHolder) -> None:
         self._holder_by_position[position] = holder
@@ -214,31 +199,29 @@ class ShardedDataset:
             del self._positions_by_holder[holder]
 
     def dump_state(self) -> dict[str, Any]:
-        """Everything as a small JSON value."""
         spec = self.spec
         held = {str(holder): _encode_runs(sorted(positions)) for holder, positions in self._positions_by_holder.items()}
         return {
             "spec": [spec.name, spec.size, spec.shard_size, spec.epochs, spec.shuffle],
             "next": self._next_position,
-            "back": _encode_runs(self._returned),
+            "returned": _encode_runs(self._returned),
             "held": held,
         }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> ShardedDataset:
-        """A data set that goes on where another was saved."""
         name, size, shard_size, epochs, shuffle = state["spec"]
-        found = cls(DatasetSpec(name=name, size=size, shard_size=shard_size, epochs=epochs, shuffle=shuffle))
-        found._next_position = state["next"]
-        found._returned = OrderedDict.fromkeys(_decode_runs(state["back"]))
+        dataset = cls(DatasetSpec(name=name, size=size, shard_size=shard_size, epochs=epochs, shuffle=shuffle))
+        dataset._next_position = state["next"]
+        dataset._returned = OrderedDict.fromkeys(_decode_runs(state["returned"]))
         for holder, runs in state["held"].items():
             for position in _decode_runs(runs):
-                found._assign(position, ShardLeaseHolder.parse(holder))
-        return found
+                dataset._assign(position, ShardLeaseHolder.parse(holder))
+        return dataset
 
 
 def _encode_runs(positions: Iterable[int]) -> list[list[int]]:
-    """Neighbours as [first, how many], in the order they come."""
+    """Encode consecutive positions as [first, count], in the given order."""
     runs: list[list[int]] = []
     for position in positions:
         if runs and position == sum(runs[-1]):
@@ -254,17 +237,16 @@ def _decode_runs(runs: Iterable[list[int]]) -> Iterator[int]:
 
 
 def permute_index(index: int, count: int, seed: str) -> int:
-    """Where a place below count goes in an order drawn by the seed; no list is made.
+    """Map an index below `count` to another by a pseudo-random permutation, without a list of them.
 
-    A small cipher (a Feistel network) is a permutation of the numbers of so many bits; what it throws beyond the
-    count is thrown again until it falls inside.
+    A Feistel network permutes the numbers of a fixed number of bits; it is applied until the result is below `count`.
     """
     half = max(1, (count - 1).bit_length() + 1 >> 1)
     mask = (1 << half) - 1
     while True:
         left, right = index >> half, index & mask
-        for turn in range(_FEISTEL_ROUNDS):
-            digest = blake2b(f"{seed}/{turn}/{right}".encode(), digest_size=8).digest()
+        for round_number in range(_FEISTEL_ROUNDS):
+            digest = blake2b(f"{seed}/{round_number}/{right}".encode(), digest_size=8).digest()
             left, right = right, left ^ (int.from_bytes(digest) & mask)
         index = left << half | right
         if index < count:

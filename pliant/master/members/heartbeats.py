@@ -1,4 +1,4 @@
-"""What members say of themselves: the latest of each, all its processes together, and what it tells of the job."""
+"""Heartbeats of members, aggregated over their processes, and the goodput of the job."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from pliant.master.model import Heartbeat, MemberKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessReport:
-    """What one process says."""
-
     step: int | None = None
     samples: float | None = None
     cpu: float | None = None
@@ -29,33 +27,32 @@ class _ReceivedReport(NamedTuple):
 
 
 class HeartbeatTracker:
-    """The latest of each member."""
-
     def __init__(self, process_timeout: float) -> None:
         self._process_timeout = process_timeout
-        """Seconds after which a process is left out if others of its pod speak."""
+        """A process without reports for this many seconds is dropped when another process of its pod reports."""
         self._reports: dict[MemberKey, dict[int, _ReceivedReport]] = {}
         self._ended_samples: dict[MemberKey, float] = {}
         self._heartbeats: dict[MemberKey, Heartbeat] = {}
 
     def by_member(self) -> Mapping[MemberKey, Heartbeat]:
-        """The latest that each member said."""
         return self._heartbeats
 
     def record(self, holder: ShardLeaseHolder, report: ProcessReport, at: datetime, now: float) -> Heartbeat:
-        """Take down what a process says; tells what its member says now."""
-        lines = self._reports.setdefault(holder.member, {})
-        lines[holder.process] = _ReceivedReport(report, at, now)
-        for process in [process for process, line in lines.items() if now - line.received_at > self._process_timeout]:
-            # What it learned stays learned.
-            ended = self._ended_samples.get(holder.member, 0.0) + (lines.pop(process).report.samples or 0.0)
+        """Store the report of a process; return the heartbeat of its member."""
+        reports = self._reports.setdefault(holder.member, {})
+        reports[holder.process] = _ReceivedReport(report, at, now)
+        for process in [
+            process for process, received in reports.items() if now - received.received_at > self._process_timeout
+        ]:
+            # The samples of an ended process still count.
+            ended = self._ended_samples.get(holder.member, 0.0) + (reports.pop(process).report.samples or 0.0)
             self._ended_samples[holder.member] = ended
-        beat = _aggregate_reports([line.report for line in lines.values()], self._ended_samples.get(holder.member), at)
-        self._heartbeats[holder.member] = beat
-        return beat
+        ended_samples = self._ended_samples.get(holder.member)
+        heartbeat = _aggregate_reports([received.report for received in reports.values()], ended_samples, at)
+        self._heartbeats[holder.member] = heartbeat
+        return heartbeat
 
     def retain_only(self, keys: Collection[MemberKey]) -> None:
-        """Forget everybody else."""
         for key in self._heartbeats.keys() - set(keys):
             del self._heartbeats[key]
             self._reports.pop(key, None)
@@ -80,22 +77,21 @@ def _aggregate_reports(reports: list[ProcessReport], ended_samples: float | None
 
 
 class GoodputTracker:
-    """Which part of the time was of use: the time in which the job came further than it ever was."""
+    """The share of time in which the job made progress beyond its highest step so far."""
 
     MIN_STALL_SECONDS = 5.0
-    """Seconds between two steps that are never taken for a standstill."""
+    """A shorter gap between two steps is never a stall."""
 
     def __init__(self) -> None:
         self.elapsed_seconds = 0.0
         self.useful_seconds = 0.0
         self.max_step = 0
-        """The furthest that anybody came."""
         self._usual_gap = 0.0
         self._last_progress: float | None = None
         self._last_tick: float | None = None
 
     def record_progress(self, step: int | None, has_new_samples: bool, now: float) -> None:
-        """Take down a step, or that more was learned; steps done again after a failure are no progress."""
+        """Record a step or new samples; steps repeated after a failure are no progress."""
         self.advance_time(now)
         if not has_new_samples and (step is None or step <= self.max_step):
             return
@@ -106,29 +102,22 @@ class GoodputTracker:
                 self.useful_seconds += gap
                 self._usual_gap += 0.2 * (gap - self._usual_gap)
             else:
-                # Steps may have become longer: the next such gap is not a surprise any more.
+                # Steps may have become longer: the next such gap counts as useful.
                 self._usual_gap = max(self._usual_gap, gap / 6)
         self._last_progress = now
 
     def advance_time(self, now: float) -> None:
-        """Let time pass."""
         if self._last_tick is not None:
             self.elapsed_seconds += now - self._last_tick
         self._last_tick = now
 
     @property
     def goodput(self) -> float:
-        """Useful time by elapsed time."""
         return min(1.0, self.useful_seconds / self.elapsed_seconds) if self.elapsed_seconds > 0 else 0.0
 
     def dump_state(self) -> dict[str, Any]:
-        """Everything as a small JSON value."""
-        return {
-            "elapsed": round(self.elapsed_seconds, 3),
-            "useful": round(self.useful_seconds, 3),
-            "step": self.max_step,
-        }
+        useful, elapsed = round(self.useful_seconds, 3), round(self.elapsed_seconds, 3)
+        return {"elapsed": elapsed, "useful": useful, "step": self.max_step}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on where another was saved."""
         self.elapsed_seconds, self.useful_seconds, self.max_step = state["elapsed"], state["useful"], state["step"]

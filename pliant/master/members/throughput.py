@@ -1,9 +1,9 @@
-"""How fast a job is with so many workers, measured only while nothing changes.
+"""Measures the speed of a job by number of workers, while the set of workers does not change.
 
-A window begins some time after the set of workers changed and all of them have been heard of. It ends when it has
-lasted long enough and everybody who counts samples has moved on often enough. Its speed is the sum of what each
-process did between its first and its last move in it, by the times of these moves: a step of half a minute is
-measured as well as one of a millisecond.
+A window begins some time after the set of workers has changed and all of them have reported. It ends when it has
+lasted long enough and every process that counts samples has reported enough new ones. Its speed is the sum over
+processes of the samples between the first and the last update, divided by the time between these updates: this
+measures a step of half a minute as well as one of a millisecond.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from statistics import median
 from typing import Any
 
 MAX_WINDOWS_KEPT = 5
-"""Windows that are kept for each number of workers: the latest."""
 MIN_UPDATES_PER_WINDOW = 3
-"""How often a process must have moved on in a window."""
+"""Number of updates that each process needs in a window."""
 SLOW_WINDOW_FACTOR = 20
-"""Windows in whose time a process should have moved on so often."""
+"""A window with fewer updates ends after this many window times."""
 MAX_WORKER_COUNTS = 2000
 
 
 @dataclass(slots=True)
 class _ProcessThroughput:
-    """What one process did in a window."""
-
     samples: float
     first: tuple[float, float] | None = None
     last: tuple[float, float] = (0.0, 0.0)
@@ -34,9 +31,9 @@ class _ProcessThroughput:
     def record_samples(self, samples: float, now: float) -> None:
         if samples == self.samples:
             return
-        grown = self.last[1] + (samples - self.samples if samples > self.samples else samples)
-        self.samples = samples  # one that is less than before counts from zero: the process began again
-        self.last = (now, grown)
+        total = self.last[1] + (samples - self.samples if samples > self.samples else samples)
+        self.samples = samples  # a smaller value means that the process restarted: it counts from zero
+        self.last = (now, total)
         self.updates += 1
         if self.first is None:
             self.first = self.last
@@ -52,7 +49,7 @@ class _ProcessThroughput:
 
 
 class ThroughputMeter:
-    """Samples per second of all workers together, by how many there are."""
+    """Samples per second of all workers, by number of workers."""
 
     def __init__(self, settle_seconds: float, window_seconds: float) -> None:
         self._settle_seconds = settle_seconds
@@ -60,13 +57,13 @@ class ThroughputMeter:
         self._workers: frozenset[Hashable] = frozenset()
         self._unreported: set[Hashable] = set()
         self._window_start: float | None = None
-        """When the window begins; None while somebody has not been heard of."""
+        """None until all workers have reported."""
         self._processes: dict[Hashable, _ProcessThroughput] = {}
         self._is_measuring = False
         self._window_speeds: dict[int, list[float]] = {}
 
     def set_workers(self, workers: frozenset[Hashable], now: float) -> None:
-        """Tell who runs; a change ends the window."""
+        """Set the running workers; a change ends the window."""
         if workers == self._workers:
             return
         self._workers, self._unreported = workers, set(workers)
@@ -75,7 +72,7 @@ class ThroughputMeter:
         self._window_start = None
 
     def record_samples(self, worker: Hashable, process: Hashable, samples: float | None, now: float) -> None:
-        """Take down what a process of a worker has learned, all in all."""
+        """Record the total samples of a process."""
         if worker not in self._workers:
             return
         if worker in self._unreported:
@@ -83,32 +80,34 @@ class ThroughputMeter:
             if not self._unreported:
                 self._window_start = now + self._settle_seconds
         if samples is not None:
-            track = self._processes.get(process)
-            if track is None:
+            measured = self._processes.get(process)
+            if measured is None:
                 self._processes[process] = _ProcessThroughput(samples)
             else:
-                track.record_samples(samples, now)
+                measured.record_samples(samples, now)
 
     def update_window(self, now: float) -> bool:
-        """Begin or end a window if it is time; tells whether there is a new measurement."""
+        """Begin or end a window if it is time; return whether there is a new measurement."""
         if self._window_start is None or now < self._window_start:
             return False
         if not self._is_measuring:
-            for track in self._processes.values():
-                track.reset()
+            for measured in self._processes.values():
+                measured.reset()
             self._is_measuring, self._window_start = True, now
             return False
-        moving = [track for track in self._processes.values() if track.updates]
-        if not moving or not self._is_long_enough(now - self._window_start, min(track.updates for track in moving)):
+        active = [measured for measured in self._processes.values() if measured.updates]
+        if not active or not self._is_long_enough(
+            now - self._window_start, min(measured.updates for measured in active)
+        ):
             return False
-        self._add_window(len(self._workers), sum(track.speed for track in moving))
-        for track in self._processes.values():
-            track.reset()
+        self._add_window(len(self._workers), sum(measured.speed for measured in active))
+        for measured in self._processes.values():
+            measured.reset()
         self._window_start = now
         return True
 
     def _is_long_enough(self, lasted: float, updates: int) -> bool:
-        # One that stopped in the middle is not waited for: that the job is slower with it is a measurement, too.
+        # A process that stopped in the window is not waited for: the lower speed is a valid measurement.
         return lasted >= (
             self._window_seconds if updates >= MIN_UPDATES_PER_WINDOW else SLOW_WINDOW_FACTOR * self._window_seconds
         )
@@ -120,13 +119,10 @@ class ThroughputMeter:
             ]
 
     def median_speed_by_workers(self) -> dict[int, float]:
-        """What was measured, by the number of workers."""
         return {count: median(speeds) for count, speeds in sorted(self._window_speeds.items())}
 
     def dump_state(self) -> dict[str, Any]:
-        """What was measured as a small JSON value."""
         return {str(count): speeds for count, speeds in self._window_speeds.items()}
 
     def load_state(self, state: Mapping[str, list[float]]) -> None:
-        """Go on where another was saved."""
         self._window_speeds = {int(count): list(speeds) for count, speeds in state.items()}

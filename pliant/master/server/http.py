@@ -1,4 +1,4 @@
-"""The master's HTTP API: JSON for members, text for monitors. Whoever waits costs nothing."""
+"""The HTTP API of the master: JSON for members, metrics and health for monitoring."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from pliant.master.server.metrics import render_metrics
 from pliant.runtime.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
-    from pliant.master.server.notifier import LongPollNotifier
-    from pliant.master.server.service import MasterService
+    from pliant.master.server.service import LongPollNotifier, MasterService
 
 TICK_SECONDS = 0.1
 MAX_WAIT_SECONDS = 60.0
@@ -45,10 +44,10 @@ log = logging.getLogger(__name__)
 async def serve(
     service: MasterService, host: str | None, port: int, on_listening: Callable[[int], None] | None
 ) -> None:
-    """Serve until cancelled, telling on which port; what is to be remembered is saved to the last."""
-    front = MasterHttpApi(service)
+    """Serve until cancelled, and save the state at the end; `on_listening` gets the port."""
+    api = MasterHttpApi(service)
     runner = web.AppRunner(
-        front.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS
+        api.application(), access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_TIMEOUT_SECONDS
     )
     await runner.setup()
     try:
@@ -74,14 +73,11 @@ async def _tick_forever(service: MasterService) -> None:
 
 
 class MasterHttpApi:
-    """Answers members."""
-
     def __init__(self, service: MasterService) -> None:
         self._service = service
         self._membership_cache: tuple[int, bytes] = (-1, b"")
 
     def application(self) -> web.Application:
-        """Every path there is."""
         application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._check_uid_and_errors])
         application.add_routes(
             [
@@ -89,7 +85,7 @@ class MasterHttpApi:
                 web.get("/v1/datasets", self._list_datasets),
                 web.post("/v1/datasets/{name}/next", self._next_shard),
                 web.post("/v1/datasets/{name}/report", self._report_shards),
-                web.post("/v1/beat", self._heartbeat),
+                web.post("/v1/heartbeat", self._heartbeat),
                 web.post("/v1/rendezvous", self._join_rendezvous),
                 web.get("/v1/membership", self._get_membership),
                 web.get("/v1/ps", self._get_parameter_servers),
@@ -101,105 +97,99 @@ class MasterHttpApi:
         return application
 
     async def _wake_waiters(self, application: web.Application) -> None:
-        """Those who wait ask again, and then somebody else."""
+        """End all long polls, so that members repeat them with the next master."""
         service = self._service
-        for bell in (
-            service.shards_notifier,
-            service.members_notifier,
-            service.rendezvous_notifier,
-            service.ps_notifier,
-        ):
-            bell.notify_all()
+        waited_for = service.shards_notifier, service.members_notifier, service.rendezvous_notifier, service.ps_notifier
+        for notifier in waited_for:
+            notifier.notify_all()
 
     @web.middleware
     async def _check_uid_and_errors(self, request: web.Request, handler: RequestHandler) -> web.StreamResponse:
         uid = request.headers.get(UID_HEADER)
-        if uid and uid != self._service.job_uid:
-            return _error_response(
-                409, f"{UID_HEADER}: this is the master of a job with uid {self._service.job_uid}, not {uid}"
-            )
+        if uid and uid != (job_uid := self._service.job_uid):
+            return _error_response(409, f"{UID_HEADER}: this master serves the job with uid {job_uid}, not {uid}")
         try:
             return await handler(request)
-        except UnknownDataset as problem:
-            return _error_response(404, str(problem))
-        except DatasetConflict as problem:
-            return _error_response(409, str(problem))
-        except UserError as problem:
-            return _error_response(400, str(problem))
-        except web.HTTPException as problem:
-            return _error_response(problem.status, f"{request.method} {request.path}: {problem.reason}")
+        except UnknownDataset as error:
+            return _error_response(404, str(error))
+        except DatasetConflict as error:
+            return _error_response(409, str(error))
+        except UserError as error:
+            return _error_response(400, str(error))
+        except web.HTTPException as error:
+            return _error_response(error.status, f"{request.method} {request.path}: {error.reason}")
 
     async def _register_dataset(self, request: web.Request) -> web.Response:
-        wanted = decode_message(await request.read(), DatasetRegistration)
-        spec = DatasetSpec(**msgspec.structs.asdict(wanted))
+        message = decode_message(await request.read(), DatasetRegistration)
+        spec = DatasetSpec(**msgspec.structs.asdict(message))
         self._service.register_dataset(spec)
         return _json_response({"shards": spec.total_shards, "shards_per_epoch": spec.shards_per_epoch})
 
     async def _list_datasets(self, request: web.Request) -> web.Response:
-        sets = [
+        datasets = [
             {
                 "name": data.spec.name,
                 "shards": data.spec.total_shards,
                 "done": data.done_count,
-                "held": data.held_count,
-                "left": data.available_count,
+                "assigned": data.assigned_count,
+                "available": data.available_count,
             }
             for data in self._service.dispatcher.datasets
         ]
-        return _json_response({"datasets": sets, "returned": self._service.dispatcher.returned_count})
+        return _json_response({"datasets": datasets, "returned": self._service.dispatcher.returned_count})
 
     async def _next_shard(self, request: web.Request) -> web.Response:
-        """One more shard, as soon as there is one; none if time is up, and `over` once all are done."""
-        name, asked = request.match_info["name"], decode_message(await request.read(), ShardRequest)
-        service, holder, until = self._service, asked.holder, self._service.time() + asked.wait
-        service.report_shards(name, holder, asked.done, asked.failed)
+        """Return a shard as soon as one is available; none after the timeout, or when the dataset is `completed`."""
+        name, message = request.match_info["name"], decode_message(await request.read(), ShardRequest)
+        service, holder, deadline = self._service, message.holder, self._service.time() + message.wait
+        service.report_shards(name, holder, message.done, message.failed)
         while True:
-            shard = service.take_shard(name, holder, asked.holding)
+            shard = service.take_shard(name, holder, message.holding)
             if shard is not None:
-                return _json_response({"shard": shard._asdict(), "over": False})
-            left = until - service.time()
-            if service.dispatcher.get_dataset(name).is_done or left <= 0:
-                return _json_response({"shard": None, "over": service.dispatcher.get_dataset(name).is_done})
-            await service.shards_notifier.wait(left)
+                return _json_response({"shard": shard._asdict(), "completed": False})
+            timeout, is_done = deadline - service.time(), service.dispatcher.get_dataset(name).is_done
+            if is_done or timeout <= 0:
+                return _json_response({"shard": None, "completed": is_done})
+            await service.shards_notifier.wait(timeout)
 
     async def _report_shards(self, request: web.Request) -> web.Response:
-        asked = decode_message(await request.read(), ShardReport)
-        self._service.report_shards(request.match_info["name"], asked.holder, asked.done, asked.failed)
+        message = decode_message(await request.read(), ShardReport)
+        self._service.report_shards(request.match_info["name"], message.holder, message.done, message.failed)
         return _json_response({})
 
     async def _heartbeat(self, request: web.Request) -> web.Response:
         return _json_response(self._service.handle_heartbeat(decode_message(await request.read(), HeartbeatRequest)))
 
     async def _join_rendezvous(self, request: web.Request) -> web.Response:
-        """A place in the next round once it has closed; until then, the ticket to ask with again."""
-        asked = decode_message(await request.read(), RendezvousJoinRequest)
-        service, holder, rounds = self._service, asked.holder, self._service.rendezvous
+        """Return the rank in the next round once it has closed; before, a ticket for the next request."""
+        message = decode_message(await request.read(), RendezvousJoinRequest)
+        service, holder, rendezvous = self._service, message.holder, self._service.rendezvous
         if holder.member.type not in WORKER_TYPES:
-            raise InvalidSpec("member", f"{holder.member}: only chiefs and workers meet in rounds")
-        until, ticket = service.time() + asked.wait, asked.ticket
+            raise InvalidSpec("member", f"{holder.member}: only chiefs and workers can join a rendezvous")
+        deadline, ticket = service.time() + message.wait, message.ticket
         try:
-            if ticket is None or ticket != rounds.round_number or rounds.rank_in_round(holder.member) is None:
-                ticket = service.join_rendezvous(holder, asked.address or _peer_address(request))
-            while rounds.round_number < ticket and (left := until - service.time()) > 0:
-                await service.rendezvous_notifier.wait(left)
+            if ticket is None or ticket != rendezvous.round_number or rendezvous.rank_in_round(holder.member) is None:
+                ticket = service.join_rendezvous(holder, message.address or request.remote or "")
+            while rendezvous.round_number < ticket and (timeout := deadline - service.time()) > 0:
+                await service.rendezvous_notifier.wait(timeout)
         except asyncio.CancelledError:
-            rounds.cancel_join(holder.member)
+            rendezvous.cancel_join(holder.member)
             raise
-        place = rounds.rank_in_round(holder.member)
-        if rounds.round_number != ticket or place is None:
-            return _json_response({"ticket": rounds.round_number + 1})
+        rank = rendezvous.rank_in_round(holder.member)
+        if rendezvous.round_number != ticket or rank is None:
+            return _json_response({"ticket": rendezvous.round_number + 1})
         return _json_response(
             {
-                "round": rounds.round_number,
-                "id": rounds.round_id,
-                "rank": place,
-                "world_size": len(rounds.slots),
-                "leader": rounds.slots[0].address,
+                "round": rendezvous.round_number,
+                "id": rendezvous.round_id,
+                "rank": rank,
+                "world_size": len(rendezvous.slots),
+                "leader": rendezvous.slots[0].address,
             }
         )
 
     async def _get_membership(self, request: web.Request) -> web.Response:
-        """Who is there, as soon as the generation is another than the one that the asker knows."""
+        """Return the members as soon as the generation differs from the one in the request."""
         service, membership, known = self._service, self._service.membership, _query_number(request, "generation")
         if membership.advance_generation(int(known)):
             service.request_save()
@@ -218,9 +208,9 @@ class MasterHttpApi:
     async def _wait_until(
         self, has_changed: Callable[[], bool], notifier: LongPollNotifier, request: web.Request
     ) -> None:
-        until = self._service.time() + min(_query_number(request, "wait", 20.0), MAX_WAIT_SECONDS)
-        while not has_changed() and (left := until - self._service.time()) > 0:
-            await notifier.wait(left)
+        deadline = self._service.time() + min(_query_number(request, "wait", 20.0), MAX_WAIT_SECONDS)
+        while not has_changed() and (timeout := deadline - self._service.time()) > 0:
+            await notifier.wait(timeout)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         return web.Response(text=render_metrics(self._service), headers={"Content-Type": CONTENT_TYPE})

@@ -1,7 +1,8 @@
-"""What the master does for members of its job: work, peers, heartbeats. It serves, and decides no size."""
+"""The state that the master serves to the members of its job: shards, peers and heartbeats."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from pliant.master.members.rendezvous import WORKER_TYPES, RendezvousRounds, Rou
 from pliant.master.members.throughput import ThroughputMeter
 from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberStatus, ParameterServerSet
 from pliant.master.server.messages import HeartbeatRequest
-from pliant.master.server.notifier import LongPollNotifier
 from pliant.runtime.clock import Clock, SystemClock, uptime_seconds
 
 log = logging.getLogger(__name__)
@@ -25,28 +25,48 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceTiming:
-    """How long things may take, in seconds."""
+    """All times in seconds."""
 
-    lease: float = 60.0
-    """A process that says nothing for so long loses its shards."""
-    settle: float = 10.0
-    """After a change of workers nothing is measured for so long."""
-    window: float = 10.0
-    """The least that one measurement of speed lasts."""
-    gather: float = 2.0
-    """A round that all running workers have joined waits so long for those that are on their way."""
-    patience: float = 30.0
-    """A round waits so long for running workers that do not join."""
-    recall: float = 8.0
-    """A new master hands out nothing for so long, or until all who took shards have said what they did."""
-    save: float = 1.0
-    """Between two saves."""
-    beat: float = 1.0
-    """Between two beats of a member whose figures change; large jobs are asked to beat less often."""
+    lease_duration: float = 60.0
+    """A process without a request for this long loses its shards."""
+    settle_time: float = 10.0
+    """No measurement starts within this time after a change of workers."""
+    throughput_window: float = 10.0
+    """Minimum duration of one speed measurement."""
+    pending_wait: float = 2.0
+    """How long a round that all running workers have joined waits for pending ones."""
+    join_wait: float = 30.0
+    """How long a round waits for running workers that have not joined."""
+    recovery_wait: float = 8.0
+    """How long a new master waits for the reports of all members that took shards, before it assigns any."""
+    save_interval: float = 1.0
+    heartbeat_interval: float = 1.0
+    """Interval of heartbeats with changed values; large jobs use a longer one."""
+
+
+class LongPollNotifier:
+    """Wakes waiting requests; each costs one future and one timer."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self, timeout: float) -> None:
+        """Wait for the next notification, or for the timeout."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            await asyncio.wait([future], timeout=timeout)
+        finally:
+            self._waiting.discard(future)
+
+    def notify_all(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for future in waiting:
+            future.set_result(None)
 
 
 class MasterService:
-    """Everything members ask of the master of one job; the wiring feeds it with what pods show."""
+    """Handles the requests of members; the control loop passes in the observed members."""
 
     def __init__(
         self,
@@ -60,109 +80,81 @@ class MasterService:
     ) -> None:
         self.job_uid = job_uid
         self.brain_state: dict[str, Any] = {}
-        """What the brain wants remembered: JSON. Call `remember` after a change."""
-        self.timing = timing or ServiceTiming()
+        """The saved state of the control loop, as JSON. Call `request_save` after a change."""
+        self.timing = timing = timing or ServiceTiming()
         self.time = time
-        """Seconds that pass evenly, from anywhere on."""
-        self.dispatcher = ShardDispatcher(self.timing.lease)
+        """A monotonic clock."""
+        self.dispatcher = ShardDispatcher(timing.lease_duration)
         self.membership = Membership()
-        self.rendezvous = RendezvousRounds(
-            job_uid,
-            RoundClosePolicy(
-                min_workers=min_workers, pending_wait_seconds=self.timing.gather, join_wait_seconds=self.timing.patience
-            ),
+        close_policy = RoundClosePolicy(
+            min_workers=min_workers, pending_wait_seconds=timing.pending_wait, join_wait_seconds=timing.join_wait
         )
+        self.rendezvous = RendezvousRounds(job_uid, close_policy)
         self.goodput = GoodputTracker()
         self.parameter_servers = ParameterServerSet()
-        self.shards_notifier, self.members_notifier, self.rendezvous_notifier, self.ps_notifier = (
-            LongPollNotifier(),
-            LongPollNotifier(),
-            LongPollNotifier(),
-            LongPollNotifier(),
-        )
-        self.checkpointer = Checkpointer(store or InMemoryCheckpointStore(), self._dump_state, self.timing.save)
+        self.shards_notifier, self.members_notifier = LongPollNotifier(), LongPollNotifier()
+        self.rendezvous_notifier, self.ps_notifier = LongPollNotifier(), LongPollNotifier()
+        self.checkpointer = Checkpointer(store or InMemoryCheckpointStore(), self._dump_state, timing.save_interval)
+        self.members: tuple[JobMember, ...] = ()
         self._clock = clock or SystemClock()
-        self._members: tuple[JobMember, ...] = ()
         self._known_keys: set[MemberKey] = set()
-        """Who was there: programs that speak before their pods are seen are not gone."""
-        self._heartbeats = HeartbeatTracker(self.timing.lease)
-        self._throughput = ThroughputMeter(self.timing.settle, self.timing.window)
+        """Members observed before: a program may call the service before its pod is observed."""
+        self._heartbeats = HeartbeatTracker(timing.lease_duration)
+        self._throughput = ThroughputMeter(timing.settle_time, timing.throughput_window)
         self._recovery_ends_at = 0.0
         self._notified_at = 0.0
         self._has_unsent_membership = False
 
     def set_members(self, members: tuple[JobMember, ...]) -> None:
-        """Tell of all members as their pods show them, whenever that changes; calling it for nothing is cheap.
+        """Update all members from their pods; a call without a change is cheap.
 
-        The first time, all of them must have been seen: who is not among them is gone. Shards of those that ended
-        or vanished go back, membership gets a new generation, rounds open.
+        The first call must contain all members: the others count as gone. Shards of ended members are taken back, the
+        membership gets a new generation, and a new rendezvous round forms.
         """
         now = self.time()
-        lost, self._members = find_ended_members(self._known_keys, members), members
-        self._known_keys = {node.key for node in members}
-        self._on_shards_returned(self.dispatcher.release_members(lost), "their members are gone")
+        lost, self.members = find_ended_members(self._known_keys, members), members
+        self._known_keys = {member.key for member in members}
+        self._on_shards_returned(self.dispatcher.release_members(lost), "members are gone")
         self._stop_awaiting_reports(lost)
-        running = {node.key for node in members if node.status is MemberStatus.RUNNING}
+        running = {member.key for member in members if member.status is MemberStatus.RUNNING}
         self._throughput.set_workers(frozenset(key for key in running if key.type in WORKER_TYPES), now)
         self._heartbeats.retain_only(self._known_keys)
-        was_open = self.rendezvous.is_forming
+        was_forming = self.rendezvous.is_forming
         self.rendezvous.update_members(members)
         self._close_round(now)
         if self.membership.update_members(members):
             self._has_unsent_membership = True
             self._notify_membership(now)
             self.request_save()
-        elif self.rendezvous.is_forming != was_open:
+        elif self.rendezvous.is_forming != was_forming:
             self.request_save()
 
     def set_parameter_servers(self, version: int, hosts: tuple[str, ...]) -> None:
-        """Tell of a new set of parameter servers, in cluster order."""
-        if self.parameter_servers != (found := ParameterServerSet(version, hosts)):
-            self.parameter_servers = found
+        if self.parameter_servers != (servers := ParameterServerSet(version, hosts)):
+            self.parameter_servers = servers
             self.ps_notifier.notify_all()
             self.request_save()
 
     def heartbeats(self) -> Mapping[MemberKey, Heartbeat]:
-        """The latest that each member said of itself, all its processes together."""
         return self._heartbeats.by_member()
 
     def speed_by_workers(self) -> Mapping[int, float]:
-        """Samples per second of all workers together, by their number, each over settled whiles."""
+        """Return the median of the measured samples per second of all workers, by number of workers."""
         return self._throughput.median_speed_by_workers()
 
-    def ps_version_by_member(self) -> Mapping[MemberKey, int]:
-        """The set of parameter servers that each member last said it works with."""
-        versions = {key: beat.ps_version for key, beat in self.heartbeats().items()}
-        return {key: version for key, version in versions.items() if version is not None}
-
-    def shards_left(self) -> int | None:
-        """Shards that nobody has taken yet, or that came back; None if the job uses none."""
-        return self.dispatcher.shards_left
-
-    def are_shards_done(self) -> bool:
-        """Whether there are data sets, and all their shards are done."""
-        return self.dispatcher.is_done
-
-    @property
-    def members(self) -> tuple[JobMember, ...]:
-        """All members, as they were told last."""
-        return self._members
-
     def register_dataset(self, spec: DatasetSpec) -> None:
-        """Add a data set; the same one again is welcome."""
         if self.dispatcher.register_dataset(spec):
-            log.info("data set registered", extra={"data_set": spec.name, "shards": spec.total_shards})
+            log.info("dataset registered", extra={"dataset": spec.name, "shards": spec.total_shards})
             self.request_save()
 
     def take_shard(self, dataset: str, holder: ShardLeaseHolder, held_positions: list[int]) -> DataShard | None:
-        """The next shard of a data set for a process that holds no others than those it names."""
+        """Assign the next shard to a process; take back assigned shards that it does not hold."""
         data = self.dispatcher.get_dataset(dataset)
         self.dispatcher.renew_lease(holder, self.time())
         if self.dispatcher.is_awaiting_reports:
             return None
-        self._on_shards_returned(
-            data.confirm_held(holder, held_positions, release_others=True), "their holder never heard of them"
-        )
+        unknown = data.confirm_held(holder, held_positions, release_others=True)
+        self._on_shards_returned(unknown, "holder did not receive them")
         is_new = holder.member not in self.dispatcher.shard_takers
         shard = self.dispatcher.take_shard(dataset, holder)
         if shard is not None:
@@ -170,39 +162,38 @@ class MasterService:
         return shard
 
     def report_shards(self, dataset: str, holder: ShardLeaseHolder, done: list[int], failed: list[int]) -> None:
-        """Take note of what became of shards."""
         data = self.dispatcher.get_dataset(dataset)
         self.dispatcher.renew_lease(holder, self.time())
         self._mark_shards_done({dataset: done})
         returned = sum([data.return_shard(position, holder) for position in failed])
-        self._on_shards_returned(returned, f"{holder.member} could not learn them")
+        self._on_shards_returned(returned, f"{holder.member} failed to process them")
         self._stop_awaiting_reports({holder.member})
 
     def handle_heartbeat(self, report: HeartbeatRequest) -> dict[str, Any]:
-        """Take down how a process fares; tells it what has changed meanwhile."""
+        """Record the report of a process; return what has changed for it."""
         holder, now = report.holder, self.time()
         self.dispatcher.renew_lease(holder, now)
         self._mark_shards_done(report.done)
         self.dispatcher.confirm_held(holder, report.holding)
         self._stop_awaiting_reports({holder.member})
-        before = self.heartbeats().get(holder.member)
-        beat = self._heartbeats.record(holder, report.process_report, self._clock.now(), now)
+        previous = self.heartbeats().get(holder.member)
+        heartbeat = self._heartbeats.record(holder, report.process_report, self._clock.now(), now)
         self._throughput.record_samples(holder.member, holder, report.samples, now)
-        self.goodput.record_progress(beat.step, _has_new_samples(before, beat), now)
+        self.goodput.record_progress(heartbeat.step, _has_new_samples(previous, heartbeat), now)
         if self.membership.advance_generation(report.generation):
             self.request_save()
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "generation": self.membership.generation,
             "ps_version": self.parameter_servers.version,
-            "every": max(self.timing.beat, len(self._members) / 200),
+            "heartbeat_interval": max(self.timing.heartbeat_interval, len(self.members) / 200),
         }
         if report.round is not None:
-            is_over = self.rendezvous.must_rejoin(holder.member, report.round)
-            answer |= {"restart": is_over, "round": self.rendezvous.round_number + is_over}
-        return answer
+            must_rejoin = self.rendezvous.must_rejoin(holder.member, report.round)
+            response |= {"restart": must_rejoin, "round": self.rendezvous.round_number + must_rejoin}
+        return response
 
     def join_rendezvous(self, holder: ShardLeaseHolder, address: str) -> int:
-        """Have a worker wait for the next round; tells its number."""
+        """Add a worker to the next round; return its number."""
         now = self.time()
         self.dispatcher.renew_lease(holder, now)
         self.rendezvous.join(holder.member, address, now)
@@ -212,11 +203,11 @@ class MasterService:
         return number
 
     def tick(self) -> None:
-        """Do what is due; call it a few times a second."""
+        """Handle everything that depends on time; called several times a second."""
         now = self.time()
         if now >= self._recovery_ends_at:
             self._stop_awaiting_reports(None)
-        self._on_shards_returned(self.dispatcher.expire_leases(now), "their holders fell silent")
+        self._on_shards_returned(self.dispatcher.expire_leases(now), "leases expired")
         self._close_round(now)
         self._notify_membership(now)
         self.goodput.advance_time(now)
@@ -224,49 +215,49 @@ class MasterService:
             self.request_save()
 
     def request_save(self) -> None:
-        """Have everything saved soon: within a second."""
         self.checkpointer.request_save()
 
     async def load_state(self) -> bool:
-        """Take over what the last master knew; False if there was none. Call it before serving."""
-        value = await self.checkpointer.load_checkpoint()
-        if value is None:
+        """Load the state of the last master before serving; return False if there is none."""
+        saved = await self.checkpointer.load_checkpoint()
+        if saved is None:
             return False
-        blank = self._dump_state()
+        initial = self._dump_state()
         try:
-            self._restore_state(value)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, UserError) as problem:
-            log.error("memory left aside", extra={"because": f"it makes no sense: {problem!r}"})
-            self._restore_state(blank)
+            self._restore_state(saved)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, UserError) as error:
+            log.error("saved state ignored", extra={"error": repr(error)})
+            self._restore_state(initial)
             return False
         return True
 
     def _restore_state(self, state: Mapping[str, Any]) -> None:
         self.membership.load_state(state["membership"])
-        workers = [MemberKey(member.type, member.id) for member in self.membership.members]
-        self.dispatcher.load_state(state["work"], [key for key in workers if key.type in WORKER_TYPES])
-        self._known_keys = {*self.dispatcher.shard_takers, *workers}
-        self._recovery_ends_at = self.time() + self.timing.recall
-        self.rendezvous.load_state(state["rounds"])
-        self._throughput.load_state(state["speeds"])
-        self.goodput.load_state(state["progress"])
-        self.parameter_servers = ParameterServerSet(state["ps"][0], tuple(state["ps"][1]))
+        members = [MemberKey(member.type, member.id) for member in self.membership.members]
+        self.dispatcher.load_state(state["shards"], [key for key in members if key.type in WORKER_TYPES])
+        self._known_keys = {*self.dispatcher.shard_takers, *members}
+        self._recovery_ends_at = self.time() + self.timing.recovery_wait
+        self.rendezvous.load_state(state["rendezvous"])
+        self._throughput.load_state(state["throughput"])
+        self.goodput.load_state(state["goodput"])
+        version, hosts = state["parameter_servers"]
+        self.parameter_servers = ParameterServerSet(version, tuple(hosts))
         self.brain_state = dict(state["brain"])
 
     def _dump_state(self) -> dict[str, Any]:
         return {
-            "work": self.dispatcher.dump_state(),
+            "shards": self.dispatcher.dump_state(),
             "membership": self.membership.dump_state(),
-            "rounds": self.rendezvous.dump_state(),
-            "speeds": self._throughput.dump_state(),
-            "progress": self.goodput.dump_state(),
-            "ps": [self.parameter_servers.version, list(self.parameter_servers.hosts)],
+            "rendezvous": self.rendezvous.dump_state(),
+            "throughput": self._throughput.dump_state(),
+            "goodput": self.goodput.dump_state(),
+            "parameter_servers": [self.parameter_servers.version, list(self.parameter_servers.hosts)],
             "brain": self.brain_state,
         }
 
     async def run(self, host: str | None, port: int, on_listening: Callable[[int], None] | None = None) -> None:
-        """Serve until cancelled, telling on which port; raises Superseded when another master took over."""
-        from pliant.master.server.http import serve  # it knows this class
+        """Serve until cancelled; raise `MasterSuperseded` when another master has taken over."""
+        from pliant.master.server.http import serve  # imports this module
 
         await serve(self, host, port, on_listening)
 
@@ -284,23 +275,23 @@ class MasterService:
     def _close_round(self, now: float) -> None:
         if self.rendezvous.close_if_ready(now):
             size = len(self.rendezvous.slots)
-            log.info("round closed", extra={"round": self.rendezvous.round_number, "workers": size})
+            log.info("rendezvous round closed", extra={"round": self.rendezvous.round_number, "workers": size})
             self.rendezvous_notifier.notify_all()
             self.request_save()
 
     def _notify_membership(self, now: float) -> None:
-        """Wake those who wait for another generation; not for each of many members that start one by one."""
-        if self._has_unsent_membership and now - self._notified_at >= len(self._members) / 500:
+        """Notify about a new generation, but not for each of many members that start one by one."""
+        if self._has_unsent_membership and now - self._notified_at >= len(self.members) / 500:
             self._notified_at, self._has_unsent_membership = now, False
             self.members_notifier.notify_all()
 
     def _on_shards_returned(self, count: int, reason: str) -> None:
         if count:
-            log.info("shards came back", extra={"shards": count, "because": reason})
+            log.info("shards returned", extra={"shards": count, "reason": reason})
             self.shards_notifier.notify_all()
             self.request_save()
 
 
 def _has_new_samples(previous: Heartbeat | None, heartbeat: Heartbeat) -> bool:
-    """Whether a member that counts no steps has learned from more samples."""
+    """Return whether a member that reports no steps has processed more samples."""
     return previous is not None and heartbeat.step is None and (heartbeat.samples or 0.0) > (previous.samples or 0.0)

@@ -93,9 +93,9 @@ def test_nobody_is_added_who_would_find_no_work() -> None:
 
 
 def test_workers_that_no_machine_takes_are_given_up_and_not_tried_again_soon() -> None:
-    world = World(room=3, tempo=BrainTiming(settle=10)).run(600)
+    world = World(room=3, tempo=BrainTiming(settle_time=10)).run(600)
     assert len(world.live()) == 3
-    assert "no machine took" in next(step.reason for step in world.steps if step.remove_members)
+    assert "not scheduled within" in next(step.reason for step in world.steps if step.remove_members)
     before = len(world.steps)
     world.run(900)
     assert len(world.steps) == before

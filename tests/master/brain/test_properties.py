@@ -13,7 +13,14 @@ from tests.master.brain.world import World, job
 GIB = 1024**3
 LIMITS = PodResources(cpu=12.0, memory=24 * GIB)
 TEMPO = BrainTiming(
-    settle=10, look=10, hang=60, growth_patience=20, pending_timeout=60, hold_off=100, appear=10, handover=20
+    settle_time=10,
+    observation_window=10,
+    hang_timeout=60,
+    growth_timeout=20,
+    pending_timeout=60,
+    growth_backoff=100,
+    pod_appear_timeout=10,
+    ps_handover_timeout=20,
 )
 MISHAPS = ("killed", "failed", "oom", "vanished", "silent", "no room", "room", "new master", "nothing")
 

@@ -112,7 +112,7 @@ async def _explain_unauthorized(error: Exception, endpoint: ApiServerEndpoint) -
     from pliant.kube.auth.expiry import describe_expired_credential
     from pliant.runtime.clock import SystemClock
 
-    if getattr(error, "reason", "") == "Login":
+    if getattr(error, "reason", "") == "ExecPluginFailed":
         return error
     shown = await endpoint.credentials.credential() if endpoint.credentials else ANONYMOUS
     over = describe_expired_credential(endpoint.credentials, shown, SystemClock().now())

@@ -1,4 +1,4 @@
-"""The first plan: everybody the author asked for, and a small guess where he left it open."""
+"""Requests the initial members of a job, with default resources where the spec sets none, and missing members."""
 
 from __future__ import annotations
 
@@ -8,72 +8,65 @@ from pliant.master.brain import formatting, limits
 from pliant.master.brain.context import DecisionContext, RuleResult, parse_slot
 from pliant.master.model import MasterRoleSpec, PodResources, ReplicaSizing, ScaleAction, SizingStage
 
-DEFAULT_RESOURCES = PodResources(cpu=1.0, memory=formatting.GIB)
-"""What the first member of a type gets when nobody has said: it is measured soon enough."""
+DEFAULT_CPU, DEFAULT_MEMORY = 1.0, formatting.GIB
 
 
 def create_initial_members(context: DecisionContext) -> RuleResult | None:
-    """Everybody, as long as nobody was ever there."""
-    if context.state.stage is not SizingStage.CREATE or context.state.newest_ids or not context.job.roles:
+    """Request all members of a new or resumed job."""
+    state = context.state
+    if state.stage is not SizingStage.CREATE or state.newest_ids or not context.job.roles:
         return None
-    resumes = context.state.resume_sizes
+    resume_sizes = state.resume_sizes
     sizes = {
-        name: role.user_requested_size or resumes.get(name) or role.replicas or max(role.min_size, 1)
+        name: role.user_requested_size or resume_sizes.get(name) or role.replicas or max(role.min_size, 1)
         for name, role in context.job.roles.items()
-        if not resumes or resumes.get(name)
+        if not resume_sizes or resume_sizes.get(name)
     }
-    shares = sum(sizes.values())
-    kept = {**context.state.resources_by_type, **(context.state.latest_resources if resumes else {})}
-    shapes = {name: kept.get(name) or _initial_resources(context, context.role_spec(name), shares) for name in sizes}
-    wanted = {name: ReplicaSizing(replicas=number, resources=shapes[name]) for name, number in sorted(sizes.items())}
-    told = ", ".join(
+    total = sum(sizes.values())
+    known = {**state.resources_by_type, **(state.latest_resources if resume_sizes else {})}
+    resources = {name: known.get(name) or _initial_resources(context, context.role_spec(name), total) for name in sizes}
+    sizing = {name: ReplicaSizing(replicas=size, resources=resources[name]) for name, size in sorted(sizes.items())}
+    members = ", ".join(
         f"{formatting.format_count(each.replicas, name)} with {formatting.format_resources(each.resources)}"
-        for name, each in wanted.items()
+        for name, each in sizing.items()
     )
-    begins = "goes on" if resumes else "begins"
-    step = ScaleAction(reason=f"the job {begins}: {told}", stage=SizingStage.CREATE, sizing_by_type=wanted)
-    return step, replace(
-        context.state, resources_by_type={**context.state.resources_by_type, **shapes}, resume_sizes={}
-    )
+    reason = f"job {'resumed' if resume_sizes else 'started'}: {members}"
+    action = ScaleAction(reason=reason, stage=SizingStage.CREATE, sizing_by_type=sizing)
+    return action, replace(state, resources_by_type={**state.resources_by_type, **resources}, resume_sizes={})
 
 
 def _initial_resources(context: DecisionContext, role: MasterRoleSpec, member_count: int) -> PodResources:
-    """What the author gave, and for the rest a guess that leaves as much for each of the others."""
-    said = role.resources
+    """Return the resources of the spec; for missing ones, a default that leaves as much for every other member."""
+    spec = role.resources
     if not context.may_tune(role.type):
-        return said
-    room = limits.remaining_resources(context)
-    cpu = min(DEFAULT_RESOURCES.cpu or 0.0, (room.cpu or 0.0) / member_count)
-    memory = min(DEFAULT_RESOURCES.memory or 0, (room.memory or 0) // member_count)
-    guess = limits.round_resources(cpu, memory, said.extended_resources)
+        return spec
+    available = limits.remaining_resources(context)
+    cpu = min(DEFAULT_CPU, (available.cpu or 0.0) / member_count)
+    memory = min(DEFAULT_MEMORY, (available.memory or 0) // member_count)
+    default = limits.round_resources(cpu, memory, spec.extended_resources)
     return replace(
-        guess,
-        cpu=guess.cpu if said.cpu is None else said.cpu,
-        memory=guess.memory if said.memory is None else said.memory,
+        default,
+        cpu=default.cpu if spec.cpu is None else spec.cpu,
+        memory=default.memory if spec.memory is None else spec.memory,
     )
 
 
 def unmet_sizes(context: DecisionContext) -> dict[str, int]:
-    """How many members of each type there are to be, where fewer are known."""
-    known = [parse_slot(text).type for text in context.state.newest_ids]
-    numbers = {
-        name: role.operator_requested_size for name, role in context.job.roles.items() if role.operator_requested_size
-    }
-    return {name: number for name, number in numbers.items() if known.count(name) < number}
+    """Return the requested sizes of the types of which fewer members are known."""
+    types = [parse_slot(text).type for text in context.state.newest_ids]
+    sizes = {name: role.operator_requested_size for name, role in context.job.roles.items()}
+    return {name: size for name, size in sizes.items() if size and types.count(name) < size}
 
 
 def request_missing_members(context: DecisionContext) -> RuleResult | None:
-    """As many as the operator was asked for, if they have not been seen for long."""
-    short = unmet_sizes(context)
-    if not short or context.state.stage is SizingStage.CREATE:
+    """Request members again that the operator was asked for and that have not appeared."""
+    state, sizes = context.state, sorted(unmet_sizes(context).items())
+    if not sizes or state.stage is SizingStage.CREATE:
         return None
-    if not context.has_elapsed(context.state.observations.members_missing_since, context.timing.appear):
+    if not context.has_elapsed(state.observations.members_missing_since, context.timing.pod_appear_timeout):
         return None
-    told = ", ".join(formatting.format_count(number, name) for name, number in sorted(short.items()))
-    wanted = {
-        name: ReplicaSizing(replicas=number, resources=context.resources_for(name))
-        for name, number in sorted(short.items())
-    }
+    expected = ", ".join(formatting.format_count(size, name) for name, size in sizes)
+    sizing = {name: ReplicaSizing(replicas=size, resources=context.resources_for(name)) for name, size in sizes}
     return ScaleAction(
-        reason=f"there are to be {told}", stage=context.state.stage, sizing_by_type=wanted
-    ), context.state
+        reason=f"members are missing: expected {expected}", stage=state.stage, sizing_by_type=sizing
+    ), state

@@ -1,4 +1,4 @@
-"""From guesses to what was seen: the first looks at workers and parameter servers."""
+"""Replaces default resources by measured usage: first of the workers, then of the parameter servers."""
 
 from __future__ import annotations
 
@@ -12,75 +12,71 @@ from pliant.master.model import PodResources, SizingStage
 
 CPU_HEADROOM_FACTOR = 1.25
 MEMORY_HEADROOM_FACTOR = 1.5
-"""What a member gets beyond the most that one of its type was seen to use."""
+MEMORY_PRESSURE_RATIO = 0.8
 
 
 def size_workers_by_usage(context: DecisionContext) -> RuleResult | None:
-    """The workers' shape by what the first ones use, and more of them if the number is ours to choose."""
+    """Set the resources of new workers by usage, and their number if the master may choose it."""
     if context.state.stage is not SizingStage.WORKER_INITIAL or not context.running_members(WORKER):
         return None
-    known = context.state.observations.peak_usage.get(WORKER)
-    if known is None or known.memory is None:
+    observations = context.state.observations
+    usage = observations.peak_usage.get(WORKER)
+    if usage is None or usage.memory is None:
         return None
-    if may_choose_worker_count(context):
-        if not may_resize_workers(context):
-            return None
-    elif not context.has_elapsed(context.state.observations.workers_unchanged_since, context.timing.settle):
+    may_choose = may_choose_worker_count(context)
+    has_settled = context.has_elapsed(observations.workers_unchanged_since, context.timing.settle_time)
+    if not (may_resize_workers(context) if may_choose else has_settled):
         return None
-    shape = resources_by_usage(context, WORKER)
-    move = resize_workers(context, shape) if may_choose_worker_count(context) else None
-    step, memory = move or (None, context.state)
-    memory = replace(
-        memory, stage=SizingStage.PS_INITIAL, resources_by_type={**memory.resources_by_type, WORKER: shape}
-    )
-    if step is not None:
-        used = formatting.format_resources(limits.round_resources(known.cpu, known.memory, {}))
-        step = replace(
-            step,
-            reason=f"{step.reason}; a worker uses up to {used}, so new ones get {formatting.format_resources(shape)}",
-        )
-    return step, memory
+    resources = resources_by_usage(context, WORKER)
+    action, state = (resize_workers(context, resources) if may_choose else None) or (None, context.state)
+    resources_by_type = {**state.resources_by_type, WORKER: resources}
+    state = replace(state, stage=SizingStage.PS_INITIAL, resources_by_type=resources_by_type)
+    if action is not None:
+        used = formatting.format_resources(limits.round_resources(usage.cpu, usage.memory, {}))
+        given = formatting.format_resources(resources)
+        action = replace(action, reason=f"{action.reason}; a worker uses up to {used}, so new workers get {given}")
+    return action, state
 
 
 def size_servers_by_usage(context: DecisionContext) -> RuleResult | None:
-    """The servers' shape by what they use; who has too little is replaced by a bigger one."""
+    """Set the resources of new parameter servers by usage, and replace servers with too little memory."""
     if context.state.stage is not SizingStage.PS_INITIAL:
         return None
-    done = replace(context.state, stage=SizingStage.RUNNING)
-    known = context.state.observations.peak_usage.get(PS)
+    next_state = replace(context.state, stage=SizingStage.RUNNING)
+    usage = context.state.observations.peak_usage.get(PS)
     since = context.state.observations.stage_since
-    if known is None:
-        return (None, done) if context.has_elapsed(since, context.timing.reports) else None
-    if not context.has_elapsed(since, context.timing.settle):
+    if usage is None:
+        return (None, next_state) if context.has_elapsed(since, context.timing.usage_report_timeout) else None
+    if not context.has_elapsed(since, context.timing.settle_time):
         return None
-    shape = resources_by_usage(context, PS)
-    tight = [
-        node
-        for node in context.running_members(PS)
-        if (node.resources.memory or 0) and (known.memory or 0) > 0.8 * (node.resources.memory or 0)
+    resources, used = resources_by_usage(context, PS), usage.memory or 0
+    small = [
+        server
+        for server in context.running_members(PS)
+        if server.resources.memory and used > MEMORY_PRESSURE_RATIO * server.resources.memory
     ]
-    if not tight or not context.may_tune(PS):
-        return None, replace(done, resources_by_type={**done.resources_by_type, PS: shape})
-    move = add_larger_servers(context, tight, shape, "it uses most of its memory")
-    return None if move is None else (move[0], replace(move[1], stage=SizingStage.RUNNING))
+    if not small or not context.may_tune(PS):
+        return None, replace(next_state, resources_by_type={**next_state.resources_by_type, PS: resources})
+    result = add_larger_servers(context, small, resources, "it uses most of its memory")
+    return None if result is None else (result[0], replace(result[1], stage=SizingStage.RUNNING))
 
 
 def resources_by_usage(context: DecisionContext, member_type: str) -> PodResources:
-    """What the author gave, and for the rest what was seen and a margin; never less than what was too little."""
-    said, old = context.role_spec(member_type).resources, context.resources_for(member_type)
-    known = context.state.observations.peak_usage.get(member_type)
-    if not context.may_tune(member_type) or known is None:
+    """Return the resources of the spec; for missing ones, peak usage with headroom, but more than at an OOM kill."""
+    spec, old = context.role_spec(member_type).resources, context.resources_for(member_type)
+    usage = context.state.observations.peak_usage.get(member_type)
+    if not context.may_tune(member_type) or usage is None:
         return old
-    seen = limits.round_resources(
-        None if known.cpu is None else known.cpu * CPU_HEADROOM_FACTOR,
-        None if known.memory is None else round(known.memory * MEMORY_HEADROOM_FACTOR),
-        said.extended_resources,
+    measured = limits.round_resources(
+        None if usage.cpu is None else usage.cpu * CPU_HEADROOM_FACTOR,
+        None if usage.memory is None else round(usage.memory * MEMORY_HEADROOM_FACTOR),
+        spec.extended_resources,
     )
-    memory = old.memory if seen.memory is None else seen.memory
+    memory = old.memory if measured.memory is None else measured.memory
     if memory is not None and memory <= context.state.oom_memory.get(member_type, 0):
         memory = old.memory
     return PodResources(
-        cpu=said.cpu if said.cpu is not None else (seen.cpu or old.cpu),
-        memory=said.memory if said.memory is not None and member_type not in context.state.oom_memory else memory,
-        extended_resources=said.extended_resources,
+        cpu=spec.cpu if spec.cpu is not None else (measured.cpu or old.cpu),
+        memory=spec.memory if spec.memory is not None and member_type not in context.state.oom_memory else memory,
+        extended_resources=spec.extended_resources,
     )

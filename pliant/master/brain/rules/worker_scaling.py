@@ -1,8 +1,8 @@
-"""As many workers as pay: tried out upward, told from the curve of what was measured.
+"""Searches the best number of workers from measured speeds.
 
-The best size is the largest whose last worker adds at least a fifth of what each of the fewest does. The number is
-doubled at most from one size to the next, until one was measured that is beyond the best; then it goes back. When
-the curve wants no other size than the present one, or one that was measured before, the search is over.
+The best size is the largest whose last worker adds at least `min_worker_gain` of what each of the fewest workers does.
+The size at most doubles from one step to the next, until a size beyond the best one has been measured; then it goes
+back. The search ends when the fitted curve suggests the present size or one that was measured before.
 """
 
 from __future__ import annotations
@@ -15,114 +15,103 @@ from math import ceil
 from pliant.autoscale.speedup import SpeedupCurve, fit_speedup_curve
 from pliant.master.brain import formatting, limits
 from pliant.master.brain.context import WORKER, DecisionContext, RuleResult
-from pliant.master.brain.state import MemberSlot
 from pliant.master.model import MemberStatus, PodResources, ReplicaSizing, ScaleAction, SizingStage
 
 SPEED_NOISE = 0.01
-"""Speeds are medians of a whole minute: a curve has to explain them better than single measures."""
+"""Relative noise of a speed, which is a median over a minute and thus more precise than a single measurement."""
 MIN_GROWTH_FACTOR = 1.5
-"""How many times the largest size is tried next at least, as long as it may be the best."""
+"""The next size is at least this factor of the largest measured one, while that may be the best."""
 MIN_SIZE_CHANGE = 2
-"""After a search, only a wish this far from the present size begins another."""
+"""After a search, only a size that differs by this much starts another one."""
 
 
 def scale_workers(context: DecisionContext) -> RuleResult | None:
-    """Another number of workers, if the present one has been measured and another would be better."""
+    """Resize the workers if the present size has been measured and another is better."""
     if context.state.stage is not SizingStage.RUNNING or not may_resize_workers(context):
         return None
     return resize_workers(context, context.resources_for(WORKER))
 
 
 def resize_workers(context: DecisionContext, resources: PodResources) -> RuleResult | None:
-    """The step to the number of workers that the measured speeds ask for, new ones in this shape."""
+    """Resize the workers by the measured speeds; new workers get these resources."""
     workers = context.running_members(WORKER)
-    size = len(workers)
+    size, settled_size = len(workers), context.state.settled_size
     speeds = {number: speed for number, speed in context.snapshot.speed_by_workers.items() if number > 0 and speed > 0}
-    best = next_worker_count(speeds, size, max_worker_count(context, resources), context.timing.worth)
+    best = next_worker_count(speeds, size, max_worker_count(context, resources), context.timing.min_worker_gain)
     best = max(best, context.role_spec(WORKER).min_size, 1)
-    rested = context.state.settled_size
-    if rested == size and abs(best - size) < MIN_SIZE_CHANGE:
+    if settled_size == size and abs(best - size) < MIN_SIZE_CHANGE:
         return None
     if best == size:
-        return (None, replace(context.state, settled_size=size)) if rested != size else None
-    memory = replace(context.state, settled_size=best if best in speeds else None)
-    why = _explain_resize(speeds, size, best)
-    if best > size:
-        step = ScaleAction(
-            reason=f"{formatting.format_count(best, WORKER)} instead of {size}: {why}",
-            stage=context.state.stage,
-            sizing_by_type={WORKER: ReplicaSizing(replicas=best, resources=resources)},
-        )
-        return step, replace(memory, resources_by_type={**memory.resources_by_type, WORKER: resources})
-    leaving = tuple(node.key for node in workers[best:])
-    step = ScaleAction(
-        reason=f"{formatting.format_count(best, WORKER)} instead of {size}: {why}",
+        return None, replace(context.state, settled_size=size)
+    state = replace(context.state, settled_size=best if best in speeds else None)
+    removed = workers[best:]
+    action = ScaleAction(
+        reason=f"from {size} to {formatting.format_count(best, WORKER)}: {_explain_resize(speeds, size, best)}",
         stage=context.state.stage,
         sizing_by_type={WORKER: ReplicaSizing(replicas=best, resources=resources)},
-        remove_members=leaving,
+        remove_members=tuple(worker.key for worker in removed),
     )
-    places = [MemberSlot(WORKER, node.rank) for node in workers[best:]]
-    return step, context.with_state(memory).state_without_slots(places)
+    if best > size:
+        return action, replace(state, resources_by_type={**state.resources_by_type, WORKER: resources})
+    return action, context.with_state(state).state_without_slots(worker.slot for worker in removed)
 
 
 def may_resize_workers(context: DecisionContext) -> bool:
-    """Whether the number of workers is ours to choose, and has lasted long enough to tell how good it is."""
+    """Return whether the master may choose the number of workers, and the speed of the present ones is known."""
     if not may_choose_worker_count(context) or _is_job_ending(context):
         return False
     workers = context.members_of_type(WORKER)
-    if not workers or any(node.status is not MemberStatus.RUNNING for node in workers):
+    if not workers or any(worker.status is not MemberStatus.RUNNING for worker in workers):
         return False
-    if len(workers) < sum(place.type == WORKER for place in context.required_slots):
-        return False  # somebody is missing: the others are not what was to be measured
-    settled = context.has_elapsed(context.state.observations.workers_unchanged_since, context.timing.settle)
-    return settled and len(workers) in context.snapshot.speed_by_workers
+    if len(workers) < sum(slot.type == WORKER for slot in context.required_slots):
+        return False
+    unchanged_since = context.state.observations.workers_unchanged_since
+    has_settled = context.has_elapsed(unchanged_since, context.timing.settle_time)
+    return has_settled and len(workers) in context.snapshot.speed_by_workers
 
 
 def may_choose_worker_count(context: DecisionContext) -> bool:
-    """Whether the author left the number of workers to us."""
+    """Return whether neither the spec nor a later user request fixes the number of workers."""
     role = context.job.roles.get(WORKER)
     if role is None or not context.may_tune(WORKER):
         return False
     if role.user_requested_size is not None and role.user_requested_size != role.replicas:
-        return False  # somebody knows better
+        return False
     return not role.replicas or role.max_size is not None
 
 
 def max_worker_count(context: DecisionContext, resources: PodResources) -> int:
-    """The most workers there may be: by the author's word, his limits, the work left, and what machines took."""
+    """Return the maximum by the spec, the resource limits, the shards left, and what could be scheduled."""
+    state, spec_max = context.state, context.role_spec(WORKER).max_size
     size = len(context.members_of_type(WORKER, MemberStatus.RUNNING, MemberStatus.PENDING))
-    most = [limits.MAX_WORKERS, size + limits.count_fitting_pods(limits.remaining_resources(context), resources)]
-    if (said := context.role_spec(WORKER).max_size) is not None:
-        most.append(said)
+    maxima = [limits.MAX_WORKERS, size + limits.count_fitting_pods(limits.remaining_resources(context), resources)]
+    if spec_max is not None:
+        maxima.append(spec_max)
     if context.snapshot.shards_left is not None:
-        most.append(size + context.snapshot.shards_left)
-    if (
-        context.state.worker_cap is not None
-        and context.state.worker_cap_until is not None
-        and context.now < context.state.worker_cap_until
-    ):
-        most.append(context.state.worker_cap)
-    return max(1, min(most))
+        maxima.append(size + context.snapshot.shards_left)
+    if state.worker_cap is not None and state.worker_cap_until is not None and context.now < state.worker_cap_until:
+        maxima.append(state.worker_cap)
+    return max(1, min(maxima))
 
 
 def next_worker_count(speeds: Mapping[int, float], size: int, max_size: int, min_gain: float) -> int:
-    """The size to try next: what the curve holds best, or beyond it as long as nothing larger was measured."""
+    """Return the best size by the fitted curve, or a larger one to measure if none beyond the best was measured."""
     if not speeds:
         return size
-    curve, fewest, top = fit_speedup_curve(_curve_points(speeds), SPEED_NOISE), min(speeds), max(speeds)
-    best = largest_worthwhile_size(curve, fewest, max_size, min_gain)
-    enough = min_gain / 4 * speeds[fewest] / fewest
+    fewest, most = min(speeds), max(speeds)
+    best = largest_worthwhile_size(_fit_curve(speeds), fewest, max_size, min_gain)
+    min_increase = min_gain / 4 * speeds[fewest] / fewest
     for low, high in combinations(sorted(speeds), 2):
-        # Where speed has come to a stop at once, no smooth curve tells so.
-        if high >= low + 2 and speeds[high] - speeds[low] < enough * (high - low):
+        # A smooth curve does not show an abrupt end of the speedup.
+        if high >= low + 2 and speeds[high] - speeds[low] < min_increase * (high - low):
             best = min(best, low)
-    if best < top:
+    if best < most:
         return best
-    return min(max_size, max(min(best, 2 * top), ceil(MIN_GROWTH_FACTOR * top)))
+    return min(max_size, max(min(best, 2 * most), ceil(MIN_GROWTH_FACTOR * most)))
 
 
 def largest_worthwhile_size(curve: SpeedupCurve, base_size: int, max_size: int, min_gain: float) -> int:
-    """The largest size whose last worker adds enough; each adds less than the one before."""
+    """Return the largest size whose last worker adds enough; each worker adds less than the one before."""
     size = 1
     while size < max_size and curve.marginal_gain(size, base_size) >= min_gain:
         size += 1
@@ -130,28 +119,23 @@ def largest_worthwhile_size(curve: SpeedupCurve, base_size: int, max_size: int, 
 
 
 def _is_job_ending(context: DecisionContext) -> bool:
-    """Whether newcomers would find nothing to do."""
-    left = context.snapshot.shards_left
-    return (
-        context.snapshot.are_shards_done or left == 0 or bool(context.members_of_type(WORKER, MemberStatus.SUCCEEDED))
-    )
+    has_no_shards = context.snapshot.are_shards_done or context.snapshot.shards_left == 0
+    return has_no_shards or bool(context.members_of_type(WORKER, MemberStatus.SUCCEEDED))
 
 
 def _explain_resize(speeds: Mapping[int, float], size: int, new_size: int) -> str:
-    seen = "they were not measured"
-    if size in speeds:
-        seen = f"{size} {'does' if size == 1 else 'do'} {_format_rate(speeds[size])} samples a second"
+    measured = f"measured {_format_rate(speeds[size])} samples/s" if size in speeds else "present size not measured"
     if new_size > size:
-        return f"{seen}, and more of them may pay"
+        return f"{measured}, more workers may be faster"
     if new_size in speeds:
-        return f"{seen}, and {new_size} did {_format_rate(speeds[new_size])}"
-    adds = round(100 * fit_speedup_curve(_curve_points(speeds), SPEED_NOISE).marginal_gain(size - 1, min(speeds)))
-    return f"{seen}, and the last one adds {max(adds, 0)} % of what one alone does"
+        return f"{measured}, and {_format_rate(speeds[new_size])} with {formatting.format_count(new_size, WORKER)}"
+    gain = round(100 * _fit_curve(speeds).marginal_gain(size - 1, min(speeds)))
+    return f"{measured}, the last worker adds {max(gain, 0)} % of what one worker does"
 
 
 def _format_rate(speed: float) -> str:
     return f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}"
 
 
-def _curve_points(speeds: Mapping[int, float]) -> tuple[tuple[int, float], ...]:
-    return tuple(sorted(speeds.items()))
+def _fit_curve(speeds: Mapping[int, float]) -> SpeedupCurve:
+    return fit_speedup_curve(tuple(sorted(speeds.items())), SPEED_NOISE)
