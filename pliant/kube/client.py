@@ -259,7 +259,6 @@ class KubeClient:
                 yield chunk
 
     async def get_raw(self, path: str, *, accept: str = JSON) -> bytes:
-        """Read any path, which may have a query string."""
         path, _, query_string = path.partition("?")
         query = dict(parse_qsl(query_string, keep_blank_values=True))
         return (await self._send(Request(method="GET", path=path, query=query, accept=accept))).body

@@ -37,8 +37,6 @@ class WatchEvent(Generic[T]):
 
 @dataclass(slots=True)
 class ObjectList(Generic[T]):
-    """A complete collection at one resource version."""
-
     items: list[T] = field(default_factory=list)
     resource_version: str = ""
 

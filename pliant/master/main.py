@@ -18,9 +18,9 @@ from pliant.errors import ApiError, InvalidSpec, NotFound, PliantError, UserErro
 from pliant.kube.client import KubeClient
 from pliant.kube.client_config import create_transport
 from pliant.master.brain.timing import BrainTiming
-from pliant.master.checkpoint.configmap_store import ConfigMapCheckpointStore
-from pliant.master.control.job_spec import parse_elastic_job
+from pliant.master.checkpoint import ConfigMapCheckpointStore
 from pliant.master.control.loop import MasterLoop
+from pliant.master.control.parsing import parse_elastic_job
 from pliant.master.control.scale_plans import ELASTIC_JOBS, owner_reference
 from pliant.master.model import JobCompletion, MasterJobSpec
 from pliant.master.server.service import MasterService, ServiceTiming

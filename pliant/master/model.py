@@ -51,36 +51,29 @@ class SizingStage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodResources:
-    """The resources of one pod; None where they are not specified."""
+    """CPU in cores and memory in bytes of one pod; None where they are not specified."""
 
     cpu: float | None = None
-    """Cores."""
     memory: int | None = None
-    """Bytes."""
     extended_resources: Mapping[str, str] = field(default_factory=dict)
     """GPUs and the like, as the user wrote them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """The latest report of a member, summed over its processes."""
+    """The latest report of a member: total samples, and usage in cores and bytes, summed over its processes."""
 
     at: datetime
     step: int | None = None
     samples: float | None = None
-    """All samples processed so far."""
     cpu: float | None = None
-    """Cores in use."""
     memory: int | None = None
-    """Bytes in use."""
     ps_version: int | None = None
     """The version of the parameter server set that the member uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMember:
-    """A member as observed from its pod."""
-
     key: MemberKey
     rank: int
     pod_name: str
@@ -125,8 +118,6 @@ class MasterRoleSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterJobSpec:
-    """The fields of the ElasticJob that the master uses."""
-
     namespace: str
     name: str
     uid: str
@@ -142,8 +133,6 @@ class MasterJobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSnapshot:
-    """The observed state of the job at one time."""
-
     now: datetime
     job: MasterJobSpec
     members: tuple[JobMember, ...]
@@ -157,16 +146,12 @@ class JobSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSizing:
-    """The requested number of members of a type, and the resources of each."""
-
     replicas: int
     resources: PodResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPodRequest:
-    """A member to be created: a new id at a rank."""
-
     key: MemberKey
     rank: int
     resources: PodResources
@@ -189,15 +174,11 @@ class ScaleAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobCompletion:
-    """The final result of the job."""
-
     has_succeeded: bool
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ParameterServerSet:
-    """The parameter servers, in cluster order."""
-
     version: int = 0
     hosts: tuple[str, ...] = ()

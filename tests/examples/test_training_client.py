@@ -11,7 +11,7 @@ import pytest
 
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS
-from pliant.master.checkpoint.configmap_store import STATE_KEY, state_configmap_name
+from pliant.master.checkpoint import STATE_KEY, state_configmap_name
 from tests.scenarios.elastic import ElasticScene, master
 from tests.scenarios.scene import fresh_name, played
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from pliant.errors import LeaseLost, Unreachable
 from pliant.kube.auth.credentials import ANONYMOUS, Credential
 from pliant.kube.client import KubeClient
-from pliant.kube.election.fencing import FencedTransport, LeaseFence
+from pliant.kube.election.lease import FencedTransport, LeaseFence
 from pliant.kube.resources import PODS
 from pliant.kube.transport.http import ApiServerEndpoint, HttpTransport
 from tests.kube.test_http import served

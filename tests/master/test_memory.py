@@ -17,8 +17,13 @@ from pliant.errors import ApiError, NotFound
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS
 from pliant.kube.transport.base import Transport
-from pliant.master.checkpoint.checkpointer import MAX_STATE_BYTES, InMemoryCheckpointStore, MasterSuperseded
-from pliant.master.checkpoint.configmap_store import ConfigMapCheckpointStore, state_configmap_name
+from pliant.master.checkpoint import (
+    MAX_STATE_BYTES,
+    ConfigMapCheckpointStore,
+    InMemoryCheckpointStore,
+    MasterSuperseded,
+    state_configmap_name,
+)
 from pliant.master.data.shards import DatasetSpec, ShardLeaseHolder
 from pliant.master.model import MemberKey
 from pliant.master.server.messages import HeartbeatRequest

@@ -14,7 +14,7 @@ from pliant.errors import InvalidSpec
 from pliant.kube.resources import PODS
 from pliant.kube.transport.base import Reply, Request, StreamReply, Transport
 from pliant.master import main as program
-from pliant.master.checkpoint.checkpointer import InMemoryCheckpointStore
+from pliant.master.checkpoint import InMemoryCheckpointStore
 from pliant.master.data.shards import MAX_UNRECORDED_SHARDS, DatasetSpec, ShardLeaseHolder
 from pliant.master.server.messages import DatasetRegistration, HeartbeatRequest, RendezvousJoinRequest, decode_message
 from pliant.master.server.service import MasterService

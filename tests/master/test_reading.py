@@ -10,8 +10,7 @@ import pytest
 from pliant.errors import InvalidSpec, UserError
 from pliant.kube.codec import decode, encode
 from pliant.kube.objects import Pod
-from pliant.master.control.job_spec import parse_elastic_job
-from pliant.master.control.pods import members_from_pods
+from pliant.master.control.parsing import members_from_pods, parse_elastic_job
 from pliant.master.control.scale_plans import build_scale_plan, has_requested_members, next_plan_number
 from pliant.master.main import parse_arguments, service_timing_from_arguments, timing_from_arguments
 from pliant.master.model import (

@@ -7,8 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pliant.master.members.membership import Membership, find_ended_members
-from pliant.master.members.rendezvous import RendezvousRounds, RoundClosePolicy
+from pliant.master.members.membership import Membership, RendezvousRounds, RoundClosePolicy, find_ended_members
 from pliant.master.model import JobMember, MemberKey, MemberStatus
 from tests.master.people import node, running
 

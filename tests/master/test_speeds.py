@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pliant.master.data.shards import ShardLeaseHolder
-from pliant.master.members.heartbeats import GoodputTracker, HeartbeatTracker, ProcessReport
+from pliant.master.members.heartbeats import GoodputTracker, HeartbeatTracker
 from pliant.master.members.throughput import ThroughputMeter
-from pliant.master.model import MemberKey
+from pliant.master.model import Heartbeat, MemberKey
 from tests.master.people import EPOCH
 
 
@@ -82,14 +82,14 @@ def test_a_process_that_begins_again_counts_from_zero() -> None:
 def test_a_member_is_all_its_processes_together() -> None:
     beats, key = HeartbeatTracker(process_timeout=60.0), MemberKey("worker", 0)
     beats.record(
-        ShardLeaseHolder(key, 1), ProcessReport(step=5, samples=50, cpu=1.0, memory=100, ps_version=2), EPOCH, 0.0
+        ShardLeaseHolder(key, 1), Heartbeat(at=EPOCH, step=5, samples=50, cpu=1.0, memory=100, ps_version=2), 0.0
     )
     found = beats.record(
-        ShardLeaseHolder(key, 2), ProcessReport(step=4, samples=40, cpu=0.5, memory=200, ps_version=1), EPOCH, 1.0
+        ShardLeaseHolder(key, 2), Heartbeat(at=EPOCH, step=4, samples=40, cpu=0.5, memory=200, ps_version=1), 1.0
     )
     assert (found.step, found.samples, found.cpu, found.memory, found.ps_version) == (5, 90, 1.5, 300, 1)
     later = EPOCH + timedelta(seconds=100)
-    found = beats.record(ShardLeaseHolder(key, 2), ProcessReport(step=9, samples=60, memory=200), later, 100.0)
+    found = beats.record(ShardLeaseHolder(key, 2), Heartbeat(at=later, step=9, samples=60, memory=200), 100.0)
     assert (found.at, found.step, found.samples, found.memory, found.cpu) == (later, 9, 110, 200, None)
     beats.retain_only([])
     assert not beats.by_member()

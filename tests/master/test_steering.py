@@ -15,8 +15,8 @@ from pliant.kube.client import KubeClient
 from pliant.kube.resources import PODS
 from pliant.kube.transport.base import Reply, Request, StreamReply
 from pliant.master.brain.timing import BrainTiming
-from pliant.master.control.job_spec import parse_elastic_job
 from pliant.master.control.loop import MasterLoop
+from pliant.master.control.parsing import parse_elastic_job
 from pliant.master.model import JobCompletion
 from pliant.master.server.service import MasterService
 from tests.controllers.elastic import JOBS, SPACE, Stage, staged, workers

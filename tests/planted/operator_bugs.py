@@ -83,7 +83,7 @@ OPERATOR_BUGS = (
         name="leader-acts-after-deadline",
         area=CLIENT,
         what="a leader that could not renew its lease writes until the lease ends",
-        file="pliant/kube/election/fencing.py",
+        file="pliant/kube/election/lease.py",
         before="        if now >= self._deadline:\n",
         after="        if now >= self._end:\n",
         likely=("tests/kube/test_fencing.py",),

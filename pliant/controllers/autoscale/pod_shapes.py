@@ -13,8 +13,7 @@ from pliant.autoscale.model import PodShape
 from pliant.kube.cache.store import ObjectStore
 from pliant.kube.objects import Node
 from pliant.kube.quantity import Quantity, parse_quantity
-from pliant.kube.scheduling.affinity import matches_node_affinity
-from pliant.kube.scheduling.fit import effective_pod_requests, is_node_ready
+from pliant.kube.scheduling.fit import effective_pod_requests, is_node_ready, matches_node_affinity
 from pliant.kube.scheduling.taints import BLOCKING_EFFECTS, is_condition_taint, untolerated_taints
 from pliant.kube.scheduling.types import SchedulingPodSpec
 

@@ -10,8 +10,7 @@ from fractions import Fraction
 from pliant.embedded.object_views import PodView
 from pliant.kube.objects import Node
 from pliant.kube.quantity import parse_quantity
-from pliant.kube.scheduling.affinity import preference_score
-from pliant.kube.scheduling.fit import effective_pod_requests, unschedulable_reasons
+from pliant.kube.scheduling.fit import effective_pod_requests, preference_score, unschedulable_reasons
 from pliant.kube.scheduling.taints import DISCOURAGING_EFFECTS, untolerated_taints
 
 ResourceAmounts = Mapping[str, Fraction]

@@ -12,8 +12,6 @@ from pliant.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificate:
-    """A client certificate with its key, as PEM."""
-
     chain: bytes
     key: bytes
 

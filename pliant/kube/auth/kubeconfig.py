@@ -45,7 +45,6 @@ class KubeconfigEntry:
         return tuple(value)
 
     def get_section(self, field: str) -> KubeconfigEntry | None:
-        """Return a nested object; None if the field is absent."""
         value = self.values.get(field)
         if value is None:
             return None
@@ -76,8 +75,6 @@ class KubeconfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedContext:
-    """A context with its cluster and user."""
-
     context_name: str
     files: tuple[Path, ...]
     context: KubeconfigEntry

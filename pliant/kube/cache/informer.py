@@ -74,7 +74,6 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     async def run(self) -> None:
-        """Keep the store in sync until cancelled."""
         while True:
             try:
                 if self._must_list and not self._streaming:
@@ -89,9 +88,8 @@ class Informer(Generic[T]):
 
     async def _list(self) -> None:
         self.list_count += 1
-        listing = await self._client.list(
-            self._resource, self._namespace, labels=self._labels, fields=self._fields, decode_as=self._decode_as
-        )
+        selectors = {"labels": self._labels, "fields": self._fields}
+        listing = await self._client.list(self._resource, self._namespace, **selectors, decode_as=self._decode_as)
         self._replace_store(listing.items, int(listing.resource_version or 0))
 
     def _replace_store(self, objects: Iterable[T], version: int) -> None:

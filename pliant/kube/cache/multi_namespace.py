@@ -49,8 +49,6 @@ class MultiNamespaceStore(ObjectStore[T]):
 
 
 class MultiNamespaceInformer(Generic[T]):
-    """Runs the informers of several namespaces as one."""
-
     def __init__(self, informers_by_namespace: Mapping[str, Informer[T]]) -> None:
         self.store: ObjectStore[T] = MultiNamespaceStore(
             {name: informer.store for name, informer in informers_by_namespace.items()}

@@ -73,8 +73,9 @@ class ObjectStore(Generic[T]):
         if self._tombstones.get(key, ("", 0))[0] == uid:
             del self._tombstones[key]
         known = self._objects.get(key)
+        known_identity = None if known is None else object_identity(known)
         # A newer version is known if the object left the selection and the client's own write brought it back.
-        if known is not None and _is_same_object_up_to(known, uid, version):
+        if known_identity is not None and known_identity.uid == uid and known_identity.version <= version:
             self._drop(key)
 
     def observe_version(self, version: int) -> None:
@@ -104,7 +105,6 @@ class ObjectStore(Generic[T]):
                 del self._tombstones[key]
 
     def _apply_if_newer(self, obj: T) -> None:
-        """Store an object unless a newer version is known or the client has deleted it."""
         key, uid, version = object_identity(obj)
         dead_uid, dead_version = self._tombstones.get(key, ("", -1))
         if uid == dead_uid or version <= dead_version:
@@ -139,8 +139,3 @@ class ObjectStore(Generic[T]):
             if new is not None:
                 for entry in after:
                     index.setdefault(entry, {})[key] = new
-
-
-def _is_same_object_up_to(obj: object, uid: str, version: int) -> bool:
-    _, obj_uid, obj_version = object_identity(obj)
-    return obj_uid == uid and obj_version <= version

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from pliant.errors import ApiError, Conflict, LeaseLost, NotFound, Unreachable
 from pliant.kube.cache.informer import Informer
 from pliant.kube.client import KubeClient
-from pliant.kube.election.fencing import FencedTransport, LeaseFence
-from pliant.kube.election.lease import Lease, LeaseCandidate, LeaseTimings
+from pliant.kube.election.lease import FencedTransport, Lease, LeaseCandidate, LeaseFence, LeaseTimings
 from pliant.kube.objects import object_identity
 from pliant.kube.resources import LEASES
 from pliant.kube.transport.base import Transport
@@ -53,7 +53,6 @@ class LeaderElector:
         """When the lease may be taken unless it is renewed, on the clock of the event loop."""
         self._lease_changed = asyncio.Event()
         self._last_error: ApiError | None = None
-        """Why the last renewal failed."""
 
     @property
     def is_leading(self) -> bool:
@@ -101,7 +100,6 @@ class LeaderElector:
             watching.cancel()
 
     def _on_lease_event(self, old: Lease | None, new: Lease | None) -> None:
-        """Apply a watch event unless a newer version is known."""
         if new is None or self._lease is None or object_identity(new).version > object_identity(self._lease).version:
             self._observe_lease(new)
             self._lease_changed.set()
@@ -117,11 +115,9 @@ class LeaderElector:
 
     async def _wait_for_change_or_expiry(self) -> None:
         self._lease_changed.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout_at(self._lease_expires_at):
                 await self._lease_changed.wait()
-        except TimeoutError:
-            return
 
     async def _try_acquire(self) -> bool:
         """Take the lease if it is free; after an error, retry later."""

@@ -34,8 +34,6 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A complete response."""
-
     status: int
     body: bytes
     content_type: str = JSON

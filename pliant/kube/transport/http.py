@@ -34,8 +34,6 @@ _NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServerEndpoint:
-    """The address of an API server and how to authenticate."""
-
     url: str
     tls: TlsConfig | None = None
     """None only for plain HTTP."""
@@ -50,8 +48,6 @@ class ApiServerEndpoint:
 
 
 class HttpTransport:
-    """A connection pool for one API server."""
-
     def __init__(self, endpoint: ApiServerEndpoint) -> None:
         self.endpoint = endpoint
         self._session: aiohttp.ClientSession | None = None
@@ -106,6 +102,7 @@ class HttpTransport:
     async def _send_once(
         self, request: Request, credential: Credential, timeout: aiohttp.ClientTimeout, response_timeout: float | None
     ) -> aiohttp.ClientResponse:
+        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
         headers = CIMultiDict(self.endpoint.headers)
         headers["Accept"] = request.accept
         if request.body:
@@ -117,7 +114,7 @@ class HttpTransport:
             async with asyncio.timeout(response_timeout):
                 return await self._open_session().request(
                     request.method,
-                    self._url(request),
+                    URL(f"{self.endpoint.url}{request.path}{query}", encoded=True),
                     data=_FencedPayload(request.body, request.before_send) if request.body else None,
                     headers=headers,
                     timeout=timeout,
@@ -137,10 +134,6 @@ class HttpTransport:
         if self._cached_tls_context is None or self._cached_tls_context[0] != certificate:
             self._cached_tls_context = (certificate, self.endpoint.tls.ssl_context(certificate))
         return self._cached_tls_context[1]
-
-    def _url(self, request: Request) -> URL:
-        query = f"?{urlencode(request.query, quote_via=quote)}" if request.query else ""
-        return URL(f"{self.endpoint.url}{request.path}{query}", encoded=True)
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

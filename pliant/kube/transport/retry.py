@@ -12,7 +12,6 @@ from pliant.kube.transport.base import Reply, Request, Transport
 from pliant.kube.transport.write_limiter import AdaptiveWriteLimiter
 
 RETRY_TIMEOUT_SECONDS = 10.0
-"""Total time of all attempts of one call."""
 MAX_ATTEMPTS = 4
 INITIAL_BACKOFF_SECONDS = 0.1
 
@@ -35,7 +34,8 @@ async def send_with_retries(
             deadline = min(deadline, clock() + RETRY_TIMEOUT_SECONDS)
             response = await _send_once(transport, request)
         else:
-            async with write_limiter.write_slot(urgent=attempt > 1 or _is_status_write(request)) as slot:
+            # Users and other controllers wait for a status.
+            async with write_limiter.write_slot(urgent=attempt > 1 or request.path.endswith("/status")) as slot:
                 # The deadline does not include the wait for the first slot.
                 deadline = min(deadline, clock() + RETRY_TIMEOUT_SECONDS)
                 response = await _send_once(transport, request)
@@ -44,7 +44,8 @@ async def send_with_retries(
             return response
         if attempt == MAX_ATTEMPTS or not _is_retryable(request, response):
             raise response
-        delay = _retry_delay(response, attempt) * rng.uniform(1.0, 1.25)
+        backoff = INITIAL_BACKOFF_SECONDS * 2.0 ** (attempt - 1)
+        delay = (backoff if response.retry_after is None else response.retry_after) * rng.uniform(1.0, 1.25)
         if clock() + delay > deadline:
             raise response
         await asyncio.sleep(delay)
@@ -59,10 +60,6 @@ async def _send_once(transport: Transport, request: Request) -> Reply | ApiError
     return reply if reply.status < 300 else error_from_response(reply.status, reply.headers, reply.body)
 
 
-def _is_status_write(request: Request) -> bool:
-    return request.path.endswith("/status")  # users and other controllers wait for a status
-
-
 def _is_retryable(request: Request, error: ApiError) -> bool:
     if isinstance(error, TooManyRequests):
         # Without a retry delay, the cause is the object (a PodDisruptionBudget), not the load.
@@ -71,7 +68,3 @@ def _is_retryable(request: Request, error: ApiError) -> bool:
         isinstance(error, ServerError) and error.status in _UNAVAILABLE_STATUSES
     )
     return is_unavailable and request.method == "GET"
-
-
-def _retry_delay(error: ApiError, attempt: int) -> float:
-    return INITIAL_BACKOFF_SECONDS * 2.0 ** (attempt - 1) if error.retry_after is None else error.retry_after

@@ -120,11 +120,9 @@ class AdaptiveWriteLimiter:
         # A limit that is not reached has not been tested.
         if self.in_flight >= int(self.limit):
             increase = 1.0 if self._epoch == 0 else 1.0 / self.limit
-            self.limit = max(self.limit, min(self.limit + increase, self._growth_limit()))
-
-    def _growth_limit(self) -> float:
-        is_over = asyncio.get_running_loop().time() >= self._growth_limited_until
-        return float(self.max_limit if is_over else min(self._accepted_in_flight, self.max_limit))
+            is_over = asyncio.get_running_loop().time() >= self._growth_limited_until
+            growth_limit = self.max_limit if is_over else min(self._accepted_in_flight, self.max_limit)
+            self.limit = max(self.limit, min(self.limit + increase, float(growth_limit)))
 
     def _note_throttled(self, epoch: int, retry_after: float) -> None:
         self.throttled_count += 1
@@ -178,8 +176,6 @@ class AdaptiveWriteLimiter:
 
 
 class WriteSlot:
-    """A slot for one write; its user records the response of the server."""
-
     def __init__(self, limiter: AdaptiveWriteLimiter, urgent: bool) -> None:
         self._limiter = limiter
         self._urgent = urgent

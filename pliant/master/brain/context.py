@@ -33,8 +33,6 @@ RuleResult = tuple[ScaleAction | None, BrainState]
 
 @dataclass(frozen=True)
 class DecisionContext:
-    """The input of one decision."""
-
     snapshot: JobSnapshot
     state: BrainState
     timing: BrainTiming
@@ -58,7 +56,6 @@ class DecisionContext:
 
     @cached_property
     def member_by_slot(self) -> dict[MemberSlot, JobMember]:
-        """The newest member of each slot."""
         newest: dict[MemberSlot, JobMember] = {}
         for member in self.members:
             if member.slot not in newest or newest[member.slot].key.id < member.key.id:
@@ -89,7 +86,6 @@ class DecisionContext:
         return self.job.allows_tuning and role is not None and role.may_scale
 
     def resources_for(self, member_type: str) -> PodResources:
-        """Return the resources of a new member."""
         return self.state.resources_by_type.get(member_type) or self.role_spec(member_type).resources
 
     def role_spec(self, member_type: str) -> MasterRoleSpec:
@@ -108,7 +104,6 @@ class DecisionContext:
         return tuple(pods)
 
     def state_with_requested_pods(self, pods: Iterable[MemberPodRequest]) -> BrainState:
-        """Return the state after these pods were requested."""
         state, pods = self.state, tuple(pods)
         ids = dict(state.highest_ids)
         for pod in pods:

@@ -9,8 +9,12 @@ from pliant.master.brain import formatting
 from pliant.master.brain.context import COMPLETING_TYPES, WORKER, DecisionContext, RuleResult, parse_slot
 from pliant.master.brain.failures import abandon_unrecoverable_slots, find_empty_slots
 from pliant.master.brain.observe import state_with_snapshot
-from pliant.master.brain.rules.creation import create_initial_members, request_missing_members
-from pliant.master.brain.rules.initial_sizing import size_servers_by_usage, size_workers_by_usage
+from pliant.master.brain.rules.initial_sizing import (
+    create_initial_members,
+    request_missing_members,
+    size_servers_by_usage,
+    size_workers_by_usage,
+)
 from pliant.master.brain.rules.parameter_servers import remove_replaced_servers, replace_overloaded_servers
 from pliant.master.brain.rules.relaunch import relaunch_failed_members
 from pliant.master.brain.rules.slow_members import (
@@ -38,7 +42,6 @@ def apply_user_scale_down(context: DecisionContext) -> BrainState:
 
 
 def detect_job_completion(context: DecisionContext) -> JobCompletion | None:
-    """Return the result of the job if it has ended."""
     for text, reason in context.state.abandoned_slots.items():
         if context.is_critical_slot(parse_slot(text)):
             return JobCompletion(has_succeeded=False, reason=reason)
@@ -50,10 +53,6 @@ def detect_job_completion(context: DecisionContext) -> JobCompletion | None:
     critical = [slot for slot in slots if context.is_critical_slot(slot)]
     if context.snapshot.are_shards_done and critical and all(slot in succeeded for slot in critical):
         return JobCompletion(has_succeeded=True, reason="all shards are done and all critical members have finished")
-    return _detect_too_few_workers(context)
-
-
-def _detect_too_few_workers(context: DecisionContext) -> JobCompletion | None:
     reasons = [reason for text, reason in context.state.abandoned_slots.items() if parse_slot(text).type == WORKER]
     count = sum(slot.type == WORKER for slot in context.required_slots)
     if not reasons or count >= max(context.role_spec(WORKER).min_size, 1):

@@ -28,14 +28,11 @@ class MemberExitCause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacementDecision:
-    """Whether and how an empty slot is filled again."""
-
     should_replace: bool
     reason: str
     resources: PodResources
     counts_as_restart: bool = False
     backoff_seconds: float = 0.0
-    """Delay after the end of the last member."""
 
 
 def classify_exit(member: JobMember) -> MemberExitCause:

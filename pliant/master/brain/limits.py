@@ -31,7 +31,6 @@ def remaining_resources(context: DecisionContext) -> PodResources:
 
 
 def count_fitting_pods(available: PodResources, per_pod: PodResources) -> int:
-    """Return how many pods of this size fit into the available resources."""
     by_cpu = inf if not per_pod.cpu else (available.cpu or 0.0) / per_pod.cpu + 1e-6
     by_memory = inf if not per_pod.memory else (available.memory or 0) / per_pod.memory
     count = min(by_cpu, by_memory)

@@ -7,13 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from pliant.master.brain.context import PS, WORKER, DecisionContext, parse_slot
-from pliant.master.brain.rules.creation import unmet_sizes
+from pliant.master.brain.rules.initial_sizing import unmet_sizes
 from pliant.master.brain.state import BrainState, CpuUsageWindow, MemberProgress, TransientObservations
 from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberSlot, MemberStatus, PodResources, SizingStage
 
 
 def state_with_snapshot(context: DecisionContext) -> BrainState:
-    """Return the state after a snapshot."""
     state, snapshot = context.state, context.snapshot
     keys = {str(member.key) for member in snapshot.members}
     removed = tuple(key for key in state.removed_members if key in keys)

@@ -19,7 +19,6 @@ class ThroughputWindow(NamedTuple):
     samples: float
     slow_windows: int = 0
     rate: float | None = None
-    """Samples per second in the last complete window."""
 
 
 class CpuUsageWindow(NamedTuple):
@@ -49,7 +48,6 @@ class TransientObservations:
     running_workers: frozenset[MemberKey] = frozenset()
     workers_unchanged_since: datetime | None = None
     observed: frozenset[MemberKey] = frozenset()
-    """All members observed so far."""
     requested_at: Mapping[MemberKey, datetime] = field(default_factory=dict)
     throughput_windows: Mapping[MemberKey, ThroughputWindow] = field(default_factory=dict)
     cpu_windows: Mapping[MemberKey, CpuUsageWindow] = field(default_factory=dict)
@@ -68,7 +66,6 @@ class BrainState:
     newest_ids: Mapping[str, int] = field(default_factory=dict)
     """The id of the newest member, by slot."""
     highest_ids: Mapping[str, int] = field(default_factory=dict)
-    """The highest id so far, by type."""
     removed_members: tuple[str, ...] = ()
     """Members that the master removed and whose pods may still exist."""
     abandoned_slots: Mapping[str, str] = field(default_factory=dict)
@@ -78,19 +75,15 @@ class BrainState:
     early_exit_counts: Mapping[str, int] = field(default_factory=dict)
     """Consecutive early exits that do not count towards the restart limit, by slot."""
     resources_by_type: Mapping[str, PodResources] = field(default_factory=dict)
-    """The resources of new members."""
     latest_resources: Mapping[str, PodResources] = field(default_factory=dict)
-    """The resources of the newest member, by type."""
     oom_memory: Mapping[str, int] = field(default_factory=dict)
     """The largest memory with which a member of a type ran out of memory."""
     succeeded_slots: tuple[str, ...] = ()
     resume_sizes: Mapping[str, int] = field(default_factory=dict)
-    """The number of members by type when the job was suspended."""
     worker_cap: int | None = None
     """The largest number of workers that could be scheduled."""
     worker_cap_until: datetime | None = None
     settled_size: int | None = None
-    """The number of workers that the search ended with."""
     straggler_replaced_at: tuple[datetime, ...] = ()
     """Replacements of slow workers within the last hour."""
     ps_changed_at: datetime | None = None
@@ -99,7 +92,6 @@ class BrainState:
     observations: TransientObservations = field(default_factory=TransientObservations)
 
     def dump_state(self) -> dict[str, Any]:
-        """Return the saved part as JSON."""
         state: dict[str, Any] = msgspec.to_builtins(self)
         del state["observations"]
         return state

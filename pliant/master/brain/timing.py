@@ -30,6 +30,5 @@ class BrainTiming:
     usage_report_timeout: float = 60.0
     """How long to wait for the first usage report of a member type."""
     max_replacements_per_hour: int = 3
-    """How many slow workers are replaced per hour."""
     min_worker_gain: float = 0.2
     """What one more worker must add, relative to the speed of each of the fewest workers."""

@@ -19,8 +19,7 @@ from pliant.master.brain.decide import decide_next_action, observe_snapshot
 from pliant.master.brain.observe import state_with_arrivals
 from pliant.master.brain.state import BrainState, load_brain_state
 from pliant.master.brain.timing import BrainTiming
-from pliant.master.control.job_spec import parse_elastic_job
-from pliant.master.control.pods import JOB_LABEL, member_key_and_rank, members_from_pods
+from pliant.master.control.parsing import JOB_LABEL, member_key_and_rank, members_from_pods, parse_elastic_job
 from pliant.master.control.scale_plans import (
     ELASTIC_JOBS,
     SCALE_PLANS,
@@ -47,12 +46,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentPlan:
-    """A ScalePlan that the master has created."""
-
     name: str
     action: ScaleAction
     previous_state: BrainState
-    """The state to return to if the plan fails."""
     sent_at: datetime
     is_acknowledged: bool = True
     """Whether the API server has confirmed the creation."""
@@ -84,7 +80,6 @@ class MasterLoop:
         )
 
     async def run(self) -> JobCompletion:
-        """Reconcile until the job is complete or has failed."""
         informers = (self._pods, self._plans, self._jobs)
         tasks = [asyncio.create_task(informer.run()) for informer in informers]
         try:
@@ -184,8 +179,11 @@ class MasterLoop:
         if self._not_before is not None and now < self._not_before:
             return True
         # Plans of an earlier master: the operator carries them out or deletes them.
-        own = (plan for plan in plans.values() if owner_job_name(plan) == self._job.name)
-        return any(_is_auto_plan(plan) and is_blocking_plan(plan) for plan in own)
+        return any(
+            (plan["metadata"].get("labels") or {}).get("scale-type") == "auto" and is_blocking_plan(plan)
+            for plan in plans.values()
+            if owner_job_name(plan) == self._job.name
+        )
 
     def _is_plan_in_progress(self, sent: SentPlan, plan: dict[str, Any] | None, now: datetime) -> bool:
         if plan is None and not sent.is_acknowledged:
@@ -247,7 +245,3 @@ class MasterLoop:
         if saved != self._service.brain_state:
             self._service.brain_state = saved
             self._service.request_save()
-
-
-def _is_auto_plan(plan: dict[str, Any]) -> bool:
-    return bool((plan["metadata"].get("labels") or {}).get("scale-type") == "auto")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pliant.kube.resources import Resource
-from pliant.master.control.pods import DEFAULT_MEMBER_PORT, JOB_LABEL, PORT_BY_TYPE
+from pliant.master.control.parsing import DEFAULT_MEMBER_PORT, JOB_LABEL, PORT_BY_TYPE
 from pliant.master.model import MIB, MasterJobSpec, MemberKey, MemberPodRequest, PodResources, ScaleAction
 
 ELASTIC_JOBS: Final = Resource("elastic.iml.github.io", "v1alpha1", "elasticjobs", "ElasticJob")
@@ -46,7 +46,6 @@ def build_scale_plan(job: MasterJobSpec, action: ScaleAction, plan_name: str) ->
 
 
 def owner_reference(job: MasterJobSpec) -> dict[str, Any]:
-    """Return the owner reference for objects that the master creates."""
     return {"apiVersion": ELASTIC_JOBS.api_version, "kind": ELASTIC_JOBS.kind, "name": job.name, "uid": job.uid}
 
 

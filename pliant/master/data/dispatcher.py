@@ -47,7 +47,11 @@ class ShardDispatcher:
         """Add a dataset; return False if it exists. Raise `DatasetConflict` if it exists with another spec."""
         known = self._datasets.get(spec.name)
         if known is not None and known.spec != spec:
-            raise DatasetConflict(_describe_conflict(known.spec, spec))
+            fields = ("size", "shard_size", "epochs", "shuffle")
+            pairs = ((field, getattr(known.spec, field), getattr(spec, field)) for field in fields)
+            changes = ", ".join(f"{field} is {old}, not {new}" for field, old, new in pairs if old != new)
+            message = f"dataset {spec.name!r} is already registered with another spec: {changes}; use another name"
+            raise DatasetConflict(message)
         if known is None and len(self._datasets) >= MAX_DATASETS:
             raise DatasetConflict(f"cannot register {spec.name!r}: a job has at most {MAX_DATASETS} datasets")
         self._datasets.setdefault(spec.name, ShardedDataset(spec))
@@ -78,7 +82,6 @@ class ShardDispatcher:
 
     @property
     def shard_takers(self) -> Collection[MemberKey]:
-        """Members that have taken a shard and still exist."""
         return self._shard_takers.keys()
 
     @property
@@ -129,10 +132,3 @@ class ShardDispatcher:
         self._shard_takers = dict.fromkeys(takers)
         self._awaited_members = {*takers, *workers} if datasets else set()
         self.returned_count = state["returned"]
-
-
-def _describe_conflict(registered: DatasetSpec, other: DatasetSpec) -> str:
-    fields = ("size", "shard_size", "epochs", "shuffle")
-    differing = [field for field in fields if getattr(registered, field) != getattr(other, field)]
-    changes = ", ".join(f"{field} is {getattr(registered, field)}, not {getattr(other, field)}" for field in differing)
-    return f"dataset {registered.name!r} is already registered with another spec: {changes}; use another name"

@@ -84,8 +84,6 @@ class DatasetSpec:
 
 
 class ShardedDataset:
-    """A dataset and the assignment of its shards."""
-
     def __init__(self, spec: DatasetSpec) -> None:
         self.spec = spec
         self._next_position = 0
@@ -95,7 +93,6 @@ class ShardedDataset:
 
     @property
     def available_count(self) -> int:
-        """Shards that are neither assigned nor done."""
         return self.spec.total_shards - self._next_position + len(self._returned)
 
     @property

@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from pliant.master.data.shards import ShardLeaseHolder
 from pliant.master.model import Heartbeat, MemberKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessReport:
-    step: int | None = None
-    samples: float | None = None
-    cpu: float | None = None
-    memory: int | None = None
-    ps_version: int | None = None
-
-
-class _ReceivedReport(NamedTuple):
-    report: ProcessReport
-    at: datetime
-    received_at: float
 
 
 class HeartbeatTracker:
     def __init__(self, process_timeout: float) -> None:
         self._process_timeout = process_timeout
         """A process without reports for this many seconds is dropped when another process of its pod reports."""
-        self._reports: dict[MemberKey, dict[int, _ReceivedReport]] = {}
+        self._reports: dict[MemberKey, dict[int, tuple[Heartbeat, float]]] = {}
+        """The last report of each process, and when it was received."""
         self._ended_samples: dict[MemberKey, float] = {}
         self._heartbeats: dict[MemberKey, Heartbeat] = {}
 
     def by_member(self) -> Mapping[MemberKey, Heartbeat]:
         return self._heartbeats
 
-    def record(self, holder: ShardLeaseHolder, report: ProcessReport, at: datetime, now: float) -> Heartbeat:
-        """Store the report of a process; return the heartbeat of its member."""
+    def record(self, holder: ShardLeaseHolder, process_report: Heartbeat, now: float) -> Heartbeat:
+        """Store the report of one process; return the heartbeat of its member."""
         reports = self._reports.setdefault(holder.member, {})
-        reports[holder.process] = _ReceivedReport(report, at, now)
-        for process in [
-            process for process, received in reports.items() if now - received.received_at > self._process_timeout
-        ]:
+        reports[holder.process] = (process_report, now)
+        for process in [process for process, (_, at) in reports.items() if now - at > self._process_timeout]:
             # The samples of an ended process still count.
-            ended = self._ended_samples.get(holder.member, 0.0) + (reports.pop(process).report.samples or 0.0)
+            ended = self._ended_samples.get(holder.member, 0.0) + (reports.pop(process)[0].samples or 0.0)
             self._ended_samples[holder.member] = ended
         ended_samples = self._ended_samples.get(holder.member)
-        heartbeat = _aggregate_reports([received.report for received in reports.values()], ended_samples, at)
+        heartbeat = _aggregate_reports([report for report, _ in reports.values()], ended_samples, process_report.at)
         self._heartbeats[holder.member] = heartbeat
         return heartbeat
 
@@ -59,7 +42,7 @@ class HeartbeatTracker:
             self._ended_samples.pop(key, None)
 
 
-def _aggregate_reports(reports: list[ProcessReport], ended_samples: float | None, at: datetime) -> Heartbeat:
+def _aggregate_reports(reports: list[Heartbeat], ended_samples: float | None, at: datetime) -> Heartbeat:
     steps = [each.step for each in reports if each.step is not None]
     samples = [each.samples for each in reports if each.samples is not None]
     cpus = [each.cpu for each in reports if each.cpu is not None]

@@ -72,7 +72,6 @@ class ThroughputMeter:
         self._window_start = None
 
     def record_samples(self, worker: Hashable, process: Hashable, samples: float | None, now: float) -> None:
-        """Record the total samples of a process."""
         if worker not in self._workers:
             return
         if worker in self._unreported:
@@ -96,27 +95,18 @@ class ThroughputMeter:
             self._is_measuring, self._window_start = True, now
             return False
         active = [measured for measured in self._processes.values() if measured.updates]
-        if not active or not self._is_long_enough(
-            now - self._window_start, min(measured.updates for measured in active)
-        ):
+        # A process that stopped in the window is not waited for: the lower speed is a valid measurement.
+        is_slow = any(measured.updates < MIN_UPDATES_PER_WINDOW for measured in active)
+        min_seconds = self._window_seconds * (SLOW_WINDOW_FACTOR if is_slow else 1)
+        if not active or now - self._window_start < min_seconds:
             return False
-        self._add_window(len(self._workers), sum(measured.speed for measured in active))
+        count, speed = len(self._workers), float(f"{sum(measured.speed for measured in active):.6g}")
+        if count in self._window_speeds or len(self._window_speeds) < MAX_WORKER_COUNTS:
+            self._window_speeds[count] = [*self._window_speeds.get(count, []), speed][-MAX_WINDOWS_KEPT:]
         for measured in self._processes.values():
             measured.reset()
         self._window_start = now
         return True
-
-    def _is_long_enough(self, lasted: float, updates: int) -> bool:
-        # A process that stopped in the window is not waited for: the lower speed is a valid measurement.
-        return lasted >= (
-            self._window_seconds if updates >= MIN_UPDATES_PER_WINDOW else SLOW_WINDOW_FACTOR * self._window_seconds
-        )
-
-    def _add_window(self, worker_count: int, speed: float) -> None:
-        if worker_count in self._window_speeds or len(self._window_speeds) < MAX_WORKER_COUNTS:
-            self._window_speeds[worker_count] = [*self._window_speeds.get(worker_count, []), float(f"{speed:.6g}")][
-                -MAX_WINDOWS_KEPT:
-            ]
 
     def median_speed_by_workers(self) -> dict[int, float]:
         return {count: median(speeds) for count, speeds in sorted(self._window_speeds.items())}

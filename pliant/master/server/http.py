@@ -13,10 +13,10 @@ import msgspec
 from aiohttp import web
 
 from pliant.errors import ApiError, InvalidSpec, UserError
-from pliant.master.checkpoint.checkpointer import MasterSuperseded
+from pliant.master.checkpoint import MasterSuperseded
 from pliant.master.data.dispatcher import DatasetConflict, UnknownDataset
 from pliant.master.data.shards import DatasetSpec
-from pliant.master.members.rendezvous import WORKER_TYPES
+from pliant.master.members.membership import WORKER_TYPES
 from pliant.master.server.messages import (
     DatasetRegistration,
     HeartbeatRequest,
@@ -228,10 +228,6 @@ def _query_number(request: web.Request, name: str, default: float = -1) -> float
     if not math.isfinite(number):
         raise InvalidSpec(name, f"{text!r} is not a number")
     return number
-
-
-def _peer_address(request: web.Request) -> str:
-    return request.remote or ""
 
 
 def _json_response(value: Any) -> web.Response:

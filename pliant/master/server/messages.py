@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, TypeVar
 
 import msgspec
 
 from pliant.errors import InvalidSpec
 from pliant.master.data.shards import ShardLeaseHolder
-from pliant.master.members.heartbeats import ProcessReport
-from pliant.master.model import MemberKey
+from pliant.master.model import Heartbeat, MemberKey
 
 _MEMBER_NAME = re.compile(r"([a-z][-a-z0-9]{0,62})-([0-9]{1,9})")
 
@@ -78,19 +78,16 @@ class HeartbeatRequest(MemberMessage, frozen=True, kw_only=True):
     """The rendezvous round in which the process works."""
     generation: NonNegativeInt = 0
     holding: dict[str, ShardPositions] = {}
-    """Shards in progress, by dataset."""
     done: dict[str, ShardPositions] = {}
     """Shards completed recently, by dataset; they may have been reported before, also to an earlier master."""
 
-    @property
-    def process_report(self) -> ProcessReport:
-        return ProcessReport(
-            step=self.step, samples=self.samples, cpu=self.cpu, memory=self.memory, ps_version=self.ps_version
+    def heartbeat(self, at: datetime) -> Heartbeat:
+        return Heartbeat(
+            at=at, step=self.step, samples=self.samples, ps_version=self.ps_version, cpu=self.cpu, memory=self.memory
         )
 
 
 def decode_message(body: bytes, message_type: type[T]) -> T:
-    """Decode a message; raise `InvalidSpec` with the invalid field."""
     try:
         return msgspec.json.decode(body, type=message_type)
     except msgspec.ValidationError as error:

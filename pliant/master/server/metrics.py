@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from pliant.master.members.rendezvous import WORKER_TYPES
+from pliant.master.members.membership import WORKER_TYPES
 from pliant.runtime.metrics import MetricFamily, MetricSample, render_exposition
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def render_metrics(service: MasterService) -> str:
-    """Render all metrics in the Prometheus text format."""
     return render_exposition(_metric_families(service))
 
 

@@ -9,12 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.errors import UserError
-from pliant.master.checkpoint.checkpointer import Checkpointer, CheckpointStore, InMemoryCheckpointStore
+from pliant.master.checkpoint import Checkpointer, CheckpointStore, InMemoryCheckpointStore
 from pliant.master.data.dispatcher import ShardDispatcher
 from pliant.master.data.shards import DatasetSpec, DataShard, ShardLeaseHolder
 from pliant.master.members.heartbeats import GoodputTracker, HeartbeatTracker
-from pliant.master.members.membership import Membership, find_ended_members
-from pliant.master.members.rendezvous import WORKER_TYPES, RendezvousRounds, RoundClosePolicy
+from pliant.master.members.membership import (
+    WORKER_TYPES,
+    Membership,
+    RendezvousRounds,
+    RoundClosePolicy,
+    find_ended_members,
+)
 from pliant.master.members.throughput import ThroughputMeter
 from pliant.master.model import Heartbeat, JobMember, MemberKey, MemberStatus, ParameterServerSet
 from pliant.master.server.messages import HeartbeatRequest
@@ -51,7 +56,6 @@ class LongPollNotifier:
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, timeout: float) -> None:
-        """Wait for the next notification, or for the timeout."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -83,7 +87,6 @@ class MasterService:
         """The saved state of the control loop, as JSON. Call `request_save` after a change."""
         self.timing = timing = timing or ServiceTiming()
         self.time = time
-        """A monotonic clock."""
         self.dispatcher = ShardDispatcher(timing.lease_duration)
         self.membership = Membership()
         close_policy = RoundClosePolicy(
@@ -177,9 +180,11 @@ class MasterService:
         self.dispatcher.confirm_held(holder, report.holding)
         self._stop_awaiting_reports({holder.member})
         previous = self.heartbeats().get(holder.member)
-        heartbeat = self._heartbeats.record(holder, report.process_report, self._clock.now(), now)
+        heartbeat = self._heartbeats.record(holder, report.heartbeat(self._clock.now()), now)
         self._throughput.record_samples(holder.member, holder, report.samples, now)
-        self.goodput.record_progress(heartbeat.step, _has_new_samples(previous, heartbeat), now)
+        old_samples, samples = (previous.samples if previous else None) or 0.0, heartbeat.samples or 0.0
+        has_new_samples = previous is not None and heartbeat.step is None and samples > old_samples
+        self.goodput.record_progress(heartbeat.step, has_new_samples, now)
         if self.membership.advance_generation(report.generation):
             self.request_save()
         response: dict[str, Any] = {
@@ -290,8 +295,3 @@ class MasterService:
             log.info("shards returned", extra={"shards": count, "reason": reason})
             self.shards_notifier.notify_all()
             self.request_save()
-
-
-def _has_new_samples(previous: Heartbeat | None, heartbeat: Heartbeat) -> bool:
-    """Return whether a member that reports no steps has processed more samples."""
-    return previous is not None and heartbeat.step is None and (heartbeat.samples or 0.0) > (previous.samples or 0.0)

@@ -23,12 +23,11 @@ REPLACEMENT_WINDOW = timedelta(hours=1)
 
 def replace_hung_members(context: DecisionContext) -> RuleResult | None:
     """Replace all hung members that have restarts left; each replacement counts as a restart."""
-    hung = [
-        member
-        for type_ in (WORKER, CHIEF)
-        for member in context.running_members(type_)
-        if is_hung(context, member) and _has_restarts_left(context, member)
-    ]
+    counts, hung = dict(context.state.restart_counts), []
+    for member in (*context.running_members(WORKER), *context.running_members(CHIEF)):
+        restart_limit = context.role_spec(member.key.type).restart_limit
+        if is_hung(context, member) and counts.get(str(member.slot), 0) < restart_limit:
+            hung.append(member)
     if not hung or context.snapshot.are_shards_done:
         return None
     pods = context.new_pods((member.slot, member.resources) for member in hung)
@@ -40,7 +39,6 @@ def replace_hung_members(context: DecisionContext) -> RuleResult | None:
         remove_members=removed,
     )
     state = context.state_with_requested_pods(pods)
-    counts = dict(state.restart_counts)
     for slot in (str(member.slot) for member in hung):
         counts[slot] = counts.get(slot, 0) + 1
     return action, replace(state, restart_counts=counts, removed_members=(*state.removed_members, *map(str, removed)))
@@ -56,10 +54,6 @@ def is_hung(context: DecisionContext, member: JobMember) -> bool:
         return True
     has_work = context.snapshot.shards_left != 0 and (progress.step is not None or progress.samples is not None)
     return has_work and context.has_elapsed(progress.progressed_at, NO_PROGRESS_FACTOR * timeout)
-
-
-def _has_restarts_left(context: DecisionContext, member: JobMember) -> bool:
-    return context.state.restart_counts.get(str(member.slot), 0) < context.role_spec(member.key.type).restart_limit
 
 
 def state_with_worker_speeds(context: DecisionContext) -> BrainState:

@@ -78,7 +78,6 @@ def _smaller_resources_by_usage(context: DecisionContext, member: JobMember) -> 
 
 
 def halved_resources(context: DecisionContext, member: JobMember) -> PodResources | None:
-    """Halve the resources that the spec does not set; return None if nothing changes."""
     type_, old = member.key.type, member.resources
     if not context.may_tune(type_):
         return None

@@ -26,7 +26,6 @@ MIN_SIZE_CHANGE = 2
 
 
 def scale_workers(context: DecisionContext) -> RuleResult | None:
-    """Resize the workers if the present size has been measured and another is better."""
     if context.state.stage is not SizingStage.RUNNING or not may_resize_workers(context):
         return None
     return resize_workers(context, context.resources_for(WORKER))
@@ -58,7 +57,8 @@ def resize_workers(context: DecisionContext, resources: PodResources) -> RuleRes
 
 def may_resize_workers(context: DecisionContext) -> bool:
     """Return whether the master may choose the number of workers, and the speed of the present ones is known."""
-    if not may_choose_worker_count(context) or _is_job_ending(context):
+    has_shards = context.snapshot.shards_left != 0 and not context.snapshot.are_shards_done
+    if not has_shards or not may_choose_worker_count(context):
         return False
     workers = context.members_of_type(WORKER)
     if not workers or any(worker.status is not MemberStatus.RUNNING for worker in workers):
@@ -116,11 +116,6 @@ def largest_worthwhile_size(curve: SpeedupCurve, base_size: int, max_size: int, 
     while size < max_size and curve.marginal_gain(size, base_size) >= min_gain:
         size += 1
     return size
-
-
-def _is_job_ending(context: DecisionContext) -> bool:
-    has_no_shards = context.snapshot.are_shards_done or context.snapshot.shards_left == 0
-    return has_no_shards or bool(context.members_of_type(WORKER, MemberStatus.SUCCEEDED))
 
 
 def _explain_resize(speeds: Mapping[int, float], size: int, new_size: int) -> str:

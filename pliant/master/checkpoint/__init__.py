@@ -1,1 +1,0 @@
-"""Persists the state of the master, so that its successor continues from it."""
