@@ -106,7 +106,7 @@ async def test_what_is_missing_comes_with_what_to_do(doctor: Doctor, tmp_path: P
 
 async def test_without_a_cluster_there_is_still_the_machine(doctor: Doctor) -> None:
     said = await doctor()
-    assert "! cluster        no cluster to talk to" in said.out
+    assert "! cluster        no cluster found" in said.out
     assert "namespaces" in said.out
 
 
@@ -115,7 +115,7 @@ async def test_without_a_cluster_there_is_still_the_machine(doctor: Doctor) -> N
     [
         (None, [], "no such file"),
         ("a: [", [], "is not YAML: line "),
-        ("[]", [], "holds no configuration"),
+        ("[]", [], "must contain an object"),
         ("{}", ["--context", "x"], "no context named 'x'"),
     ],
 )
@@ -132,7 +132,7 @@ async def test_an_unknown_context_is_told_with_the_known_ones(doctor: Doctor, tm
     async with cluster(tmp_path) as (_, at):
         line = one_line(await doctor("--kubeconfig", at.kubeconfig, "--context", "prod"))
     assert "no context named 'prod'" in line
-    assert "(there: pliant)" in line
+    assert "(defined: pliant)" in line
 
 
 async def test_a_server_that_is_not_there_is_one_line(doctor: Doctor, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ REFUSED = [
     ("$PLIANT get --help >/dev/full", "error: No space left on device; make room"),
     ("HOME=/nonexistent $PLIANT up", "cannot write to /nonexistent/.local/share/pliant/default"),
     ("mkdir ro; chmod 500 ro; HOME=$PWD/ro $PLIANT up", "Permission denied; set PLIANT_HOME"),
-    ("env -u HOME $PLIANT get", "no cluster to talk to"),
+    ("env -u HOME $PLIANT get", "no cluster found"),
     ("mkdir a; cd a; rmdir ../a; $PLIANT up", "the folder you are in was deleted"),
     ("ulimit -f 1; $PLIANT run job.yaml", "File too large; allow larger files: ulimit -f unlimited"),
 ]

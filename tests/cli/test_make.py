@@ -89,7 +89,7 @@ def test_without_kubectl_it_is_said_how_to_get_one(user: OrdinaryUser) -> None:
 def test_an_operator_without_a_cluster_says_where_it_looked(user: OrdinaryUser) -> None:
     ended = made(user, "run")
     assert ended.code == 2
-    assert complaint(ended.err).startswith("error: no cluster to talk to: looked at $KUBECONFIG, ")
+    assert complaint(ended.err).startswith("error: no cluster found: checked $KUBECONFIG, ")
 
 
 @pytest.mark.parametrize("verb", ["docker-build", "docker-push"])

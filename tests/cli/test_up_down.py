@@ -100,7 +100,7 @@ def test_without_an_operator_nobody_works_on_jobs_until_one_comes(user: Ordinary
 def test_an_operator_without_a_cluster_says_so(user: OrdinaryUser) -> None:
     done = user.call("operator")
     assert done.code == 2
-    assert "no cluster to talk to" in done.err
+    assert "no cluster found" in done.err
 
 
 def test_in_the_foreground_it_ends_with_a_signal(user: OrdinaryUser) -> None:

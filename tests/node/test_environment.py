@@ -45,7 +45,7 @@ def test_amounts_are_exact(text: Quantity, value: Fraction) -> None:
 
 @pytest.mark.parametrize("text", ["", "Gi", "1 Gi", "1gi", "--1", "1KiB"])
 def test_what_is_no_amount_is_named(text: str) -> None:
-    with pytest.raises(ValueError, match="is not an amount"):
+    with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
 
 

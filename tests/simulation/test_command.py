@@ -198,7 +198,7 @@ def test_wrong_usage_is_told(words: list[str], said: str, capsys: pytest.Capture
         ("name,submit,max_size\na,0,many\n", "x.csv:2: max_size: `many` is not an integer"),
         ("name,submit,min_size,max_size\na,0,4,2\n", "x.csv:2: max_size: must be at least min_size (4), not 2"),
         ("name,submit,max_size\na,0,2000000\n", "x.csv:2: max_size: must be at most 1,000,000, not 2000000"),
-        ("name,submit,cpu\na,0,two\n", "x.csv:2: cpu: 'two' is not an amount such as 500m or 8Gi"),
+        ("name,submit,cpu\na,0,two\n", "x.csv:2: cpu: 'two' is not a quantity such as 500m or 8Gi"),
         ("name,submit,cpu\na,0,-1\n", "x.csv:2: cpu: must not be negative"),
         ("name,submit,throughput\na,0,fast\n", "x.csv:2: throughput: `fast` is not a throughput model: use `linear`"),
         ("name,submit,throughput\na,0,0=1\n", "x.csv:2: throughput: `0=1`: sizes must be at least 1"),
