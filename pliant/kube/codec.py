@@ -31,8 +31,7 @@ class WatchEvent(Generic[T]):
     type: WatchEventType
     object: T | None
     resource_version: str
-    ends_initial_list: bool = False
-    """Set on the bookmark at the end of the initial list of a streaming watch."""
+    ends_initial_list: bool = False  # set on the bookmark at the end of the initial list of a streaming watch
 
 
 @dataclass(slots=True)

@@ -19,11 +19,9 @@ from pliant.errors import AlreadyExists, ApiError, Conflict, NotFound, PliantErr
 from pliant.kube.client import KubeClient
 from pliant.kube.resources import CONFIG_MAPS
 
-MAX_STATE_BYTES = 900_000
-"""A ConfigMap holds at most 1 MiB."""
+MAX_STATE_BYTES = 900_000  # a ConfigMap holds at most 1 MiB
 STATE_FORMAT = 2
-NON_URGENT_INTERVALS = 2
-"""Save intervals that may pass before a change that is not urgent is saved."""
+NON_URGENT_INTERVALS = 2  # save intervals that may pass before a change that is not urgent is saved
 MAX_BACKOFF_SECONDS = 10.0
 STATE_KEY = "state.json"
 WRITER_ANNOTATION = "pliant/state-writer"

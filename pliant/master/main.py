@@ -28,13 +28,11 @@ from pliant.runtime.clock import SystemClock
 from pliant.runtime.log_setup import TextFormatter
 
 DEFAULT_PORT = 50001
-EXIT_FAILED = 1
-"""The operator fails the job; any other code except 0 restarts the master."""
+EXIT_FAILED = 1  # the operator fails the job; any other code except 0 restarts the master
 EXIT_RETRY = 3
 EXIT_TERMINATED = 143
 INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 15.0
-INVALID_SPEC_TIMEOUT_SECONDS = 60.0
-"""How long an invalid ElasticJob may stay invalid before the master fails."""
+INVALID_SPEC_TIMEOUT_SECONDS = 60.0  # how long an invalid ElasticJob may stay invalid before the master fails
 TERMINATION_LOG_PATH = Path("/dev/termination-log")
 
 log = logging.getLogger("pliant.master")

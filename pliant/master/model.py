@@ -36,8 +36,7 @@ class MemberStatus(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
-    LOST = "Lost"
-    """The pod is gone or terminating, and the master did not remove it."""
+    LOST = "Lost"  # the pod is gone or terminating, and the master did not remove it
 
 
 class SizingStage(StrEnum):
@@ -55,8 +54,7 @@ class PodResources:
 
     cpu: float | None = None
     memory: int | None = None
-    extended_resources: Mapping[str, str] = field(default_factory=dict)
-    """GPUs and the like, as the user wrote them."""
+    extended_resources: Mapping[str, str] = field(default_factory=dict)  # GPUs and the like, as the user wrote them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +66,7 @@ class Heartbeat:
     samples: float | None = None
     cpu: float | None = None
     memory: int | None = None
-    ps_version: int | None = None
-    """The version of the parameter server set that the member uses."""
+    ps_version: int | None = None  # the version of the parameter server set that the member uses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +81,9 @@ class JobMember:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     exit_code: int | None = None
-    reason: str = ""
-    """Why it ended, such as `OOMKilled`, or why it does not start."""
+    reason: str = ""  # why it ended, such as `OOMKilled`, or why it does not start
     node_name: str = ""
-    address: str = ""
-    """`host:port` for other members."""
+    address: str = ""  # `host:port` for other members
     heartbeat: Heartbeat | None = None
 
     @property
@@ -105,15 +100,12 @@ class MasterRoleSpec:
     min_size: int = 0
     max_size: int | None = None
     resources: PodResources = field(default_factory=PodResources)
-    may_scale: bool = True
-    """Whether the master may change the spec (`autoScale`)."""
+    may_scale: bool = True  # whether the master may change the spec (`autoScale`)
     restart_limit: int = 3
     user_requested_size: int | None = None
     """The size that a user requested (an edit, `kubectl scale` or a manual plan), if that is the latest request."""
-    operator_requested_size: int | None = None
-    """The size that the operator applies, from the engine state."""
-    restarts_always: bool = False
-    """Whether a failure reported by the program is retried (`restartPolicy: Always`)."""
+    operator_requested_size: int | None = None  # the size that the operator applies, from the engine state
+    restarts_always: bool = False  # whether a failure reported by the program is retried (`restartPolicy: Always`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,26 +113,21 @@ class MasterJobSpec:
     namespace: str
     name: str
     uid: str
-    strategy: str
-    """`ParameterServerStrategy` or `AllreduceStrategy`."""
-    resource_limits: PodResources
-    """Limits of all members together (`resourceLimits`)."""
+    strategy: str  # `ParameterServerStrategy` or `AllreduceStrategy`
+    resource_limits: PodResources  # limits of all members together (`resourceLimits`)
     roles: Mapping[str, MasterRoleSpec]
     is_suspended: bool = False
-    allows_tuning: bool = True
-    """Whether the master may choose sizes at all (`optimizeMode`)."""
+    allows_tuning: bool = True  # whether the master may choose sizes at all (`optimizeMode`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSnapshot:
     now: datetime
     job: MasterJobSpec
-    members: tuple[JobMember, ...]
-    """All members that have a pod, including ended ones."""
+    members: tuple[JobMember, ...]  # all members that have a pod, including ended ones
     speed_by_workers: Mapping[int, float] = field(default_factory=dict)
     """Measured samples per second of all workers, by number of workers."""
-    shards_left: int | None = None
-    """Shards that are neither assigned nor done; None if the job uses no shards."""
+    shards_left: int | None = None  # shards that are neither assigned nor done; None if the job uses no shards
     are_shards_done: bool = False
 
 
@@ -161,8 +148,7 @@ class MemberPodRequest:
 class ScaleAction:
     """One change to the job, sent to the operator as a ScalePlan."""
 
-    reason: str
-    """The message for users: `worker-1 ran out of memory: from 1.0 to 2.0 GiB`."""
+    reason: str  # the message for users: `worker-1 ran out of memory: from 1.0 to 2.0 GiB`
     stage: SizingStage
     sizing_by_type: Mapping[str, ReplicaSizing] = field(default_factory=dict)
     create_pods: tuple[MemberPodRequest, ...] = ()

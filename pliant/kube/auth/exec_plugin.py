@@ -19,10 +19,8 @@ from pliant.kube.auth.credentials import ClientCertificate, Credential, bearer_h
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 EXEC_INFO_VARIABLE = "KUBERNETES_EXEC_INFO"
 RENEW_BEFORE_EXPIRY = timedelta(seconds=60)
-MIN_RUN_INTERVAL = timedelta(seconds=10)
-"""Minimum time between two runs, unless the credential has expired."""
-RUN_TIMEOUT_SECONDS = 60.0
-"""Timeout of a plugin that cannot prompt the user."""
+MIN_RUN_INTERVAL = timedelta(seconds=10)  # minimum time between two runs, unless the credential has expired
+RUN_TIMEOUT_SECONDS = 60.0  # timeout of a plugin that cannot prompt the user
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +32,7 @@ class ExecPlugin:
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str]
     """The complete environment: that of this process with the variables of the kubeconfig."""
-    interactive_mode: str = "IfAvailable"
-    """`Never`, `IfAvailable` or `Always`."""
+    interactive_mode: str = "IfAvailable"  # `Never`, `IfAvailable` or `Always`
     install_hint: str = ""
     cluster_info: Mapping[str, Any] | None = None
     """The `cluster` of KUBERNETES_EXEC_INFO; None unless the kubeconfig sets `provideClusterInfo`."""
@@ -65,8 +62,7 @@ class ExecCredentials:
         self._credential: Credential | None = None
         self._ran_at: datetime | None = None
         self._renew_at: datetime | None = None
-        self.expires_at: datetime | None = None
-        """None if the plugin gave no expiration time."""
+        self.expires_at: datetime | None = None  # None if the plugin gave no expiration time
 
     @property
     def command(self) -> str:

@@ -18,8 +18,7 @@ class TlsConfig:
 
     ca_data: bytes = b""
     verify: bool = True
-    source: str = "the kubeconfig"
-    """The origin of the certificates, for error messages."""
+    source: str = "the kubeconfig"  # the origin of the certificates, for error messages
 
     def ssl_context(self, client_certificate: ClientCertificate | None = None) -> ssl.SSLContext:
         try:

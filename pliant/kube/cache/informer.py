@@ -20,8 +20,7 @@ T = TypeVar("T")
 
 INITIAL_BACKOFF_SECONDS = 0.2
 MAX_BACKOFF_SECONDS = 30.0
-STABLE_WATCH_SECONDS = 5.0
-"""A watch that lasted this long resets the backoff, even without events."""
+STABLE_WATCH_SECONDS = 5.0  # a watch that lasted this long resets the backoff, even without events
 USE_STREAMING_LISTS = False
 """Whether the watch sends the initial list. This saves server memory, but pages are faster: on Kubernetes 1.36,
 5,000 pods took 0.46 s and 0.45 s of CPU on both sides together; as a stream, 0.74 s and 0.85 s."""

@@ -22,8 +22,7 @@ class ObjectStore(Generic[T]):
     """
 
     def __init__(self, indexes: Mapping[str, Indexer[T]] | None = None, on_change: OnChange[T] | None = None) -> None:
-        self.resource_version = 0
-        """All changes up to this version have been applied."""
+        self.resource_version = 0  # all changes up to this version have been applied
         self._objects: dict[ObjectKey, T] = {}
         self._indexers = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[ObjectKey, T]]] = {index: {} for index in self._indexers}

@@ -18,8 +18,7 @@ from pliant.kube.objects import object_identity
 from pliant.kube.resources import LEASES
 from pliant.kube.transport.base import Transport
 
-MIN_SLEEP_SECONDS = 0.01
-"""Minimum sleep, because the event loop's clock and `uptime` may differ slightly."""
+MIN_SLEEP_SECONDS = 0.01  # minimum sleep, because the event loop's clock and `uptime` may differ slightly
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +45,7 @@ class LeaderElector:
         self._uptime = uptime
         self._fence = LeaseFence(uptime)
         self._fenced_client = KubeClient(FencedTransport(transport, self._fence))
-        self._client = KubeClient(transport)
-        """The fenced client while leading."""
+        self._client = KubeClient(transport)  # the fenced client while leading
         self._lease: Lease | None = None
         self._lease_expires_at = 0.0
         """When the lease may be taken unless it is renewed, on the clock of the event loop."""

@@ -77,8 +77,7 @@ class LeaseFence:
     """The time until which a leader may act. It blocks until `allow_until`, and after the deadline."""
 
     def __init__(self, uptime: Callable[[], float]) -> None:
-        self._uptime = uptime
-        """Must advance while the process is stopped or the machine is suspended."""
+        self._uptime = uptime  # must advance while the process is stopped or the machine is suspended
         self._deadline = -math.inf
         self._lease_end = -math.inf
 

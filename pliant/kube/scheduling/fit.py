@@ -18,8 +18,7 @@ from pliant.kube.scheduling.types import (
     SchedulingPodSpec,
 )
 
-TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
-"""A pod in one of these phases uses no resources."""
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})  # a pod in one of these phases uses no resources
 
 
 def matches_node_affinity(spec: SchedulingPodSpec, node: ObjectMeta) -> bool:

@@ -18,8 +18,7 @@ class ResourceRequirements(_SchedulingPart, frozen=True):
 
 class SchedulingContainer(_SchedulingPart, frozen=True):
     resources: ResourceRequirements = ResourceRequirements()
-    restart_policy: str = ""
-    """`Always`: a sidecar, which keeps running beside the main containers."""
+    restart_policy: str = ""  # `Always`: a sidecar, which keeps running beside the main containers
 
 
 class Toleration(_SchedulingPart, frozen=True):
@@ -73,8 +72,7 @@ class SchedulingPodSpec(_SchedulingPart, frozen=True):
     tolerations: tuple[Toleration, ...] = ()
     containers: tuple[SchedulingContainer, ...] = ()
     init_containers: tuple[SchedulingContainer, ...] = ()
-    overhead: dict[str, Quantity] = {}
-    """Requests of the pod sandbox itself."""
+    overhead: dict[str, Quantity] = {}  # requests of the pod sandbox itself
 
     @property
     def node_affinity(self) -> NodeAffinity:

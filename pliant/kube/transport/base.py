@@ -26,8 +26,7 @@ class Request:
     body: bytes = b""
     content_type: str = JSON
     accept: str = JSON
-    timeout: float | None = 30.0
-    """Seconds for request and response; None for streams that stay open."""
+    timeout: float | None = 30.0  # seconds for request and response; None for streams that stay open
     before_send: Callable[[], object] | None = None
     """Called immediately before the request is sent; may raise to prevent it."""
 

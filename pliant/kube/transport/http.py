@@ -25,8 +25,7 @@ from pliant.kube.auth.tls import TlsConfig
 from pliant.kube.transport.base import Reply, Request, StreamReply
 
 CONNECT_TIMEOUT_SECONDS = 10.0
-RESPONSE_TIMEOUT_SECONDS = 30.0
-"""Timeout until a stream begins."""
+RESPONSE_TIMEOUT_SECONDS = 30.0  # timeout until a stream begins
 IDLE_CONNECTION_SECONDS = 75.0
 _TCP_KEEPALIVE_OPTIONS = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
@@ -35,14 +34,12 @@ _NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServerEndpoint:
     url: str
-    tls: TlsConfig | None = None
-    """None only for plain HTTP."""
+    tls: TlsConfig | None = None  # None only for plain HTTP
     credentials: CredentialProvider | None = None
     tls_server_name: str | None = None
     proxy_url: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
-    context_name: str = ""
-    """The kubeconfig context; empty inside a pod."""
+    context_name: str = ""  # the kubeconfig context; empty inside a pod
     default_namespace: str = ""
     source: str = ""
 

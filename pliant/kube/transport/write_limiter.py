@@ -16,18 +16,14 @@ from types import TracebackType
 
 from pliant.errors import ApiError, ServerError, TooManyRequests, Unreachable
 
-MAX_WRITES_IN_FLIGHT = 64
-"""Default maximum; a higher limit does not help, because the server has its own limits."""
+MAX_WRITES_IN_FLIGHT = 64  # default maximum; a higher limit does not help, because the server has its own limits
 INITIAL_WRITES_IN_FLIGHT = 8
-QUEUE_TIMEOUT_SECONDS = 30.0
-"""A write that waited longer is rejected, because the decision behind it may be outdated."""
-MIN_RETRY_AFTER_SECONDS = 0.1
-"""Used when the server responds `Retry-After: 0`."""
+QUEUE_TIMEOUT_SECONDS = 30.0  # a write that waited longer is rejected, because the decision behind it may be outdated
+MIN_RETRY_AFTER_SECONDS = 0.1  # used when the server responds `Retry-After: 0`
 _SERVICE_UNAVAILABLE = 503
 _NO_RESPONSE = Unreachable("no response")
 _QUEUE_TIMEOUT_MESSAGE = f"write not sent within {QUEUE_TIMEOUT_SECONDS:.0f}s: the server is busy"
-_TIMER_SLACK_SECONDS = 1e-3
-"""A timer may fire this much too early."""
+_TIMER_SLACK_SECONDS = 1e-3  # a timer may fire this much too early
 
 _QueuedWrite = tuple[asyncio.Future[int], float]
 """A future that receives the epoch of the write, and the time at which the write expires."""
@@ -56,12 +52,9 @@ class AdaptiveWriteLimiter:
         """Number of times the limit was halved; responses to writes of earlier epochs carry no new information."""
         self._accepted_in_flight = 0
         """How many of the writes in flight at the last halving the server may have accepted."""
-        self._growth_limited_until = 0.0
-        """Until this time the limit may not exceed `_accepted_in_flight`."""
-        self._is_blocked = False
-        """True until a write is accepted after the last throttled one."""
-        self._may_probe = False
-        """Whether a single write may be sent while blocked: the retry delay is over."""
+        self._growth_limited_until = 0.0  # until this time the limit may not exceed `_accepted_in_flight`
+        self._is_blocked = False  # True until a write is accepted after the last throttled one
+        self._may_probe = False  # whether a single write may be sent while blocked: the retry delay is over
         self._retry_after = 0.0
         self._queues = (deque[_QueuedWrite](), deque[_QueuedWrite]())
         """Urgent writes and other writes; they alternate, so that neither queue starves."""

@@ -27,8 +27,7 @@ COMPLETING_TYPES = (CHIEF, WORKER, EVALUATOR)
 """The job completes when these members have; parameter servers do not end by themselves."""
 PARAMETER_SERVER_STRATEGY = "ParameterServerStrategy"
 
-RuleResult = tuple[ScaleAction | None, BrainState]
-"""The result of a rule: an action, or only a new state."""
+RuleResult = tuple[ScaleAction | None, BrainState]  # the result of a rule: an action, or only a new state
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,7 @@ class TransientObservations:
     throughput_windows: Mapping[MemberKey, ThroughputWindow] = field(default_factory=dict)
     cpu_windows: Mapping[MemberKey, CpuUsageWindow] = field(default_factory=dict)
     progress: Mapping[MemberKey, MemberProgress] = field(default_factory=dict)
-    peak_usage: Mapping[str, PodResources] = field(default_factory=dict)
-    """The highest usage of one member, by type."""
+    peak_usage: Mapping[str, PodResources] = field(default_factory=dict)  # the highest usage of one member, by type
     members_missing_since: datetime | None = None
     """Since when fewer members are known than the operator was asked for."""
 
@@ -63,11 +62,9 @@ class BrainState:
     """The state that a new master loads. Slots are keyed by their printed form."""
 
     stage: SizingStage = SizingStage.CREATE
-    newest_ids: Mapping[str, int] = field(default_factory=dict)
-    """The id of the newest member, by slot."""
+    newest_ids: Mapping[str, int] = field(default_factory=dict)  # the id of the newest member, by slot
     highest_ids: Mapping[str, int] = field(default_factory=dict)
-    removed_members: tuple[str, ...] = ()
-    """Members that the master removed and whose pods may still exist."""
+    removed_members: tuple[str, ...] = ()  # members that the master removed and whose pods may still exist
     abandoned_slots: Mapping[str, str] = field(default_factory=dict)
     """Slots that are not filled again, and the reasons."""
     restart_counts: Mapping[str, int] = field(default_factory=dict)
@@ -80,12 +77,10 @@ class BrainState:
     """The largest memory with which a member of a type ran out of memory."""
     succeeded_slots: tuple[str, ...] = ()
     resume_sizes: Mapping[str, int] = field(default_factory=dict)
-    worker_cap: int | None = None
-    """The largest number of workers that could be scheduled."""
+    worker_cap: int | None = None  # the largest number of workers that could be scheduled
     worker_cap_until: datetime | None = None
     settled_size: int | None = None
-    straggler_replaced_at: tuple[datetime, ...] = ()
-    """Replacements of slow workers within the last hour."""
+    straggler_replaced_at: tuple[datetime, ...] = ()  # replacements of slow workers within the last hour
     ps_changed_at: datetime | None = None
     ps_version: int = 0
     ps_hosts: tuple[str, ...] = ()

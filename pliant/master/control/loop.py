@@ -36,8 +36,7 @@ from pliant.runtime.clock import Clock
 from pliant.runtime.workqueue import Backoff
 
 RECONCILE_INTERVAL_SECONDS = 1.0
-DEBOUNCE_SECONDS = 0.2
-"""Changes within this time are handled together: a node failure affects many members."""
+DEBOUNCE_SECONDS = 0.2  # changes within this time are handled together: a node failure affects many members
 POD_APPEARANCE_TIMEOUT = timedelta(seconds=5)
 """How long pods may take to appear once the operator has carried out their plan."""
 
@@ -50,8 +49,7 @@ class SentPlan:
     action: ScaleAction
     previous_state: BrainState
     sent_at: datetime
-    is_acknowledged: bool = True
-    """Whether the API server has confirmed the creation."""
+    is_acknowledged: bool = True  # whether the API server has confirmed the creation
 
 
 class MasterLoop:

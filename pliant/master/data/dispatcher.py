@@ -27,8 +27,7 @@ class ShardDispatcher:
         self._renewed_at: dict[ShardLeaseHolder, float] = {}
         self._shard_takers: dict[MemberKey, None] = {}
         self._awaited_members: set[MemberKey] = set()
-        self.returned_count = 0
-        """Shards that were taken back from lost members and processes."""
+        self.returned_count = 0  # shards that were taken back from lost members and processes
 
     @property
     def datasets(self) -> Collection[ShardedDataset]:

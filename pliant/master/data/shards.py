@@ -20,8 +20,7 @@ from pliant.master.model import MemberKey
 _DATASET_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,62}")
 _FEISTEL_ROUNDS = 4
 MAX_SHARDS = 2**48
-MAX_UNRECORDED_SHARDS = 100_000
-"""Limit of positions that a member reports and a new master does not know."""
+MAX_UNRECORDED_SHARDS = 100_000  # limit of positions that a member reports and a new master does not know
 
 
 class ShardLeaseHolder(NamedTuple):
@@ -55,8 +54,7 @@ class DatasetSpec:
     size: int
     shard_size: int
     epochs: int = 1
-    shuffle: int | None = None
-    """Seed that shuffles the shards of each epoch differently; None keeps their order."""
+    shuffle: int | None = None  # seed that shuffles the shards of each epoch differently; None keeps their order
 
     def __post_init__(self) -> None:
         if not _DATASET_NAME.fullmatch(self.name):

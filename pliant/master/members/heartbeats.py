@@ -62,8 +62,7 @@ def _aggregate_reports(reports: list[Heartbeat], ended_samples: float | None, at
 class GoodputTracker:
     """The share of time in which the job made progress beyond its highest step so far."""
 
-    MIN_STALL_SECONDS = 5.0
-    """A shorter gap between two steps is never a stall."""
+    MIN_STALL_SECONDS = 5.0  # a shorter gap between two steps is never a stall
 
     def __init__(self) -> None:
         self.elapsed_seconds = 0.0

@@ -16,10 +16,8 @@ from pliant.master.model import JobMember, MemberKey, MemberStatus
 
 MAX_MISSED_GENERATIONS = 1_000_000
 """Limit of the generations that a restarted master may not know; a higher number in a report is ignored."""
-WORKER_TYPES = ("chief", "worker")
-"""Member types that take part, in the order of their ranks."""
-JOIN_TIMEOUT_SECONDS = 60.0
-"""A worker that does not repeat its request within this time no longer waits."""
+WORKER_TYPES = ("chief", "worker")  # member types that take part, in the order of their ranks
+JOIN_TIMEOUT_SECONDS = 60.0  # a worker that does not repeat its request within this time no longer waits
 MAX_MISSED_ROUNDS = 1_000_000
 """Limit of the rounds that a restarted master may not know; a higher number in a report is ignored."""
 
@@ -70,8 +68,7 @@ def find_ended_members(known_keys: Iterable[MemberKey], members: Iterable[JobMem
 
 class RendezvousSlot(NamedTuple):
     key: MemberKey
-    rank: int
-    """The rank of the member; its rank in the round is the index of its slot."""
+    rank: int  # the rank of the member; its rank in the round is the index of its slot
     address: str
 
 
@@ -90,8 +87,7 @@ class RendezvousRounds:
     def __init__(self, job_uid: str, close_policy: RoundClosePolicy) -> None:
         self._job_uid = job_uid
         self._close_policy = close_policy
-        self.round_number = 0
-        """The number of the last closed round; 0 before the first."""
+        self.round_number = 0  # the number of the last closed round; 0 before the first
         self.slots: tuple[RendezvousSlot, ...] = ()
         self._ranks: dict[MemberKey, int] = {}
         self._joined: dict[MemberKey, tuple[str, float]] = {}

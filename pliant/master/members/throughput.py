@@ -14,10 +14,8 @@ from statistics import median
 from typing import Any
 
 MAX_WINDOWS_KEPT = 5
-MIN_UPDATES_PER_WINDOW = 3
-"""Number of updates that each process needs in a window."""
-SLOW_WINDOW_FACTOR = 20
-"""A window with fewer updates ends after this many window times."""
+MIN_UPDATES_PER_WINDOW = 3  # number of updates that each process needs in a window
+SLOW_WINDOW_FACTOR = 20  # a window with fewer updates ends after this many window times
 MAX_WORKER_COUNTS = 2000
 
 
@@ -56,8 +54,7 @@ class ThroughputMeter:
         self._window_seconds = window_seconds
         self._workers: frozenset[Hashable] = frozenset()
         self._unreported: set[Hashable] = set()
-        self._window_start: float | None = None
-        """None until all workers have reported."""
+        self._window_start: float | None = None  # None until all workers have reported
         self._processes: dict[Hashable, _ProcessThroughput] = {}
         self._is_measuring = False
         self._window_speeds: dict[int, list[float]] = {}

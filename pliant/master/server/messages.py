@@ -63,8 +63,7 @@ class ShardRequest(ShardReport, frozen=True, kw_only=True):
 
 class RendezvousJoinRequest(MemberMessage, frozen=True, kw_only=True):
     address: MemberAddress = ""
-    ticket: NonNegativeInt | None = None
-    """The round in an earlier response; None joins again."""
+    ticket: NonNegativeInt | None = None  # the round in an earlier response; None joins again
     wait: WaitSeconds = 20.0
 
 
@@ -74,8 +73,7 @@ class HeartbeatRequest(MemberMessage, frozen=True, kw_only=True):
     cpu: CpuCores | None = None
     memory: NonNegativeInt | None = None
     ps_version: NonNegativeInt | None = None
-    round: NonNegativeInt | None = None
-    """The rendezvous round in which the process works."""
+    round: NonNegativeInt | None = None  # the rendezvous round in which the process works
     generation: NonNegativeInt = 0
     holding: dict[str, ShardPositions] = {}
     done: dict[str, ShardPositions] = {}

@@ -32,21 +32,15 @@ log = logging.getLogger(__name__)
 class ServiceTiming:
     """All times in seconds."""
 
-    lease_duration: float = 60.0
-    """A process without a request for this long loses its shards."""
-    settle_time: float = 10.0
-    """No measurement starts within this time after a change of workers."""
-    throughput_window: float = 10.0
-    """Minimum duration of one speed measurement."""
-    pending_wait: float = 2.0
-    """How long a round that all running workers have joined waits for pending ones."""
-    join_wait: float = 30.0
-    """How long a round waits for running workers that have not joined."""
+    lease_duration: float = 60.0  # a process without a request for this long loses its shards
+    settle_time: float = 10.0  # no measurement starts within this time after a change of workers
+    throughput_window: float = 10.0  # minimum duration of one speed measurement
+    pending_wait: float = 2.0  # how long a round that all running workers have joined waits for pending ones
+    join_wait: float = 30.0  # how long a round waits for running workers that have not joined
     recovery_wait: float = 8.0
     """How long a new master waits for the reports of all members that took shards, before it assigns any."""
     save_interval: float = 1.0
-    heartbeat_interval: float = 1.0
-    """Interval of heartbeats with changed values; large jobs use a longer one."""
+    heartbeat_interval: float = 1.0  # interval of heartbeats with changed values; large jobs use a longer one
 
 
 class LongPollNotifier:

@@ -9,8 +9,7 @@ from pliant.master.brain import formatting, limits
 from pliant.master.brain.context import CHIEF, PS, WORKER, DecisionContext, RuleResult
 from pliant.master.model import JobMember, MemberStatus, PodResources, ScaleAction, SizingStage
 
-CPU_SATURATION_RATIO = 0.9
-"""A parameter server that uses this fraction of its CPU is overloaded."""
+CPU_SATURATION_RATIO = 0.9  # a parameter server that uses this fraction of its CPU is overloaded
 
 
 def replace_overloaded_servers(context: DecisionContext) -> RuleResult | None:

@@ -11,12 +11,9 @@ from pliant.master.brain.context import CHIEF, WORKER, DecisionContext, RuleResu
 from pliant.master.brain.state import BrainState, ThroughputWindow
 from pliant.master.model import JobMember, ScaleAction, SizingStage
 
-NO_PROGRESS_FACTOR = 3.0
-"""How many times the hang timeout a member may send heartbeats without progress."""
-STRAGGLER_SPEED_RATIO = 0.5
-"""A worker is slow below this fraction of the median speed of the others."""
-STRAGGLER_MIN_WINDOWS = 2
-"""Consecutive slow windows before a worker is replaced."""
+NO_PROGRESS_FACTOR = 3.0  # how many times the hang timeout a member may send heartbeats without progress
+STRAGGLER_SPEED_RATIO = 0.5  # a worker is slow below this fraction of the median speed of the others
+STRAGGLER_MIN_WINDOWS = 2  # consecutive slow windows before a worker is replaced
 MIN_WORKERS_TO_COMPARE = 3
 REPLACEMENT_WINDOW = timedelta(hours=1)
 

@@ -21,8 +21,7 @@ SPEED_NOISE = 0.01
 """Relative noise of a speed, which is a median over a minute and thus more precise than a single measurement."""
 MIN_GROWTH_FACTOR = 1.5
 """The next size is at least this factor of the largest measured one, while that may be the best."""
-MIN_SIZE_CHANGE = 2
-"""After a search, only a size that differs by this much starts another one."""
+MIN_SIZE_CHANGE = 2  # after a search, only a size that differs by this much starts another one
 
 
 def scale_workers(context: DecisionContext) -> RuleResult | None:
