@@ -1,1 +1,1 @@
-"""The command line: one command per file."""
+"""The `pliant` command line."""

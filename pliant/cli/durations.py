@@ -1,4 +1,4 @@
-"""Reads and writes spans of time the way people and Go programs do: `90s`, `5m`, `1h30m`, `1.5h`, `500ms`."""
+"""Parses and formats durations as Go does: `90s`, `5m`, `1h30m`, `1.5h`, `500ms`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _MAX_DURATION = timedelta(days=365)
 
 
 def parse_duration(text: str, *, allow_zero: bool = False) -> timedelta:
-    """The span a person wrote; a bare number is in seconds, and `none` allows for 0."""
-    whole = text.strip().lower()
-    seconds = float(whole) if _BARE_NUMBER.fullmatch(whole) else None
-    if seconds is None and whole and not _DURATION_PART.sub("", whole):
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(whole))
-    span = timedelta(seconds=seconds) if seconds is not None and seconds <= _MAX_DURATION.total_seconds() else None
-    if span is None or not (span or allow_zero):
+    """Parse a duration; a number without a unit is in seconds."""
+    normalized = text.strip().lower()
+    seconds = float(normalized) if _BARE_NUMBER.fullmatch(normalized) else None
+    if seconds is None and normalized and not _DURATION_PART.sub("", normalized):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(normalized))
+    duration = timedelta(seconds=seconds) if seconds is not None and seconds <= _MAX_DURATION.total_seconds() else None
+    if duration is None or not (duration or allow_zero):
         raise UserError(f"`{text}` is not a duration; write 30s, 5m or 1h30m{', or 0' if allow_zero else ''}")
-    return span
+    return duration
 
 
-def format_duration(span: timedelta) -> str:
-    """A span in as few characters as say it: `0.8s`, `12s`, `3m05s`, `2h10m`."""
-    seconds = span.total_seconds()
+def format_duration(duration: timedelta) -> str:
+    """Format a duration briefly: `0.8s`, `12s`, `3m05s`, `2h10m`."""
+    seconds = duration.total_seconds()
     if seconds < 9.95:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)
@@ -38,10 +38,10 @@ def format_duration(span: timedelta) -> str:
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
 
-def format_age(span: timedelta) -> str:
-    """How long ago, to the precision that people care for: `12s`, `5m`, `3h`, `8d`."""
-    seconds = max(int(span.total_seconds()), 0)
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
+def format_age(age: timedelta) -> str:
+    """Format an age in its largest unit, as kubectl does: `12s`, `5m`, `3h`, `8d`."""
+    seconds = max(int(age.total_seconds()), 0)
+    for unit_seconds, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * unit_seconds:
+            return f"{seconds // unit_seconds}{unit}"
     return f"{seconds}s"

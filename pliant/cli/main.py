@@ -1,12 +1,12 @@
-"""The `pliant` command: finds the sub-command, and loads that one alone so that it starts at once."""
+"""The `pliant` command: selects a subcommand and imports only its module, so that commands start fast."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from importlib import import_module
-from typing import NamedTuple, NoReturn, Protocol, cast
+from typing import Any, NamedTuple, NoReturn, Protocol, cast
 
 from pliant import __version__
 from pliant.cli.output.streams import open_devnull, redirect_to_devnull, repair_standard_streams
@@ -14,7 +14,7 @@ from pliant.errors import PliantError, UnsupportedEnvironment, UserError
 
 
 class CommandSection(NamedTuple):
-    """Commands listed under one heading of the overview, and the package that holds their modules."""
+    """Commands under one heading of the overview, and the package that holds their modules."""
 
     title: str
     package: str
@@ -70,30 +70,29 @@ COMMAND_SUMMARIES = {name: summary for section in COMMAND_SECTIONS for name, sum
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141
-"""What shells tell of a program whose output was closed, as `head` does."""
+EXIT_BROKEN_PIPE = 141  # the code that shells report when a reader such as `head` has closed the pipe
 
 
 class CommandModule(Protocol):
-    """What each command's module offers."""
+    """The interface of a command's module."""
 
-    def configure(self, parser: ArgumentParser) -> None:
-        """Declare the options, and a text worth reading."""
+    DESCRIPTION: str
+    EPILOG: str
 
-    def execute(self, args: Namespace) -> int:
-        """Do it; the answer is the exit code."""
+    def configure(self, parser: ArgumentParser) -> None: ...
+
+    def execute(self, args: Namespace) -> int | Coroutine[Any, Any, int]: ...
 
 
 class CommandParser(ArgumentParser):
-    """Complains in one line that says where to read on."""
+    """An argument parser that reports errors in one line and refers to --help."""
 
     def error(self, message: str) -> NoReturn:
-        """End with the exit code of wrong usage."""
         self.exit(EXIT_USAGE, f"error: {message}\nSee `{self.prog} --help`.\n")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line given, or the one of this process, and exit."""
+    """Run a command line, by default that of this process, and exit."""
     repair_standard_streams()
     try:
         code = _run_command_line(list(sys.argv[1:] if argv is None else argv))
@@ -103,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        sys.stdout = open_devnull()  # what is left in it could only fail again
+        sys.stdout = open_devnull()  # flushing the rest would fail again
         sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:
         sys.exit(_report_output_error(error))
@@ -124,27 +123,32 @@ def _run_command_line(argv: list[str]) -> int:
 
 
 def load_command(name: str) -> CommandModule:
-    """Import the module of one command, and no other: commands start fast."""
+    """Import the module of one command."""
     package = next(section.package for section in COMMAND_SECTIONS if name in section.summaries)
     return cast(CommandModule, import_module(f"pliant.cli.commands.{package}.{name}"))
 
 
 def _run_command(command_name: str, arguments: list[str]) -> int:
     command = load_command(command_name)
-    summary = COMMAND_SUMMARIES[command_name]
     parser = CommandParser(
         prog=f"pliant {command_name}",
-        description=f"{summary[0].upper()}{summary[1:]}.",
+        description=command.DESCRIPTION,
+        epilog=command.EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     command.configure(parser)
     try:
         args = parser.parse_args(arguments)
-    except SystemExit as end:  # help, or wrong usage
-        return int(end.code or 0)
+    except SystemExit as exit_request:  # --help, or a usage error
+        return int(exit_request.code or 0)
     try:
-        return command.execute(args)
+        code = command.execute(args)
+        if isinstance(code, int):
+            return code
+        import asyncio
+
+        return asyncio.run(code)
     except PliantError as error:
         return _report_error(error)
     except BaseExceptionGroup as group:
@@ -154,7 +158,7 @@ def _run_command(command_name: str, arguments: list[str]) -> int:
 
 
 def _first_expected_error(group: BaseExceptionGroup[BaseException]) -> PliantError:
-    """What tasks that worked together stumbled over; raises what is not for people to read."""
+    """Return the error to report from a task group; raise the group if it is a bug."""
     from pliant.cli.input.problems import first_pliant_error
 
     if group.subgroup(BrokenPipeError):
@@ -166,19 +170,19 @@ def _first_expected_error(group: BaseExceptionGroup[BaseException]) -> PliantErr
 
 
 def _as_machine_error(error: BaseException) -> PliantError:
-    """What this machine lacks; raises what is something else, and so a bug."""
+    """Return the error as a problem of this machine; raise it if it is a bug."""
     from pliant.cli.explain.os_errors import explain_os_error
 
     if isinstance(error, BrokenPipeError):
         raise error
-    found = explain_os_error(error)
-    if found is None:
+    machine_error = explain_os_error(error)
+    if machine_error is None:
         raise error
-    return found
+    return machine_error
 
 
 def _report_output_error(error: OSError) -> int:
-    """Say that the answer could not be written, where that can still be said; raises what is something else."""
+    """Report that the output could not be written; raise the error if it is a bug."""
     problem = _as_machine_error(error)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -189,7 +193,6 @@ def _report_output_error(error: OSError) -> int:
 
 
 def _report_error(error: PliantError) -> int:
-    """Say what a person must do about an error raised on purpose; any other is a bug and stays loud."""
     from pliant.cli.input.problems import InvalidInput, format_problem
     from pliant.cli.output.style import TerminalStyle
 
@@ -202,9 +205,9 @@ def _report_error(error: PliantError) -> int:
 
 
 def exit_code(error: PliantError) -> int:
-    """2 when what was typed must be mended, 1 when something else must."""
-    is_theirs_to_mend = isinstance(error, UserError) and not isinstance(error, UnsupportedEnvironment)
-    return EXIT_USAGE if is_theirs_to_mend else 1
+    """Return 2 if the user must correct the input, 1 for every other error."""
+    is_input_error = isinstance(error, UserError) and not isinstance(error, UnsupportedEnvironment)
+    return EXIT_USAGE if is_input_error else 1
 
 
 def _overview_text() -> str:
@@ -213,7 +216,7 @@ def _overview_text() -> str:
         for section in COMMAND_SECTIONS
     )
     return (
-        f"Pliant {__version__}: elastic deep-learning jobs on a laptop or on any Kubernetes.\n\n"
+        f"Pliant {__version__}: elastic deep-learning jobs on a laptop or on any Kubernetes cluster.\n\n"
         f"Usage: pliant COMMAND [OPTIONS]\n\n{lines}\n"
         "Start here:\n"
         "  pliant run examples/quickstart/job.yaml\n\n"
@@ -231,4 +234,4 @@ def _unknown_command_text(argv: list[str]) -> str:
         hint = f"Did you mean `pliant {close[0]}`?"
     else:
         hint = "See `pliant --help`."
-    return f"error: no command is named `{word}`. {hint}\n"
+    return f"error: unknown command `{word}`. {hint}\n"

@@ -1,4 +1,4 @@
-"""Turns signals into an orderly end; the second one ends at once."""
+"""Handles stop signals: the first one stops the command gracefully, the second one exits immediately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """Cancels a task on the first request, and remembers what asked for it."""
+    """Cancels a task on the first stop signal and records which signal it was."""
 
     def __init__(self, task: asyncio.Task[Any]) -> None:
         self._task = task
@@ -23,11 +23,11 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """The exit code by which shells know what ended a program."""
+        """The exit code by which shells report the signal."""
         return 128 + (self.received_signal or signal.SIGINT)
 
     def request(self, signal_number: signal.Signals) -> None:
-        """Begin the end, or end at once if it has begun already: everything else dies with this process."""
+        """Start a graceful stop, or exit immediately if one is in progress."""
         if self.received_signal is not None:
             if signal_number is not signal.SIGPIPE:
                 _exit_immediately(128 + signal_number)
@@ -38,7 +38,7 @@ class StopRequest:
 
 
 def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
-    """Run what listens to signals itself, by `stopping`; one that comes before it listens is heard then."""
+    """Run a coroutine that uses `handle_stop_signals`; signals are blocked until it does."""
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         return asyncio.run(main)
@@ -48,7 +48,7 @@ def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
 
 @contextmanager
 def handle_stop_signals() -> Iterator[StopRequest]:
-    """Let signals cancel the current task, for as long as the context lasts."""
+    """Let stop signals cancel the current task inside the context."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     stop = StopRequest(task)
@@ -64,6 +64,6 @@ def handle_stop_signals() -> Iterator[StopRequest]:
 
 def _exit_immediately(code: int) -> None:
     if sys.stdout.isatty():
-        sys.stdout.write("\x1b[?25h")  # the live view had hidden the cursor
+        sys.stdout.write("\x1b[?25h")  # the live view hides the cursor
         sys.stdout.flush()
     os._exit(code)

@@ -44,8 +44,8 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     submit(cluster, "gpt")
     scaled = said(cluster, "scale", "gpt", "9", "--wait")
     assert scaled.out.splitlines() == [
-        "gpt: worker 2 → 4 (bounds 1–4); you asked for 9",
-        "gpt: worker has 4 members up",
+        "gpt: worker 2 → 4 (bounds 1–4); 9 requested",
+        "gpt: worker has 4 replicas running",
     ]
     assert "cluster: `default` of `pliant up`, https://127.0.0.1:" in scaled.err
 
@@ -62,7 +62,7 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     assert "STARTED" in said(cluster, "get", "-o", "wide").out
 
     page = said(cluster, "describe", "gpt").out
-    assert re.search(r"worker +4 +1–4 +replicas 2, scale 9 +OnFailure, scope Pod +0 of 1", page)
+    assert re.search(r"worker +4 +1–4 +spec 2, scale 9 +OnFailure, scope Pod +0 of 1", page)
     assert re.search(r"worker-3 +gpt-worker-3 +node-\d +0 +Running", page)
     assert "resizing worker from 2 to 4 (scaled)" in page
 
@@ -73,16 +73,16 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     ]
     assert said(cluster, "logs", "gpt", "--rank", "2", "--no-prefix").out == "hello from 2\n"
 
-    assert said(cluster, "suspend", "gpt", "--wait").out.splitlines()[-1] == "gpt: Suspended, suspended"
-    assert "It was asked to rest (spec.suspend)" in (why := said(cluster, "why", "gpt").out)
-    assert "worker has size 4: scaling asked for 9" in why
+    assert said(cluster, "suspend", "gpt", "--wait").out.splitlines()[-1] == "gpt: Suspended, all pods are deleted"
+    assert "It is suspended (spec.suspend)" in (why := said(cluster, "why", "gpt").out)
+    assert "worker has size 4: the scale subresource requested 9" in why
     assert "pliant resume gpt" in why
-    assert "is suspended already" in said(cluster, "suspend", "gpt").out
+    assert "already suspended" in said(cluster, "suspend", "gpt").out
     assert said(cluster, "resume", "gpt", "--wait").out.splitlines()[-1] == "gpt: Running, all replicas are running"
 
-    assert said(cluster, "delete", "gpt", "--wait").out == "gpt: deleted\nnothing of them is left\n"
-    assert "no job `gpt`" in said(cluster, "get", "gpt", code=2).err
-    assert "no jobs in this namespace" in said(cluster, "get", "-n", "empty").err
+    assert said(cluster, "delete", "gpt", "--wait").out == "gpt: deleted\nall pods are deleted\n"
+    assert "job `gpt` not found" in said(cluster, "get", "gpt", code=2).err
+    assert "no jobs found in the namespace" in said(cluster, "get", "-n", "empty").err
 
 
 def test_a_failure_is_explained_with_its_first_cause_and_what_to_try(cluster: OrdinaryUser) -> None:
@@ -92,21 +92,21 @@ def test_a_failure_is_explained_with_its_first_cause_and_what_to_try(cluster: Or
 
     why = said(cluster, "why", "doomed").out
     assert why.startswith("doomed failed ")
-    assert "First cause: worker-1 exited with code 3 (pod doomed-worker-1 on node-" in " ".join(why.split())
+    assert "Root cause: worker-1 exited with code 3 (pod doomed-worker-1 on node-" in " ".join(why.split())
     assert "│ no data" in why
-    assert "worker has spent 1 of 1 restarts (app 1), none left." in why
-    newest = why.split("Newest first\n")[1].splitlines()
+    assert "worker has used 1 of 1 restarts (app 1), none left." in why
+    newest = why.split("Timeline (newest first)\n")[1].splitlines()
     assert "Failed" in newest[0]
     assert "job accepted" in next(line for line in newest if "Pending" in line)
-    assert "raise restartLimit of worker" in why
+    assert "increase restartLimit of worker" in why
 
     data = json.loads(said(cluster, "why", "doomed", "-o", "json").out)
     assert data["phase"] == "Failed"
-    assert data["why"][0]["lastLines"][-1] == "no data"
+    assert data["reasons"][0]["logLines"][-1] == "no data"
     told = said(cluster, "events", "doomed").out
     assert re.search(r"Warning +Failed +AITrainingJob doomed +worker-1 exited with code 3", told)
     for words in (("scale", "doomed", "3"), ("suspend", "doomed"), ("resume", "doomed")):
-        assert "has ended (Failed)" in said(cluster, *words, code=2).err
+        assert "has finished (Failed)" in said(cluster, *words, code=2).err
 
 
 def test_files_are_submitted_followed_and_replaced(cluster: OrdinaryUser) -> None:
@@ -117,43 +117,43 @@ def test_files_are_submitted_followed_and_replaced(cluster: OrdinaryUser) -> Non
     assert "short: submitted (pliant logs short -f, pliant why short)" in followed.out
     assert "worker-1 │ trained" in followed.out
     assert followed.err.endswith("✔ short succeeded\n")
-    assert "a job `short` is there already; say --replace" in said(cluster, "submit", file, code=2).err
+    assert "job `short` already exists; use --replace" in said(cluster, "submit", file, code=2).err
     again = said(cluster, "submit", file, "--replace", "--wait")
-    assert "configmap/code: brought up to date" in again.out
+    assert "configmap/code: updated" in again.out
 
     limited = JOB.format(name="slow", command=STEADY, more="").replace("spec:\n", "spec:\n  timeLimit: 1\n", 1)
     late = said(cluster, "submit", cluster.write("slow.yaml", limited), "--wait", code=3)
-    assert "✘ slow ran out of the time it was given: " in late.err
+    assert "✘ slow timed out: " in late.err
     wrong = cluster.write("wrong.yaml", limited.replace("replicas: 2", "replicsa: 2"))
     assert "did you mean `replicas`?" in said(cluster, "submit", wrong, code=2).err
-    assert "no namespace `nowhere`" in said(cluster, "submit", file, "-n", "nowhere", code=2).err
+    assert "namespace `nowhere` not found" in said(cluster, "submit", file, "-n", "nowhere", code=2).err
 
 
 def test_what_cannot_be_placed_says_what_it_lacks(cluster: OrdinaryUser) -> None:
     submit(cluster, "big", more="resources: {requests: {cpu: 4000}}")
     wait_for(cluster, "big", "Unschedulable")
     why = " ".join(said(cluster, "why", "big").out.split())
-    assert "worker-0, worker-1 cannot start: Unschedulable" in why
-    assert "wants 4000 cpu, and no node has more than" in why
-    assert "ask for less in the template of worker" in why
+    assert "worker-0, worker-1: Unschedulable" in why
+    assert "requests 4000 cpu, but no node has more than" in why
+    assert "reduce resources.requests in the template of worker" in why
     assert "pliant scale big 1" in why
-    assert "no member of big has written anything" in said(cluster, "logs", "big", code=1).err
+    assert "no replica of big has written logs" in said(cluster, "logs", "big", code=1).err
     late = said(cluster, "scale", "big", "1", "--wait", "--timeout", "1s", code=1).err
-    assert "not at size 1 after 1.0s (--timeout); it stands at Pending" in late
+    assert "not at size 1 after 1.0s (--timeout); its phase is Pending" in late
 
 
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        (("get", "ber"), "no job `ber` in namespace default; did you mean `bert`?"),
-        (("why", "bert", "-n", "other"), "there is one in namespace default: `-n default`"),
-        (("get", "tfj/bert"), "no kind `tfj`; there are: "),
-        (("get", "aitj/"), "names no job"),
-        (("scale", "bert", "2", "-g", "ps"), "bert has no group `ps`; there are: worker"),
-        (("logs", "bert", "-g", "ps"), "bert has no group `ps`; there are: worker"),
-        (("logs", "bert", "-f", "-p"), "--follow and --previous exclude each other"),
-        (("delete",), "name the jobs to delete, or say --all"),
-        (("get", "--cluster", "big"), "cluster `big` is not up; start it with `pliant up --name big`"),
+        (("get", "ber"), "job `ber` not found in namespace default; did you mean `bert`?"),
+        (("why", "bert", "-n", "other"), "it exists in namespace default: use `-n default`"),
+        (("get", "tfj/bert"), "unknown kind `tfj`; kinds: "),
+        (("get", "aitj/"), "is not a job name"),
+        (("scale", "bert", "2", "-g", "ps"), "bert has no group `ps`; groups: worker"),
+        (("logs", "bert", "-g", "ps"), "bert has no group `ps`; groups: worker"),
+        (("logs", "bert", "-f", "-p"), "--follow and --previous are mutually exclusive"),
+        (("delete",), "specify the names of jobs, or --all"),
+        (("get", "--cluster", "big"), "cluster `big` is not running; start it with `pliant up --name big`"),
         (("get", "--kubeconfig", "nowhere"), "kubeconfig nowhere: no such file"),
     ],
 )
@@ -192,7 +192,7 @@ def test_whoever_waits_for_a_cluster_that_is_gone_is_told() -> None:
             for process in (following, watching):
                 done = finished(process)
                 assert done.code == 1
-                assert done.err.splitlines()[-1].startswith("error: the cluster does not answer any more: ")
+                assert done.err.splitlines()[-1].startswith("error: the cluster does not respond any more: ")
 
 
 def test_without_any_cluster_the_way_to_one_is_told(user: OrdinaryUser) -> None:

@@ -71,8 +71,8 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     said(cluster, "submit", cluster.write("vits.yaml", TORCH))
     wait_for(cluster, "vits", "all replicas are running")
     assert said(cluster, "scale", "vits", "9", "--wait").out.splitlines() == [
-        "vits: Worker 2 → 4 (bounds 1–4); you asked for 9",
-        "vits: Worker has 4 members up",
+        "vits: Worker 2 → 4 (bounds 1–4); 9 requested",
+        "vits: Worker has 4 replicas running",
     ]
     listed = said(cluster, "get").out
     assert re.search(
@@ -84,20 +84,20 @@ def test_a_job_is_listed_described_scaled_rested_and_deleted(cluster: OrdinaryUs
     assert said(cluster, "logs", "pytorchjob/vits", "--rank", "3", "--no-prefix").out == (
         "1:4 at vits-worker-0:23456\n"
     )
-    assert said(cluster, "suspend", "vits", "--wait").out.splitlines()[-1] == "vits: Suspended, suspended"
-    assert "It was asked to rest (spec.runPolicy.suspend)" in said(cluster, "why", "vits").out
+    assert said(cluster, "suspend", "vits", "--wait").out.splitlines()[-1] == "vits: Suspended, all pods are deleted"
+    assert "It is suspended (spec.runPolicy.suspend)" in said(cluster, "why", "vits").out
     assert said(cluster, "resume", "vits", "--wait").out.splitlines()[-1] == "vits: Running, all replicas are running"
     said(cluster, "scale", "vits", "1", "--group", "worker", "--wait")
-    assert said(cluster, "delete", "vits", "--wait").out == "vits: deleted\nnothing of them is left\n"
+    assert said(cluster, "delete", "vits", "--wait").out == "vits: deleted\nall pods are deleted\n"
 
 
 def test_a_failure_is_explained_with_its_first_cause_and_what_to_try(cluster: OrdinaryUser) -> None:
     file = cluster.write("hopeless.yaml", DOOMED)
     assert "chief-0 exited with code 3" in said(cluster, "submit", file, "--wait", code=1).err
     why = " ".join(said(cluster, "why", "hopeless").out.split())
-    assert "First cause: chief-0 exited with code 3 (pod hopeless-chief-0 on node-" in why
+    assert "Root cause: chief-0 exited with code 3 (pod hopeless-chief-0 on node-" in why
     assert "│ no data" in why
-    assert "raise spec.runPolicy.backoffLimit" in why
+    assert "increase spec.runPolicy.backoffLimit" in why
 
 
 def test_a_job_of_another_version_of_its_kind_runs(cluster: OrdinaryUser) -> None:

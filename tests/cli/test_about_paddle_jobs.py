@@ -37,18 +37,22 @@ ELASTIC = PADDLE.replace("spec:\n  worker", "spec:\n  elastic: 1\n  worker").rep
 def test_a_size_is_changed_where_it_can_be_and_kept_with_a_reason_where_it_cannot(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("resnet.yaml", PADDLE), cluster.write("elastic.yaml", ELASTIC))
     held = said(cluster, "scale", "pdj/resnet", "3", code=2).err
-    assert "worker of resnet keeps its size: the number of trainers is set at the start" in held
+    assert "worker of resnet cannot be resized: the number of trainers is set at the start" in held
     assert "set spec.elastic: 1" in held
     assert said(cluster, "scale", "elastic", "3", "--wait").out.splitlines() == [
         "elastic: worker 2 → 3 (bounds 1–); all replicas restart",
-        "elastic: worker has 3 members up",
+        "elastic: worker has 3 replicas running",
     ]
     wait_for_log(cluster, "elastic", "2 of", "--rank", "2")
     assert said(cluster, "logs", "elastic", "--rank", "2", "--no-prefix").out == "2 of 3\n"
     listed = said(cluster, "get", "-o", "wide").out
     assert re.search(r"^elastic +Running +3/3 +0 .* PaddleJob\.batch\.paddlepaddle\.org ", listed, re.MULTILINE)
-    assert said(cluster, "suspend", "resnet", "--wait").out.splitlines()[-1] == "resnet: Suspended, suspended"
-    assert said(cluster, "scale", "pdj/resnet", "3").out == "resnet: worker 2 → 3\n", "all are told after a rest"
+    assert (
+        said(cluster, "suspend", "resnet", "--wait").out.splitlines()[-1] == "resnet: Suspended, all pods are deleted"
+    )
+    assert said(cluster, "scale", "pdj/resnet", "3").out == "resnet: worker 2 → 3\n", (
+        "new pods learn the size when it resumes"
+    )
 
 
 def test_one_of_several_kinds_of_the_same_name_is_printed_by_its_group(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,7 @@ def test_a_worker_that_takes_more_memory_than_it_may_is_killed_and_that_is_said(
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert "worker-0 ran out of memory (OOMKilled, exit code 137)" in done.err
-    assert "try: a smaller batch, or more memory in resources.limits" in done.err
+    assert "try: a smaller batch, or increase the memory in resources.limits" in done.err
 
 
 def wanting_gpus(name: str, count: int) -> str:
@@ -125,14 +125,14 @@ def test_two_jobs_never_see_the_same_gpu_and_who_finds_none_waits_and_says_for_w
     assert said(user, "get", "third").out.splitlines()[1].split()[1] == "Pending"
     why = " ".join(said(user, "why", "third").out.split())
     assert "1 Insufficient nvidia.com/gpu" in why
-    assert "It wants 1 nvidia.com/gpu, and no node has more than 0 free." in why
+    assert "It requests 1 nvidia.com/gpu, but no node has more than 0 free." in why
     said(user, "delete", "first", "--wait")
     assert wait_for_log(user, "third", "sees") in seen
 
     said(user, "submit", user.write("greedy.yaml", wanting_gpus("greedy", 3)))
     wait_for(user, "greedy", "Unschedulable")
     why = " ".join(said(user, "why", "greedy").out.split())
-    assert "It wants 3 nvidia.com/gpu, and no node has more than 2." in why
+    assert "It requests 3 nvidia.com/gpu, but no node has more than 2." in why
 
 
 def test_a_whole_program_that_is_killed_leaves_nothing_and_its_jobs_go_on_in_the_next(user: OrdinaryUser) -> None:
@@ -212,6 +212,6 @@ def test_a_job_that_fails_at_once_says_so_at_once(user: OrdinaryUser) -> None:
     assert re.search(
         r"✘ demo failed after \S+, 2 restarts: worker-0 exited with code 127: .*; worker has spent", done.err
     )
-    assert "first cause: pod demo-worker-0, container aitj-worker" in done.err
+    assert "root cause: pod demo-worker-0, container aitj-worker" in done.err
     assert "no-such-program: not found" in done.err
-    assert "try: is it spelt well? images are not run" in done.err
+    assert "suggestion: check the spelling; local pods use" in done.err

@@ -11,15 +11,19 @@ from pliant.model.observed import PodExit
 @pytest.mark.parametrize(
     ("code", "said", "helps"),
     [
-        (1, "ModuleNotFoundError: No module named 'torch'", "`torch` is not there for this Python"),
-        (1, "/usr/bin/python3: No module named torch.distributed", "`torch.distributed` is not there"),
-        (2, "python3: can't open file '/home/ada/trian.py': [Errno 2] No such file", "--workspace DIR or workingDir"),
-        (127, "sh: 1: pyhton3: not found", "images are not run: programs are those on your PATH"),
+        (1, "ModuleNotFoundError: No module named 'torch'", "this Python has no module `torch`;"),
+        (1, "/usr/bin/python3: No module named torch.distributed", "this Python has no module `torch.distributed`"),
+        (
+            2,
+            "python3: can't open file '/home/ada/trian.py': [Errno 2] No such file",
+            "change it with --workspace or workingDir",
+        ),
+        (127, "sh: 1: pyhton3: not found", "local pods use the programs on your PATH"),
         (1, "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate", "a smaller batch, or more GPUs"),
-        (1, "ConnectionRefusedError: [Errno 111] Connection refused", "members start in any order"),
-        (1, "OSError: [Errno 98] Address already in use", "listen at $POD_IP"),
-        (137, "step 3", "the kernel for lack of memory"),
-        (139, "", "it touched memory that is not its own"),
+        (1, "ConnectionRefusedError: [Errno 111] Connection refused", "replicas start in any order"),
+        (1, "OSError: [Errno 98] Address already in use", "listen on $POD_IP"),
+        (137, "step 3", "the kernel killed it for lack of memory"),
+        (139, "", "an invalid memory access"),
         (3, "no data", ""),
         (1, "", ""),
     ],
@@ -31,7 +35,7 @@ def test_advice_by_last_words_and_exit_code(code: int, said: str, helps: str) ->
 
 
 def test_advice_by_the_reason() -> None:
-    assert "more memory in resources.limits" in suggest_fix(PodExit(code=137, reason="OOMKilled"), ())
+    assert "increase the memory in resources.limits" in suggest_fix(PodExit(code=137, reason="OOMKilled"), ())
     message = 'exec: "pyton3": executable file not found in $PATH'
-    assert "is it spelt well?" in suggest_fix(PodExit(code=128, reason="StartError", message=message), ())
+    assert "check the spelling" in suggest_fix(PodExit(code=128, reason="StartError", message=message), ())
     assert suggest_fix(None, ()) == ""

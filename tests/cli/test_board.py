@@ -141,8 +141,9 @@ def test_a_member_that_no_node_could_hold_is_hopeless_and_told_what_to_do() -> N
     board.set_nodes([small])
     [hopeless] = board.stuck_replicas()
     assert hopeless.is_permanent
-    assert "it wants 64.5 cpu, and no node has more than 8; ask for less, or give nodes more with --node-cpu" in (
-        hopeless.reason
+    assert (
+        "it requests 64.5 cpu, but no node has more than 8; reduce the requests, or enlarge the nodes with --node-cpu"
+        in (hopeless.reason)
     )
 
 
@@ -154,9 +155,9 @@ def test_everything_that_is_missing_is_told_as_people_write_it() -> None:
         status=NodeStatus(allocatable={"cpu": "8", "memory": "24684100Ki", "pods": "10"}),
     )
     assert shortage_text(find_shortages(template, [machine])) == (
-        "it wants 900Gi memory, and no node has more than 23.5Gi; "
-        "and 4 nvidia.com/gpu, and no node has more than 0; "
-        "ask for less, or give nodes more with --node-memory, --node-gpu"
+        "it requests 900Gi memory, but no node has more than 23.5Gi; "
+        "and it requests 4 nvidia.com/gpu, but no node has more than 0; "
+        "reduce the requests, or enlarge the nodes with --node-memory, --node-gpu"
     )
 
 
@@ -165,8 +166,8 @@ def test_members_that_fit_alone_but_not_together_are_told_of_before_they_wait() 
     board = board_with(make_job(replace(make_group(size=3), template=asked)))
     board.set_nodes([node("2"), node("2")])
     [told] = board.resource_shortages()
-    assert told.startswith("demo: its members want 4.5 cpu together, and the nodes have 4: some have to wait")
-    assert told.endswith("make room with --nodes or --node-cpu")
+    assert told.startswith("demo: its replicas request 4.5 cpu in total, but the nodes have 4: some wait")
+    assert told.endswith("add capacity with --nodes or --node-cpu")
     board.set_nodes([node("2"), node("2"), node("2")])
     assert list(board.resource_shortages()) == []
     board.set_nodes([node("1")])

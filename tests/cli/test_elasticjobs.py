@@ -66,14 +66,14 @@ def eventually(user: OrdinaryUser, needle: str, *words: str) -> str:
 def test_a_job_is_scaled_and_its_plans_are_told_with_their_reasons(cluster: OrdinaryUser) -> None:
     said(cluster, "submit", cluster.write("job.yaml", JOB.replace("MASTER", "exec sleep 600")))
     assert said(cluster, "scale", "ej", "2", "--wait") == (
-        "ej: worker 1 → 2 (bounds 0–4)\nej: worker has 2 members up\n"
+        "ej: worker 1 → 2 (bounds 0–4)\nej: worker has 2 replicas running\n"
     )
     assert "by-hand: created" in said(cluster, "submit", cluster.write("plan.yaml", PLAN))
     story = eventually(cluster, "by-hand: worker from 2 to 3 (a short queue)", "why", "ej")
-    assert "Plans" in story
+    assert "Scale plans" in story
     assert "worker 3 [0–4]" in eventually(cluster, "3/3", "get", "ej")
     page = said(cluster, "describe", "ej")
-    assert "with its master" in page
+    assert "the exit code of its master" in page
     assert "by the master" in page
     for rank in range(3):
         wait_for_log(cluster, "ej", f"rank {rank}", "--group", "worker")

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from pliant.cli.cluster import reachability as module
-from pliant.cli.cluster.reachability import ClusterLost, monitor_reachability
+from pliant.cli.cluster import waiting as module
+from pliant.cli.cluster.waiting import ClusterLost, monitor_reachability
 from pliant.errors import Forbidden, PliantError, ServerError, Unreachable
 from pliant.kube.client import KubeClient
 
@@ -32,9 +32,9 @@ class Answers:
 @pytest.mark.parametrize(
     ("last", "words"),
     [
-        (Unreachable("Connection refused"), "the cluster does not answer any more: Connection refused"),
-        (ServerError(503, "", "shutting down"), "the cluster does not answer any more: shutting down"),
-        (None, "the cluster does not answer any more: nothing within 0.05 seconds"),
+        (Unreachable("Connection refused"), "the cluster does not respond any more: Connection refused"),
+        (ServerError(503, "", "shutting down"), "the cluster does not respond any more: shutting down"),
+        (None, "the cluster did not respond within 0.05 seconds"),
     ],
 )
 async def test_a_cluster_is_lost_when_it_does_not_answer(

@@ -102,7 +102,9 @@ def test_the_doctor_and_the_status_tell(restricted: Restricted) -> None:
     up = restricted.run("up")
     try:
         assert up.err.splitlines()[0] == NOTICE
-        assert " network host: pods share this machine's " in " ".join(restricted.call("status").out.split())
+        assert " network host: pods share the network of this machine " in " ".join(
+            restricted.call("status").out.split()
+        )
         (status,) = json.loads(restricted.call("status", "-o", "json").out)
         assert status["network"] == "host"
     finally:

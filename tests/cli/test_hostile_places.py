@@ -29,7 +29,7 @@ def shell(user: OrdinaryUser, script: str) -> tuple[int, str]:
 
 
 RUNS = [
-    ("$PLIANT run job.yaml >/dev/full", "nothing more can be written to the standard output: No space left"),
+    ("$PLIANT run job.yaml >/dev/full", "cannot write to standard output: No space left"),
     ("$PLIANT run job.yaml 2>/dev/full", "worker-0 │ done"),
     ("$PLIANT run job.yaml <&-", "✔ demo succeeded"),
     ("$PLIANT run job.yaml >&-", "✔ demo succeeded"),
@@ -52,12 +52,12 @@ def test_a_run_succeeds_all_the_same(user: OrdinaryUser, script: str, words: str
 
 
 REFUSED = [
-    ("$PLIANT crds --kinds AITrainingJob >/dev/full", "error: No space left on device; make room"),
-    ("$PLIANT get --help >/dev/full", "error: No space left on device; make room"),
+    ("$PLIANT crds --kinds AITrainingJob >/dev/full", "error: No space left on device; free disk space"),
+    ("$PLIANT get --help >/dev/full", "error: No space left on device; free disk space"),
     ("HOME=/nonexistent $PLIANT up", "cannot write to /nonexistent/.local/share/pliant/default"),
     ("mkdir ro; chmod 500 ro; HOME=$PWD/ro $PLIANT up", "Permission denied; set PLIANT_HOME"),
     ("env -u HOME $PLIANT get", "no cluster found"),
-    ("mkdir a; cd a; rmdir ../a; $PLIANT up", "the folder you are in was deleted"),
+    ("mkdir a; cd a; rmdir ../a; $PLIANT up", "the current directory was deleted"),
     ("ulimit -f 1; $PLIANT run job.yaml", "File too large; allow larger files: ulimit -f unlimited"),
 ]
 
@@ -97,7 +97,9 @@ def test_a_path_that_is_not_text_is_refused(user: OrdinaryUser) -> None:
 
 @pytest.mark.parametrize(
     ("size", "words"),
-    sample([("8k", "error: No space left on device; make room"), ("256k", "is full: logs are cut short")], 1, "disks"),
+    sample(
+        [("8k", "error: No space left on device; free disk space"), ("256k", "is full: logs are truncated")], 1, "disks"
+    ),
 )
 def test_a_disk_without_room_is_told_and_costs_only_the_log(user: OrdinaryUser, size: str, words: str) -> None:
     user.write("job.yaml", job("seq 200000; echo the end"))

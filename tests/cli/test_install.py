@@ -214,10 +214,10 @@ def test_definitions_go_last_and_only_when_asked_for(printed: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--namespace", "Team_A"), "`Team_A` cannot name a namespace; use a-z, 0-9 and `-`"),
-        (("--watch-namespace", ""), "`` cannot name a namespace"),
-        (("--replicas", "0"), "`0` is not a whole number above 0"),
-        (("--image", ""), "`` is no image"),
+        (("--namespace", "Team_A"), "`Team_A` is not a valid namespace; use a-z, 0-9 and `-`"),
+        (("--watch-namespace", ""), "`` is not a valid namespace"),
+        (("--replicas", "0"), "`0` is not a positive integer"),
+        (("--image", ""), "`` is not an image"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

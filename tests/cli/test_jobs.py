@@ -60,7 +60,7 @@ def target(door: Doorkeeper, namespace: str = "default") -> ClusterTarget:
 async def test_a_job_is_found_by_any_of_its_names(door: Doorkeeper, name: str) -> None:
     one = await find_job(target(door), name)
     assert one.qualified_name == f"aitrainingjob.{AITJ.group}/demo"
-    assert one.message == "no operator has looked at it yet"
+    assert one.message == "not reconciled by an operator yet"
 
 
 async def test_kinds_of_the_same_name_are_told_apart_by_their_group(door: Doorkeeper) -> None:
@@ -84,11 +84,11 @@ async def test_kinds_of_the_same_name_are_told_apart_by_their_group(door: Doorke
 async def test_a_job_that_is_not_there_is_looked_for_nearby(door: Doorkeeper) -> None:
     with pytest.raises(UserError, match="did you mean `demo`"):
         await find_job(target(door), "dmeo")
-    with pytest.raises(UserError, match="there is one in namespace default: `-n default`"):
+    with pytest.raises(UserError, match="it exists in namespace default: use `-n default`"):
         await find_job(target(door, "other"), "demo")
-    with pytest.raises(UserError, match="there are: demo"):
+    with pytest.raises(UserError, match="jobs: demo"):
         await find_job(target(door), "xyz")
-    with pytest.raises(UserError, match="no kind `x`"):
+    with pytest.raises(UserError, match="unknown kind `x`"):
         frontends_by_name("x")
 
 

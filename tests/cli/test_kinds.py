@@ -66,7 +66,7 @@ def test_a_name_of_several_groups_is_refused_with_the_full_names() -> None:
     with pytest.raises(InvalidInput) as refused:
         choose_kinds(["PaddleJob"])
     [problem] = refused.value.problems
-    assert problem.message == "`PaddleJob` names kinds of several API groups"
+    assert problem.message == "several API groups have a kind `PaddleJob`"
     for name in ("paddlejobs.paddlepaddle.org", "paddlejobs.kubeflow.org", "paddlejobs.batch.paddlepaddle.org"):
         assert name in problem.fix
         assert names(name) == [name]
@@ -76,7 +76,7 @@ def test_an_unknown_word_is_refused_with_what_can_be_chosen() -> None:
     with pytest.raises(InvalidInput) as refused:
         choose_kinds(["paddle", "nothing"])
     [problem] = refused.value.problems
-    assert problem.message == "Pliant has no kind `nothing`"
+    assert problem.message == "unknown kind `nothing`"
     assert all(family in problem.fix for family in KIND_FAMILIES)
     assert all(kind.kind in problem.fix for kind in registered_kinds().values())
 
@@ -136,21 +136,21 @@ def test_every_command_refuses_an_unknown_kind(command: str, capsys: pytest.Capt
     with pytest.raises(SystemExit) as exit_:
         main([command, "--kinds", "nothing"])
     assert exit_.value.code == 2
-    assert "Pliant has no kind `nothing`" in capsys.readouterr().err
+    assert "unknown kind `nothing`" in capsys.readouterr().err
 
 
 def test_an_empty_list_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["install", "--kinds="])
     assert exit_.value.code == 2
-    assert "it names no kind; leave the option out for every kind" in capsys.readouterr().err
+    assert "no kind given; omit the option for all kinds" in capsys.readouterr().err
 
 
 async def test_an_operator_of_some_kinds_asks_for_these_alone() -> None:
     async with serving() as served:
         await install_crds(served.client, choose_kinds(["paddle"]))
         await check_kinds_served(served.client, (), choose_kinds(["paddle", "PyTorchJob"]))
-        with pytest.raises(UnsupportedEnvironment, match=r"no kind of training job of dl; .*pliant crds --kinds dl "):
+        with pytest.raises(UnsupportedEnvironment, match=r"serves no job kind of dl; .*pliant crds --kinds dl "):
             await check_kinds_served(served.client, (), choose_kinds(["dl"]))
 
 
@@ -160,6 +160,6 @@ async def test_the_doctor_looks_at_the_definitions_of_some_kinds() -> None:
         found = {}
         for word in ("paddle", "dl"):
             looked = examine_cluster(served.client, None, "home", choose_kinds([word]))
-            found[word] = {each.topic: each async for each in looked}["definitions"]
+            found[word] = {each.topic: each async for each in looked}["CRDs"]
     assert (found["paddle"].severity, found["dl"].severity) == (FindingSeverity.OK, FindingSeverity.ERROR)
     assert "pliant crds --kinds dl |" in found["dl"].fix

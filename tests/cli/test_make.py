@@ -77,7 +77,7 @@ def test_jobs_that_cannot_be_listed_are_not_taken_for_none(user: OrdinaryUser) -
 def test_every_verb_about_a_cluster_takes_kinds(user: OrdinaryUser, verb: str) -> None:
     ended = made(user, verb, "KINDS=nothing", f"KUBECTL={stub(user.home, 'kubectl', 'cat >/dev/null')}")
     assert ended.code == 2
-    assert "error: Pliant has no kind `nothing`" in ended.err
+    assert "error: unknown kind `nothing`" in ended.err
 
 
 def test_without_kubectl_it_is_said_how_to_get_one(user: OrdinaryUser) -> None:

@@ -21,5 +21,5 @@ def test_objects_of_the_same_name_in_two_namespaces_are_different(tmp_path: Path
 
 
 def test_an_object_that_is_written_twice_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="ConfigMap settings is written twice"):
+    with pytest.raises(InvalidInput, match="ConfigMap settings is defined twice"):
         load_manifests(written(tmp_path, "a", "a"))

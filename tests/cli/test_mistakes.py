@@ -53,11 +53,11 @@ def test_a_typo_in_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_missing_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = GOOD.replace("              command: [python3, train.py]\n", "")
     assert complaint(tmp_path, capsys, text) == (
-        "job.yaml:13:15: error: no command to run: images are not run here, so their own is not known\n"
+        "job.yaml:13:15: error: no command: local pods do not use the image, so they cannot use its command\n"
         "   13 │             - name: aitj-worker\n"
         "      │               ^ spec.replicaSpecs.worker.template.spec.containers[0].command"
         " of AITrainingJob demo\n"
-        "  fix: name the program to start, for example `command: [python3, train.py]`\n"
+        "  fix: set the command, for example `command: [python3, train.py]`\n"
     )
 
 
@@ -78,7 +78,7 @@ def test_commands_that_a_kind_supplies_are_not_missed(tmp_path: Path, capsys: py
     ("right", "wrong", "words"),
     [
         ("replicas: 2", "replicas: -1", "-1 is not allowed: should be greater than or equal to 0"),
-        ("replicas: 2", "replicas: two", "`replicas` must be of type integer, this is of type string"),
+        ("replicas: 2", "replicas: two", "`replicas` must be of type integer, not string"),
         ("cleanPodPolicy: All", "cleanPodPolicy: Non", "did you mean `None`?"),
         ("kind: AITrainingJob", "kind: AITraningJob", "did you mean `AITrainingJob`?"),
         ("ai/v1", "ai/v2", "write `apiVersion: elasticdeeplearning.ai/v1`"),
@@ -89,14 +89,18 @@ def test_commands_that_a_kind_supplies_are_not_missed(tmp_path: Path, capsys: py
         ("  name: demo", f"  name: {'d' * 60}", "error: `name` is too long:"),
         ("  name: demo", "  name: demo\n  namespace: My_Team", "did you mean `my-team`?"),
         ("replicas: 2", 'replicas: "2"', "fix: write a whole number, without quotes"),
-        ("replicas: 2", "replicas: 0", "the job has no members, so it would never end"),
+        ("replicas: 2", "replicas: 0", "the job has no replicas, so it would never end"),
         ("  cleanPodPolicy: All", "  suspend: true", "the job is suspended, so it would never end"),
-        ("  cleanPodPolicy: All", "  managedBy: a.io/b", "the job is left to a.io/b, which does not run here"),
+        ("  cleanPodPolicy: All", "  managedBy: a.io/b", "the job is managed by a.io/b, which does not run here"),
         ("[python3, train.py]", "python3 train.py", "fix: write a list: [one, two]"),
         ("[python3, train.py]", "[sleep, 10]", "fix: put it in quotes"),
-        ("- name: aitj-worker", "- image: x", "`image` is written twice"),
+        ("- name: aitj-worker", "- image: x", "duplicate key `image`"),
         ("spec:\n  clean", "spec:\n  suspend: true\n  clean", "the job is suspended, so it would never end"),
-        ("spec:\n  clean", "spec:\n  managedBy: kueue.x-k8s.io/x\n  clean", "left to kueue.x-k8s.io/x, which does not"),
+        (
+            "spec:\n  clean",
+            "spec:\n  managedBy: kueue.x-k8s.io/x\n  clean",
+            "managed by kueue.x-k8s.io/x, which does not",
+        ),
         ("spec:\n  clean", "spec: 3\nx:\n  clean", "`spec` must be of type object"),
     ],
 )
@@ -111,7 +115,7 @@ CODE = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: demo-code}\n"
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        ("envFrom: [{configMapRef: {name: demo-cod}}]", "no ConfigMap `demo-cod` is in the files"),
+        ("envFrom: [{configMapRef: {name: demo-cod}}]", "ConfigMap `demo-cod` is not in the files"),
         ("envFrom: [{configMapRef: {name: demo-cod}}]", "did you mean `demo-code`?"),
         ("env: [{name: A, valueFrom: {secretKeyRef: {name: key, key: a}}}]", "add a Secret of that name"),
     ],
@@ -144,7 +148,7 @@ def test_bad_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_empty_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "job.yaml holds no objects" in complaint(tmp_path, capsys, "# nothing here\n")
+    assert "job.yaml contains no objects" in complaint(tmp_path, capsys, "# nothing here\n")
 
 
 def test_a_file_without_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,13 +158,13 @@ def test_a_file_without_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_two_objects_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is written twice, first at job.yaml:1:1" in complaint(tmp_path, capsys, f"{GOOD}---\n{GOOD}")
+    assert "is defined twice, first at job.yaml:1:1" in complaint(tmp_path, capsys, f"{GOOD}---\n{GOOD}")
 
 
 def test_an_item_of_a_list_has_its_own_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: Pdo\n  metadata: {name: a}\n"
     said = complaint(tmp_path, capsys, text)
-    assert said.startswith("job.yaml:5:3: error: no kind `Pdo` is served here")
+    assert said.startswith("job.yaml:5:3: error: unknown kind `Pdo`")
     assert "did you mean `Pod`?" in said
 
 
@@ -168,7 +172,7 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(["run", "/nowhere/job.yaml"])
     assert exit_.value.code == 2
-    assert "/nowhere/job.yaml: error: cannot read it: No such file or directory" in capsys.readouterr().err
+    assert "/nowhere/job.yaml: error: cannot read: No such file or directory" in capsys.readouterr().err
 
 
 def test_the_standard_input_is_read_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,14 +189,14 @@ def test_the_standard_input_is_read_too(capsys: pytest.CaptureFixture[str], monk
         (["job.yaml"], "Did you mean `pliant run job.yaml`?"),
         (["run"], "the following arguments are required: FILE"),
         (["run", "a.yaml", "--timeout", "soon"], "write 30s, 5m or 1h30m"),
-        (["run", "a.yaml", "--nodes", "0"], "`0` is not a whole number above 0"),
-        (["run", "a.yaml", "--nodes", "100000"], "too many for one machine; 1000 can be pretended"),
-        (["run", "a.yaml", "-n", "My_Team"], "`My_Team` cannot name a namespace; use a-z, 0-9 and -"),
+        (["run", "a.yaml", "--nodes", "0"], "`0` is not a positive integer"),
+        (["run", "a.yaml", "--nodes", "100000"], "too large; at most 1000 nodes can be simulated"),
+        (["run", "a.yaml", "-n", "My_Team"], "`My_Team` is not a valid namespace; use a-z, 0-9 and `-`"),
         (["run", "a.yaml", "--node-memory", "lots"], "write 512Mi or 8Gi"),
-        (["run", "a.yaml", "--workspace", "/nowhere"], "`/nowhere` is not a folder"),
-        (["up", "--port", "99999"], "choose one from 1 to 65535"),
-        (["crds", "--kinds", "Nothing"], "choose families (aitrainingjob, "),
-        (["down", "--name", "../x"], "cannot name a cluster"),
+        (["run", "a.yaml", "--workspace", "/nowhere"], "`/nowhere` is not a directory"),
+        (["up", "--port", "99999"], "use a number from 1 to 65535"),
+        (["crds", "--kinds", "Nothing"], "use families (aitrainingjob, "),
+        (["down", "--name", "../x"], "is not a valid cluster name"),
     ],
 )
 def test_wrong_usage(capsys: pytest.CaptureFixture[str], words: list[str], answer: str) -> None:

@@ -53,7 +53,7 @@ def test_nothing_is_written_over(
     with pytest.raises(SystemExit) as end:
         main(["new", "pytorch", "mine"])
     assert end.value.code == 2
-    assert "mine/train.py is there already" in capsys.readouterr().err
+    assert "mine/train.py already exists" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["train.py"]
     assert (tmp_path / "mine" / "train.py").read_text() == "precious"
 
@@ -61,10 +61,10 @@ def test_nothing_is_written_over(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("generic", "Mine"), "`Mine` cannot name a job"),
-        (("generic", "m" * 41), "40 at most"),
-        (("mpi", "mine", "--kind", "aitrainingjob"), "mpi jobs are not written as aitrainingjob"),
-        (("generic", "mine", "--out", "/dev/null/x"), "cannot be written"),
+        (("generic", "Mine"), "`Mine` is not a valid name"),
+        (("generic", "m" * 41), "at most 40"),
+        (("mpi", "mine", "--kind", "aitrainingjob"), "--kind: mpi has no aitrainingjob starter; use one of: kubeflow"),
+        (("generic", "mine", "--out", "/dev/null/x"), "cannot write"),
     ],
 )
 def test_mistakes_are_told(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,7 @@ def test_the_generic_starter_runs_and_tells_its_steps(user: OrdinaryUser) -> Non
     assert user.call("new", "generic", "hello", "--out", str(folder)).code == 0
     ran = user.run("run", str(folder / "job.yaml"))
     assert ran.code == 0, ran.err
-    assert "member 1 found y = " in ran.out
+    assert "replica 1 found y = " in ran.out
     assert "step 50/50" in ran.err
 
 

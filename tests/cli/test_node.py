@@ -18,15 +18,15 @@ def up() -> Iterator[OrdinaryUser]:
 
 def test_a_node_is_struck_and_healed_in_every_way(up: OrdinaryUser) -> None:
     told = {
-        ("kill", "node-0"): "node-0 is killed and not ready; no pod was running there\n"
-        "have it back with: pliant node heal node-0\n",
-        ("heal", "node-0"): "node-0 is ready\n",
-        ("pause", "node-1"): "node-1 is paused and not ready; no pod was running there\n"
-        "have it back with: pliant node heal node-1\n",
-        ("heal", "node-1"): "node-1 is ready\n",
-        ("gpu-fault", "node-1", "--message", "too hot"): "node-1 has a bad GPU: too hot\n"
-        "have it back with: pliant node gpu-fault node-1 --heal\n",
-        ("gpu-fault", "node-1", "--heal"): "the GPUs of node-1 are well\n",
+        ("kill", "node-0"): "node-0 is killed and NotReady; no pod was running on it\n"
+        "recover it with: pliant node recover node-0\n",
+        ("recover", "node-0"): "node-0 is Ready\n",
+        ("pause", "node-1"): "node-1 is paused and NotReady; no pod was running on it\n"
+        "recover it with: pliant node recover node-1\n",
+        ("recover", "node-1"): "node-1 is Ready\n",
+        ("gpu-fault", "node-1", "--message", "too hot"): "node-1 has an unhealthy GPU: too hot\n"
+        "recover it with: pliant node gpu-fault node-1 --recover\n",
+        ("gpu-fault", "node-1", "--recover"): "all GPUs of node-1 are healthy\n",
     }
     for words, expected in told.items():
         ended = up.call("node", *words)
@@ -35,10 +35,14 @@ def test_a_node_is_struck_and_healed_in_every_way(up: OrdinaryUser) -> None:
 
 def test_mistakes_are_answered_with_what_to_do(up: OrdinaryUser) -> None:
     told = {
-        ("kill", "node-7"): "there is no node `node-7` (there is node-0, node-1); was it deleted? "
-        "`pliant node heal node-7`",
-        ("heal", "node-7"): "the cluster never had a node `node-7` (there is node-0, node-1)",
-        ("kill", "node-0", "--heal"): "--heal goes with gpu-fault; to have the node back, `pliant node heal node-0`",
+        ("kill", "node-7"): "node `node-7` not found (nodes: node-0, node-1); if it was deleted, run "
+        "`pliant node recover node-7`",
+        ("recover", "node-7"): "the cluster has no node `node-7` (nodes: node-0, node-1)",
+        (
+            "kill",
+            "node-0",
+            "--recover",
+        ): "--recover requires gpu-fault; to recover the node, run `pliant node recover node-0`",
     }
     for words, expected in told.items():
         ended = up.call("node", *words)

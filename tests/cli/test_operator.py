@@ -124,7 +124,7 @@ async def test_a_line_that_started_another_operator_starts_this_one(tmp_path: Pa
                 await tap.until(lambda arrival: (arrival.method, arrival.path.partition("?")[0]) == CREATES_PODS)
                 process.terminate()
                 _, log = await process.communicate()
-            assert (process.returncode, "operator stopped because=SIGTERM" in log.decode()) == (0, True)
+            assert (process.returncode, "operator stopped reason=SIGTERM" in log.decode()) == (0, True)
         finally:
             if process.returncode is None:
                 process.kill()

@@ -81,7 +81,7 @@ def test_patience_becomes_the_rules_of_all_jobs() -> None:
 
 def test_masters_run_this_python_unless_an_image_is_named() -> None:
     assert operator_config(understood("")).master_command == (sys.executable, "-m", "pliant.master")
-    named = operator_config(understood("--master-image registry.example/pliant:1 --plan-history 3 --plan-life 5m"))
+    named = operator_config(understood("--master-image registry.example/pliant:1 --plan-history 3 --plan-ttl 5m"))
     assert (named.master_image, named.master_command[0]) == ("registry.example/pliant:1", "python")
     assert (named.plan_history_limit, named.plan_ttl) == (3, timedelta(minutes=5))
 
@@ -96,14 +96,14 @@ def test_no_patience_at_all_is_a_choice() -> None:
     [
         ("--creating-duration-period 0", "--creating-duration-period: `0` is not a duration; write 30s, 5m or 1h30m"),
         ("--node-grace-period soon", "--node-grace-period: `soon` is not a duration; write 30s, 5m or 1h30m, or 0"),
-        ("--namespace=", "--namespace: `` is not a namespace; leave the option out to work in all of them"),
-        ("--namespace A", "--namespace: `A` is not a namespace; leave the option out to work in all of them"),
-        ("--v loud", "-v/--v: `loud` is not a level; write a whole number, as 0 or 4"),
+        ("--namespace=", "--namespace: `` is not a valid namespace; use a-z, 0-9 and `-`, at most 63 characters"),
+        ("--namespace A", "--namespace: `A` is not a valid namespace; use a-z, 0-9 and `-`, at most 63 characters"),
+        ("--v loud", "-v/--v: `loud` is not a non-negative integer"),
         ("--leader-elect=maybe", "--leader-elect: `maybe` is neither true nor false"),
-        ("--thread-num 0", "--workers/--thread-num: `0` is not a whole number above 0"),
-        ("--master a:b", "--server/--master: `a:b` is not an address; write https://HOST:PORT or HOST:PORT"),
-        ("--master ftp://a", "--server/--master: `ftp://a` is not an address; write https://HOST:PORT or HOST:PORT"),
-        ("--master :80", "--server/--master: `:80` is not an address; write https://HOST:PORT or HOST:PORT"),
+        ("--thread-num 0", "--workers/--thread-num: `0` is not a positive integer"),
+        ("--master a:b", "--server/--master: `a:b` is not a URL; write https://HOST:PORT or HOST:PORT"),
+        ("--master ftp://a", "--server/--master: `ftp://a` is not a URL; write https://HOST:PORT or HOST:PORT"),
+        ("--master :80", "--server/--master: `:80` is not a URL; write https://HOST:PORT or HOST:PORT"),
     ],
 )
 def test_a_bad_value_is_answered_with_the_option_and_the_fix(
@@ -119,7 +119,7 @@ def test_every_option_tells_its_default(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         main(["operator", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    for words in ("cluster:", "work:", "patience:", "leader election:", "monitoring:", "(15m)", "(1h)", "(10s)"):
+    for words in ("cluster:", "controller:", "timeouts:", "leader election:", "monitoring:", "(15m)", "(1h)", "(10s)"):
         assert words in text
 
 
@@ -215,13 +215,13 @@ def test_a_pod_is_chosen_or_not_as_asked(pod: None, tmp_path: Path) -> None:
 
 
 def test_only_a_pod_runs_in_a_cluster() -> None:
-    with pytest.raises(UnsupportedEnvironment, match="name a kubeconfig instead"):
+    with pytest.raises(UnsupportedEnvironment, match="use --kubeconfig instead"):
         chosen("--run-in-cluster")
 
 
 @pytest.mark.parametrize("option", ["--kubeconfig", "--context"])
 def test_a_pod_needs_no_kubeconfig(option: str) -> None:
-    with pytest.raises(UserError, match=f"--run-in-cluster and {option} exclude each other"):
+    with pytest.raises(UserError, match=f"--run-in-cluster and {option} are mutually exclusive"):
         chosen(f"--run-in-cluster {option} x")
 
 
@@ -242,7 +242,11 @@ def test_the_load_is_spelled_as_the_old_autoscaler_did(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [("--autoscale best", "none of fair, edl"), ("--max-load 97", "not a part"), ("--max-load x", "not a part")],
+    [
+        ("--autoscale best", "not one of fair, edl"),
+        ("--max-load 97", "not a fraction"),
+        ("--max-load x", "not a fraction"),
+    ],
 )
 def test_a_wrong_word_for_the_autoscaler_is_explained(line: str, problem: str) -> None:
     with pytest.raises(ArgumentError, match=problem):

@@ -85,7 +85,7 @@ async def test_writes_under_way_are_finished(tmp_path: Path) -> None:
         asyncio.get_running_loop().call_later(1.0, slow.may_go.set)
         records = await last_words(process)
         assert process.returncode == 0
-        assert (records[-1]["message"], records[-1]["because"]) == ("operator stopped", "SIGTERM")
+        assert (records[-1]["message"], records[-1]["reason"]) == ("operator stopped", "SIGTERM")
         assert len((await served.client.list(PODS, "default")).items) == 3
         told = await served.client.get(JOBS, "default", "bert")
         assert told["status"]["phase"], "the pass came to its end"
@@ -97,4 +97,4 @@ async def test_a_server_that_never_answers_does_not_keep_an_operator_alive(tmp_p
         records = await last_words(process)
         assert asyncio.get_running_loop().time() - began < LIMIT
         assert process.returncode == 0
-        assert (records[-1]["message"], records[-1]["because"]) == ("operator stopped", "SIGTERM")
+        assert (records[-1]["message"], records[-1]["reason"]) == ("operator stopped", "SIGTERM")

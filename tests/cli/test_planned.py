@@ -27,13 +27,13 @@ def test_what_a_plan_asks_for_is_told_in_a_few_words() -> None:
         migrate_pods=(PodRequest(group="worker", rank=2, resources={"memory": "8Gi"}),),
     )
     assert plan_request_text(named) == (
-        "new worker rank 1, new ps, without t-edljob-worker-3, another pod for worker rank 2 (memory 8Gi)"
+        "add worker rank 1, add ps, remove t-edljob-worker-3, migrate worker rank 2 (memory 8Gi)"
     )
 
 
 def test_pods_that_differ_in_nothing_but_their_ranks_share_a_few_words() -> None:
     many = plan(create_pods=tuple(PodRequest(group="worker", rank=rank, resources={"cpu": "1"}) for rank in range(12)))
-    assert plan_request_text(many) == "new worker ranks 0, 1, 2 and 9 more (cpu 1)"
+    assert plan_request_text(many) == "add worker ranks 0, 1, 2 and 9 more (cpu 1)"
 
 
 def test_the_newest_plan_comes_first_with_whoever_wrote_it_and_why() -> None:
@@ -43,8 +43,8 @@ def test_the_newest_plan_comes_first_with_whoever_wrote_it_and_why() -> None:
     new = plan("new", is_manual=True, created_at=NOON + timedelta(minutes=1))
     rows = plan_rows([old, new], NOON + timedelta(minutes=2))
     assert rows == [
-        ["60s ago", "new", "hand", "new", "nothing", "–"],
-        ["2m ago", "old", "master", "Succeeded", "worker 1", "the job begins"],
+        ["60s", "new", "manual", "new", "–", "–"],
+        ["2m", "old", "master", "Succeeded", "worker 1", "the job begins"],
     ]
 
 
@@ -56,7 +56,7 @@ def test_only_the_latest_plans_are_told_of() -> None:
 
 def test_a_plan_that_cannot_be_read_tells_why() -> None:
     [row] = plan_rows([plan(parse_error="spec.createPods[0].type is missing", phase=PlanPhase.FAILED)], NOON)
-    assert row[3:] == ["Failed", "nothing", "spec.createPods[0].type is missing"]
+    assert row[3:] == ["Failed", "–", "spec.createPods[0].type is missing"]
 
 
 def test_everybody_who_may_ask_for_a_size_has_a_name() -> None:

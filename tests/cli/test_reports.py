@@ -40,5 +40,5 @@ def test_what_a_member_reports_is_shown_by_every_command(cluster: OrdinaryUser) 
     progress = json.loads(said(cluster, "get", "reporting", "-o", "json").out)["status"]["progress"]
     assert (progress["total"], progress["reportedBy"]) == (3, "master-0")
     assert "step " in said(cluster, "get").out
-    assert "Progress:    step " in said(cluster, "describe", "reporting").out
+    assert "Progress:      step " in said(cluster, "describe", "reporting").out
     assert "Progress: step " in said(cluster, "why", "reporting").out

@@ -64,7 +64,7 @@ def test_the_present_phase_counts_until_now() -> None:
         phase_start=PhaseStart(phase=JobPhase.RUNNING, since=NOON),
         phase_seconds={JobPhase.PENDING: 5.0, JobPhase.RUNNING: 60.0},
     )
-    assert phase_durations_text(state, NOON + timedelta(seconds=60)) == "queued 5.0s, running 2m00s; 2m05s in all"
+    assert phase_durations_text(state, NOON + timedelta(seconds=60)) == "queued 5.0s, running 2m00s; total 2m05s"
 
 
 def job(message: str, progress: Any) -> JobObject:

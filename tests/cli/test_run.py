@@ -89,7 +89,7 @@ def test_a_failure_shows_who_how_and_the_last_words(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert "✘ demo failed after " in done.err
-    assert "first cause: pod demo-worker-1, container aitj-worker" in done.err
+    assert "root cause: pod demo-worker-1, container aitj-worker" in done.err
     assert "│ no data" in done.err
 
 
@@ -108,7 +108,7 @@ def test_a_program_that_is_not_there_ends_the_run(user: OrdinaryUser) -> None:
     done = user.run("run", user.write("job.yaml", text))
     assert done.code == 1
     assert "no-such-program" in done.err
-    assert "try: is it spelt well? images are not run" in done.err
+    assert "suggestion: check the spelling; local pods use" in done.err
 
 
 # The worker must be up within the time limit, and the run lasts that long; test_session.py shows the same verdict.
@@ -116,7 +116,7 @@ def test_a_program_that_is_not_there_ends_the_run(user: OrdinaryUser) -> None:
 def test_a_job_that_hangs_is_given_up_in_time(user: OrdinaryUser) -> None:
     done = user.run("run", "--timeout", "5s", user.write("job.yaml", job("echo hi; exec sleep 1000")))
     assert done.code == 124
-    assert "not done after 5.0s" in done.err
+    assert "not finished after 5.0s" in done.err
     assert "demo/worker: Running, 1/1 running" in done.err
     assert "worker-0 │ hi" in done.err
 
@@ -241,7 +241,7 @@ def test_quiet_says_only_how_it_ended_and_data_can_be_kept(user: OrdinaryUser) -
     assert any(folder.iterdir())
     again = user.call("run", "--data", str(folder), file)
     assert again.code == 2
-    assert "the folder is not empty" in again.err
+    assert "the directory is not empty" in again.err
 
 
 # The runs of the default choice do not meet either: several are under way at once.

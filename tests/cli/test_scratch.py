@@ -56,7 +56,7 @@ def test_what_a_killed_run_left_is_swept_away_and_what_a_living_one_uses_is_not(
 def test_a_root_that_others_may_write_is_refused(runtime_folder: Path) -> None:
     runtime_folder.mkdir()
     runtime_folder.chmod(0o777)
-    with pytest.raises(UnsupportedEnvironment, match="not a private folder"), create_run_dir():
+    with pytest.raises(UnsupportedEnvironment, match="is not private to this user"), create_run_dir():
         pass
 
 

@@ -38,8 +38,8 @@ async def test_phases_are_told_as_they_pass() -> None:
 async def test_a_failure_comes_with_its_first_cause_and_its_last_lines() -> None:
     shown = await run_on(ToyNode({"demo-worker-1": {"terminated": {"exitCode": 3}}}, output=b"oh\nno"))
     assert shown.verdict.exit_code == 4  # nobody ever made a node `toy`, so it is gone
-    assert "first cause: pod demo-worker-1, container aitj-worker" in shown.verdict.text
-    assert shown.verdict.text.endswith("its last lines:\n    │ oh\n    │ no")
+    assert "root cause: pod demo-worker-1, container aitj-worker" in shown.verdict.text
+    assert shown.verdict.text.endswith("last log lines:\n    │ oh\n    │ no")
 
 
 async def test_a_container_that_can_never_start_ends_the_run() -> None:
@@ -53,7 +53,7 @@ async def test_a_run_that_takes_too_long_says_what_it_waited_for() -> None:
     node = ToyNode({f"demo-worker-{index}": {"running": {}} for index in range(2)})
     shown = await run_on(node, until_late=True)
     assert shown.verdict.exit_code == 124
-    assert "not done after 1m00s (--timeout)" in shown.verdict.text
+    assert "not finished after 1m00s (--timeout)" in shown.verdict.text
     assert "demo/worker: Running, 2/2 running" in shown.verdict.text
 
 
@@ -65,7 +65,7 @@ async def test_a_warning_is_shown_once_though_it_is_repeated() -> None:
 async def test_of_many_warnings_alike_only_the_first_few_are_shown() -> None:
     shown = await run_on(ToyNode(warnings=1), JOB.replace("replicas: 2", "replicas: 9"))
     assert shown.err.count("FailedMount: no such volume") == 3
-    assert shown.err.count("and others: the same") == 1
+    assert shown.err.count("and others: same warning") == 1
 
 
 async def test_objects_may_live_in_namespaces_that_nobody_made() -> None:
@@ -82,7 +82,7 @@ async def test_jobs_are_created_after_what_they_need() -> None:
 async def test_an_operator_says_what_a_cluster_lacks() -> None:
     async with ApiServer.start(Store.in_memory(), KindRegistry.with_builtin_kinds(), SystemClock()) as api:
         client = KubeClient(InProcessTransport(api))
-        with pytest.raises(UnsupportedEnvironment, match=r"knows no kind of training job.*--install-crds"):
+        with pytest.raises(UnsupportedEnvironment, match=r"serves no job kind.*--install-crds"):
             await check_kinds_served(client)
         await client.create(CRDS, None, FRONTENDS["elasticdeeplearning.ai", "AITrainingJob"].crd())
         await check_kinds_served(client)

@@ -43,12 +43,12 @@ def test_a_path_leads_through_lists_and_makes_what_is_not_there(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("spec.replicas", "not a path and a value"),
-        ("=3", "not a path and a value"),
-        ("replicas=3", "begins with spec or metadata"),
-        ("spec.cleanPodPolicy.x.y=3", "nothing can stand below a plain value"),
-        ("spec.replicaSpecs.worker.template.spec.containers[7].image=x", "beyond the end of a list of 1"),
-        ("spec.replicaSpecs.worker.template.spec.containers.image=x", "stands where a list is"),
+        ("spec.replicas", "not PATH=VALUE"),
+        ("=3", "not PATH=VALUE"),
+        ("replicas=3", "must start with spec or metadata"),
+        ("spec.cleanPodPolicy.x.y=3", "is not a mapping"),
+        ("spec.replicaSpecs.worker.template.spec.containers[7].image=x", "is out of range"),
+        ("spec.replicaSpecs.worker.template.spec.containers.image=x", "is not an index of a list"),
         ("spec.x={", "--set spec.x={: "),
     ],
 )

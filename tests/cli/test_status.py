@@ -24,15 +24,15 @@ def test_the_status_tells_whether_the_cluster_is_up(user: OrdinaryUser) -> None:
     assert said(user, "up", "--detach", "--nodes", "2").code == 0
     try:
         up = said(user, "status").out
-        assert re.search(r"^cluster `default` +up for \d+s \(process \d+\)$", up, re.MULTILINE)
+        assert re.search(r"^cluster `default` +running for \d+s \(pid \d+\)$", up, re.MULTILINE)
         assert "2 of 2 ready" in up
         assert "data/kubeconfig" in up
         [data] = json.loads(said(user, "status", "-o", "json").out)
-        assert data["answers"]
+        assert data["responds"]
         assert len(data["nodes"]) == 2
     finally:
         user.call("down", "--purge")
-    assert "cluster `big` is not up" in said(user, "status", "--name", "big", code=3).err
+    assert "cluster `big` is not running" in said(user, "status", "--name", "big", code=3).err
 
 
 # test_acceptance.py kills a whole cluster in the default choice, too, and its jobs go on in the next one.
@@ -47,7 +47,7 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
         said(user, "submit", file)
         wait_for(user, "bert", "all replicas are running")
         [before] = json.loads(said(user, "status", "-o", "json").out)
-        assert "is in use by another cluster" in said(user, "up", "--name", "two", "--data", folder, code=1).err
+        assert "another cluster uses" in said(user, "up", "--name", "two", "--data", folder, code=1).err
         process = os.pidfd_open(before["pid"])
         signal.pidfd_send_signal(process, signal.SIGKILL)
         assert select.select([process], [], [], PATIENCE)[0]
@@ -56,7 +56,7 @@ def test_jobs_go_on_after_the_cluster_was_killed(user: OrdinaryUser) -> None:
         said(user, "up", "--data", folder)
         wait_for(user, "bert", "all replicas are running")
         why = said(user, "why", "bert").out
-        assert "worker has spent 2 of 9 restarts" in why
+        assert "worker has used 2 of 9 restarts" in why
     finally:
         user.call("down", "--purge")
 

@@ -61,38 +61,38 @@ def test_a_failure_names_its_first_cause_and_what_a_signal_means() -> None:
     job = make_job(state=state(JobPhase.FAILED, "worker-1 was killed", ended_at=NOON))
     told = told_of(job, pod(0), pod(1, phase="Failed", code=137))
     assert told.headline == "demo failed 5m ago, after 0.0s: worker-1 was killed"
-    assert "First cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1" in sentences(told)
-    assert "The kernel for lack of memory, or somebody with kill -9" in sentences(told)
-    assert any("more memory in resources.limits" in each for each in told.remedies)
+    assert "Root cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1" in sentences(told)
+    assert "The kernel killed it for lack of memory" in sentences(told)
+    assert any("increase the memory in resources.limits" in each for each in told.remedies)
 
 
 def test_when_the_pods_are_gone_that_is_said() -> None:
     told = told_of(make_job(state=state(JobPhase.FAILED, "x", ended_at=NOON)))
-    assert "Its pods are gone (cleanPodPolicy All), and their logs with them" in sentences(told)
-    assert "keep pods and logs next time: cleanPodPolicy: None" in told.remedies
+    assert "Its pods and their logs are deleted (cleanPodPolicy All)" in sentences(told)
+    assert "keep pods and logs: cleanPodPolicy: None" in told.remedies
 
 
 def test_what_keeps_pods_is_told_in_the_words_of_the_kind() -> None:
     ended = {"pliant": dump_state(state(JobPhase.FAILED, "x", ended_at=NOON))}
     told = told_of(parsed(cleanPodPolicy="Always", worker=role(), status=ended))
-    assert "keep pods and logs next time: cleanPodPolicy: Never" in told.remedies
+    assert "keep pods and logs: cleanPodPolicy: Never" in told.remedies
 
 
 def test_a_job_that_nobody_looks_after_says_so() -> None:
     told = told_of(make_job())
-    assert "No operator looks after it" in sentences(told)
+    assert "No operator reconciles it" in sentences(told)
     assert any("pliant up" in each for each in told.remedies)
 
 
 def test_a_job_left_to_others_says_to_whom() -> None:
     told = told_of(make_job(managed_by="kueue.x-k8s.io/multikueue"))
-    assert "leaves it to kueue.x-k8s.io/multikueue" in sentences(told)
+    assert "is kueue.x-k8s.io/multikueue: this operator ignores" in sentences(told)
 
 
 def test_a_job_that_cannot_be_understood_names_the_field() -> None:
     told = told_of(None, problem="spec.replicaSpecs: needs at least one group")
-    assert "cannot be understood" in told.headline
-    assert told.remedies == ["mend spec.replicaSpecs: kubectl edit aitrainingjobs demo"]
+    assert "has an invalid spec" in told.headline
+    assert told.remedies == ["fix spec.replicaSpecs: kubectl edit aitrainingjobs demo"]
 
 
 def test_growing_waits_are_told() -> None:
@@ -105,8 +105,8 @@ def test_growing_waits_are_told() -> None:
     )
     group = make_group(restart=restarting(limit=9))
     told = told_of(make_job(group, state=state(JobPhase.RESTARTING, "again", groups={"worker": memory})))
-    assert "worker-0, worker-1 will be started again in 8.0s: its group keeps failing" in sentences(told)
-    assert told.facts == ["worker has spent 4 of 9 restarts (app 4), 5 left."]
+    assert "worker-0, worker-1: restarts in 8.0s; the back-off grows while its group keeps failing" in sentences(told)
+    assert told.facts == ["worker has used 4 of 9 restarts (app 4), 5 left."]
 
 
 def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
@@ -116,8 +116,8 @@ def test_faulty_nodes_and_nodes_kept_off_are_told() -> None:
     )
     job = make_job(state=state(JobPhase.RUNNING, "fine", avoided_nodes=("node-1",)))
     told = told_of(job, pod(0), pod(1), nodes={"node-1": sick})
-    assert "Node node-1 is not ready (NodeStatusUnknown); 0 members of this job are there." in sentences(told)
-    assert "New pods keep off node-1" in sentences(told)
+    assert "Node node-1 is not ready (NodeStatusUnknown); it runs 0 replicas of this job." in sentences(told)
+    assert "New pods avoid node-1" in sentences(told)
 
 
 def test_what_is_free_is_told_to_who_waits_for_room() -> None:
@@ -135,7 +135,7 @@ def test_what_is_free_is_told_to_who_waits_for_room() -> None:
     }
     waiting = pod(0, phase="Pending", unschedulable="0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
     told = told_of(job, waiting, nodes={"node-0": machine}, all_pods=(tenants["Running"],))
-    assert "It wants 1 nvidia.com/gpu, and no node has more than 0 free." in sentences(told)
+    assert "It requests 1 nvidia.com/gpu, but no node has more than 0 free." in sentences(told)
     told = told_of(job, waiting, nodes={"node-0": machine}, all_pods=(tenants["Succeeded"],))
     assert "free" not in sentences(told)
 
@@ -149,7 +149,7 @@ def test_sizes_say_who_asked_and_what_held_them_back() -> None:
     memory = GroupState(applied_size=4, size_requests=requests)
     told = told_of(make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": memory})))
     assert told.facts == [
-        "worker has size 4: scaling asked for 9 4m ago; before that an edit of replicas for 2, within 1–4."
+        "worker has size 4: the scale subresource requested 9 4m ago; before that the spec requested 2; bounds 1–4."
     ]
 
 
@@ -162,10 +162,10 @@ def test_sizes_say_what_the_autoscaler_asked_for_and_thinks() -> None:
     group = make_group(size=2, min_size=2, max_size=6, is_elastic=True, is_autoscaled=True)
     memory = GroupState(applied_size=4, size_requests=requests, advice=advice)
     told = told_of(make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": memory})))
-    asked = "the autoscaler asked for 4 4m ago (2 more fit)"
+    asked = "the autoscaler requested 4 4m ago (2 more fit)"
     assert told.facts == [
-        f"worker has size 4: {asked}; before that an edit of replicas for 2, within 2–6.",
-        "worker: the autoscaler thinks that right: no node has 5 CPU free (InsufficientCapacity).",
+        f"worker has size 4: {asked}; before that the spec requested 2; bounds 2–6.",
+        "worker: the autoscaler recommends this size: no node has 5 CPU free (InsufficientCapacity).",
     ]
 
 
@@ -176,7 +176,7 @@ def test_a_size_that_nobody_can_change_says_why() -> None:
     told = told_of(
         make_job(group, state=state(JobPhase.RUNNING, "fine", groups={"worker": GroupState(applied_size=2)}))
     )
-    assert told.facts == ["worker: its size stays: servers count their trainers."]
+    assert told.facts == ["worker: its size is fixed: servers count their trainers."]
 
 
 def test_history_runs_backwards_and_holds_warnings_about_pods() -> None:
@@ -218,9 +218,9 @@ def test_a_story_fits_the_terminal() -> None:
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        (PodExit(code=1), "an exception that nobody caught"),
+        (PodExit(code=1), "an uncaught exception"),
         (PodExit(code=127), "did not find the program"),
-        (PodExit(code=42), "42 is the program's own code"),
+        (PodExit(code=42), "42 is specific to the program"),
         (PodExit(code=139), "mismatched libraries"),
         (PodExit(code=135), "/dev/shm"),
         (PodExit(code=1, reason="OOMKilled"), "more memory than its limit"),
@@ -247,13 +247,13 @@ def test_a_first_cause_whose_pod_is_gone_is_told_with_its_last_words() -> None:
     job = make_job(state=state(JobPhase.FAILED, "x", ended_at=NOON, root_cause=cause, phase_seconds=spent))
     told = told_of(job)
     assert told.reasons[0].text == (
-        "First cause: worker-1 exited with code 1 (on n1, container main, attempt 0, 5m ago)."
+        "Root cause: worker-1 exited with code 1 (on n1, container main, attempt 0, 5m ago)."
     )
     assert told.reasons[0].log_lines == ["a", "RuntimeError: b"]
-    assert "Time: queued 2.0s, running 1m01s; 1m03s in all." in told.facts
+    assert "Time: queued 2.0s, running 1m01s; total 1m03s." in told.facts
 
 
 def test_while_a_job_goes_on_the_cause_of_its_latest_restart_is_told() -> None:
     cause = ReplicaFailure(replica="worker-0", cause=RestartCause.NODE, node="n1", reason="is gone", at=NOON)
     told = told_of(make_job(state=state(JobPhase.RUNNING, root_cause=cause)), pod(0), pod(1))
-    assert told.reasons[0].text.startswith("The latest restart: worker-0 was lost: node n1 is gone (on n1")
+    assert told.reasons[0].text.startswith("Latest restart: worker-0 was lost: node n1 is gone (on n1")

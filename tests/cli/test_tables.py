@@ -21,8 +21,8 @@ from pliant.frontends import FRONTENDS, Frontend
 
 def test_columns_are_aligned_and_the_last_one_gives_way() -> None:
     table = Table(("NAME", "PHASE", "MESSAGE"), TerminalStyle(), 40)
-    lines = table.render([["a", "Running", "every member runs and more to say"], ["longer", "Failed", "x"]])
-    assert lines == ["NAME     PHASE     MESSAGE", "a        Running   every member runs an…", "longer   Failed    x"]
+    lines = table.render([["a", "Running", "all replicas are running and more to say"], ["longer", "Failed", "x"]])
+    assert lines == ["NAME     PHASE     MESSAGE", "a        Running   all replicas are run…", "longer   Failed    x"]
     assert max(map(len, lines)) == 40
 
 
@@ -80,7 +80,7 @@ def test_the_size_of_a_group_is_found_in_any_dialect(spec: dict[str, Any], path:
 
 
 def test_a_group_that_is_not_written_is_not_made_up() -> None:
-    with pytest.raises(UserError, match="not written in a field of its own"):
+    with pytest.raises(UserError, match="no field for the replicas"):
         replicas_path({"spec": {"replicaSpecs": {"ps": {"template": {"worker": {"template": {}}}}}}}, "worker")
 
 

@@ -63,10 +63,10 @@ def test_a_cluster_stays_up_is_found_again_and_keeps_its_objects(user: OrdinaryU
 
     again = user.run("up")
     assert again.code == 0
-    assert "is up already" in again.err
+    assert "is already running" in again.err
     assert again.out == up.out
 
-    assert "is down" in user.call("down").err
+    assert "stopped" in user.call("down").err
     assert user.processes() == []
     assert "is not running" in user.call("down").err
 
@@ -78,10 +78,10 @@ def test_data_may_be_kept_elsewhere_and_a_cluster_that_is_up_says_what_it_does_n
     data = user.home / "elsewhere"
     assert user.run("up", "--data", str(data)).code == 0
     again = user.run("up", "--detach")
-    assert "started anew" not in again.err
-    assert "what you ask for now counts when it is started anew" in user.run("up", "--nodes", "3").err
+    assert "options are ignored" not in again.err
+    assert "the other options are ignored" in user.run("up", "--nodes", "3").err
     purged = user.call("down", "--purge")
-    assert f"its data is in {data}, a folder of yours, and stays" in purged.err
+    assert f"the data in {data} is not deleted" in purged.err
     assert (data / "cluster.db").exists()
 
 
@@ -116,7 +116,7 @@ def test_a_cluster_that_cannot_start_says_why(user: OrdinaryUser) -> None:
         port = taken.getsockname()[1]
         done = user.run("up", "--port", str(port))
     assert done.code == 1
-    assert f"port {port} of 127.0.0.1 is in use by another program; name another" in done.err
+    assert f"port {port} of 127.0.0.1 is already in use; choose another port" in done.err
     assert "Traceback" not in done.err
     assert "pliant.log" in done.err
 
@@ -125,7 +125,7 @@ def test_the_place_of_a_cluster_follows_the_environment(tmp_path: Path) -> None:
     assert ClusterStateDir.for_cluster("a", {"PLIANT_HOME": "/x"}).path == Path("/x/a")
     assert ClusterStateDir.for_cluster("a", {"XDG_DATA_HOME": "/y"}).path == Path("/y/pliant/a")
     assert ClusterStateDir.for_cluster("a", {}).path == Path.home() / ".local" / "share" / "pliant" / "a"
-    with pytest.raises(UserError, match="cannot name a cluster"):
+    with pytest.raises(UserError, match="is not a valid cluster name"):
         ClusterStateDir.for_cluster("../a", {})
 
 

@@ -34,7 +34,7 @@ def test_a_pod_that_is_gone_is_remembered_as_the_cause() -> None:
     board = board_with(job, pod(1, code=137))
     board.remove_pod(pod(1))
     text = summarize_finished_run(board, silent_logs(), TOOK, PLAIN).text
-    assert "first cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1, container trainer)" in text
+    assert "root cause: worker-1 was killed by SIGKILL (exit code 137) (pod demo-worker-1, container trainer)" in text
 
 
 def test_success_is_one_line() -> None:
@@ -49,7 +49,7 @@ def test_the_success_of_many_groups_stays_one_line() -> None:
     groups = [make_group(f"g{number}", size=2) for number in range(12)]
     board = board_with(make_job(*groups, state=in_phase(JobPhase.SUCCEED)))
     said = summarize_finished_run(board, silent_logs(), TOOK, PLAIN)
-    assert said.text == "✔ demo succeeded in 3.0s (24 members of 12 groups)"
+    assert said.text == "✔ demo succeeded in 3.0s (24 replicas in 12 groups)"
 
 
 def test_a_success_tells_whom_it_lost_and_not_whom_a_restart_brought_back() -> None:
@@ -58,7 +58,10 @@ def test_a_success_tells_whom_it_lost_and_not_whom_a_restart_brought_back() -> N
     board = board_with(job, pod(1, phase="Failed", code=1), pod(2, phase="Failed", code=4))
     said = summarize_finished_run(board, silent_logs(), TOOK, PLAIN)
     assert said.exit_code == 0
-    assert said.text == "✔ demo succeeded in 3.0s (3 workers, 1 restart), although worker-2 exited with code 4"
+    assert (
+        said.text
+        == "✔ demo succeeded in 3.0s (3 workers, 1 restart), with failed replicas: worker-2 exited with code 4"
+    )
 
 
 def test_one_failed_job_fails_the_run() -> None:
@@ -67,7 +70,7 @@ def test_one_failed_job_fails_the_run() -> None:
     board.update_job(other)
     said = summarize_finished_run(board, silent_logs(), TOOK, PLAIN)
     assert said.exit_code == 4
-    assert "✘ other was lost with its node after 3.0s: node lost" in said.text
+    assert "✘ other failed because its node failed after 3.0s: node lost" in said.text
 
 
 def test_a_container_that_cannot_be_made_is_hopeless_and_one_without_room_is_not() -> None:
@@ -88,16 +91,16 @@ def test_a_timeout_names_what_was_still_waiting() -> None:
     board = board_with(job, pod(0), pod(1, phase="Pending", unschedulable="0/1 nodes are available"))
     said = summarize_timed_out_run(board, silent_logs(), timedelta(seconds=5), PLAIN)
     assert said.exit_code == 124
-    assert "not done after 5.0s" in said.text
+    assert "not finished after 5.0s" in said.text
     assert "demo/worker: Pending, 1/2 running" in said.text
-    assert "worker-1 waits: Unschedulable: 0/1 nodes are available" in said.text
+    assert "worker-1 not started: Unschedulable: 0/1 nodes are available" in said.text
 
 
 def test_members_that_wait_for_the_same_share_a_line() -> None:
     job = make_job(make_group(size=9), state=in_phase(JobPhase.PENDING))
     board = board_with(job, *(pod(index, phase="Pending", unschedulable="no room") for index in range(9)))
     said = summarize_timed_out_run(board, silent_logs(), timedelta(seconds=5), PLAIN)
-    assert "demo: worker-0, worker-1, worker-2 and 6 more wait: Unschedulable: no room" in said.text
+    assert "demo: worker-0, worker-1, worker-2 and 6 more not started: Unschedulable: no room" in said.text
     assert len(said.text.splitlines()) == 3
 
 
@@ -105,9 +108,9 @@ def test_members_that_wait_for_the_same_share_a_line() -> None:
     ("phase", "code", "words"),
     [
         (JobPhase.FAILED, 1, "demo failed after 3.0s"),
-        (JobPhase.TIMEOUT, 3, "demo ran out of the time it was given after 3.0s"),
-        (JobPhase.NODE_FAIL, 4, "demo was lost with its node after 3.0s"),
-        (JobPhase.PREEMPTED, 5, "demo had to make room (preempted) after 3.0s"),
+        (JobPhase.TIMEOUT, 3, "demo timed out after 3.0s"),
+        (JobPhase.NODE_FAIL, 4, "demo failed because its node failed after 3.0s"),
+        (JobPhase.PREEMPTED, 5, "demo was preempted after 3.0s"),
     ],
 )
 def test_every_bad_end_has_its_own_words_and_exit_code(phase: JobPhase, code: int, words: str) -> None:
@@ -119,7 +122,7 @@ def test_every_bad_end_has_its_own_words_and_exit_code(phase: JobPhase, code: in
 def test_a_loss_that_was_borne_is_not_the_cause_of_another_end() -> None:
     job = make_job(state=in_phase(JobPhase.TIMEOUT, "ran for 2 s"))
     said = summarize_finished_run(board_with(job, pod(0, phase="Failed", code=1)), silent_logs(), TOOK, PLAIN)
-    assert "first cause" not in said.text
+    assert "root cause" not in said.text
 
 
 def test_a_failure_outweighs_other_bad_ends() -> None:
@@ -155,4 +158,4 @@ def test_a_job_that_is_deleted_meanwhile_ends_the_run() -> None:
     assert board.is_finished()
     said = summarize_finished_run(board, silent_logs(), TOOK, PLAIN)
     assert said.exit_code == 1
-    assert "demo was deleted after 3.0s, before it had ended" in said.text
+    assert "demo was deleted after 3.0s, before it finished" in said.text

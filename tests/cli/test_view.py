@@ -158,7 +158,5 @@ async def test_an_output_that_takes_nothing_more_costs_its_lines_and_not_the_run
             view.log("worker-0", f"step {step}")
             await asyncio.sleep(0)
         view.close()
-    assert err.getvalue() == (
-        "! nothing more can be written to the standard output: No space left on device; the run goes on\n"
-    )
+    assert err.getvalue() == ("! cannot write to standard output: No space left on device; the run continues\n")
     assert hangups == []

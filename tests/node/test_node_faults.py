@@ -80,7 +80,7 @@ async def test_pods_of_a_node_that_was_deleted_end_with_their_processes(
         await asyncio.sleep(0.2)  # three of its beats, would it still live
         assert writes_of(beat) == seen
         assert is_running(await cluster.client.get(PODS, "default", "b"))
-        # The node is made anew, as `pliant node heal` does it, and serves as before.
+        # The node is made anew, as `pliant node recover` does it, and serves as before.
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0"}}
         await cluster.client.create(NODES, None, body)
         await cluster.ran("a", "true", nodeSelector={"kubernetes.io/hostname": "node-0"})

@@ -37,9 +37,9 @@ def test_a_mount_is_a_folder_and_a_path(tmp_path: Path) -> None:
     [
         ("/tmp", "is not DIR:/PATH or DIR:/PATH:ro"),
         ("/tmp:data", "is not DIR:/PATH or DIR:/PATH:ro"),
-        ("/no/such:/data", "`/no/such` is not a folder"),
-        ("/tmp:/proc/", "is needed by the container itself"),
-        ("/tmp:/", "is needed by the container itself"),
+        ("/no/such:/data", "`/no/such` is not a directory"),
+        ("/tmp:/proc/", "is reserved"),
+        ("/tmp:/", "is reserved"),
     ],
 )
 def test_a_senseless_mount_is_explained(text: str, why: str) -> None:

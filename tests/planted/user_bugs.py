@@ -21,7 +21,7 @@ USER_BUGS = (
         area=COMMANDS,
         what="mistakes in the input exit with code 1 instead of 2",
         file="pliant/cli/main.py",
-        before="    return EXIT_USAGE if is_theirs_to_mend else 1\n",
+        before="    return EXIT_USAGE if is_input_error else 1\n",
         after="    return 1\n",
         likely=("tests/cli/test_mistakes.py", "tests/cli/test_commands.py"),
     ),

@@ -71,7 +71,9 @@ def test_a_certificate_that_is_over_is_one_line(plane: ControlPlane) -> None:
 
 
 def test_a_token_that_is_no_good_is_one_line(plane: ControlPlane) -> None:
-    assert "does not let you in: it refused the credential" in complaint(doctor(plane.kubeconfig_with("a.b.c")))
+    assert "rejected the request as unauthorized: the credential was rejected" in complaint(
+        doctor(plane.kubeconfig_with("a.b.c"))
+    )
 
 
 def test_a_server_of_another_authority_is_one_line(plane: ControlPlane, tmp_path: Path) -> None:

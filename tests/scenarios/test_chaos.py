@@ -37,7 +37,7 @@ def strike(site: Site) -> Iterator[Any]:
 
     yield struck
     for number in range(3):
-        site.user.run("node", "heal", f"node-{number}")
+        site.user.run("node", "recover", f"node-{number}")
 
 
 def with_gpu(of: Manifest) -> Manifest:
@@ -93,7 +93,7 @@ async def test_members_leave_a_lost_node_and_no_two_ever_do_the_same_work(
     assert node_of(scene, "t-worker-1") != lost
     words = f"worker-1 was lost: node {lost} is not ready (NodeStatusUnknown)"
     assert words in scene.events("t")["Restarting"]
-    await strike("heal", lost)
+    await strike("recover", lost)
     await at_work(site, 2)
     await is_told(scene, 1)
     scene.excuse("t-worker-1")
@@ -106,7 +106,7 @@ async def test_a_node_that_is_back_in_time_costs_nothing(scene: Scene, site: Sit
     before = {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()}
     node = node_of(scene, "t-worker-0")
     await strike("pause", node)
-    await strike("heal", node)
+    await strike("recover", node)
     await asyncio.sleep(4)  # longer than a node may be lost
     assert {name: pod["metadata"]["uid"] for name, pod in scene.pods.items()} == before
     await is_told(scene, 0)
@@ -121,7 +121,7 @@ async def test_a_member_leaves_a_bad_gpu_for_a_good_one(scene: Scene, strike: An
     await is_told(scene, 1)
     assert node_of(scene, "t-worker-1") != bad
     assert "GPUUnhealthy: GPU 0: Xid 79" in scene.events("t")["Restarting"]
-    await strike("gpu-fault", bad, "--heal")
+    await strike("gpu-fault", bad, "--recover")
 
 
 async def test_jobs_that_want_more_gpus_than_there_are_wait_and_say_so(scene: Scene) -> None:

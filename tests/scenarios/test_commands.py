@@ -34,7 +34,7 @@ async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, sce
     terminal = Terminal(site, scene)
     await scene.submit(job("t", {"worker": group(FOREVER, 2, minReplicas=1, maxReplicas=3)}))
     grown = await terminal.run("scale", "t", "9", "--wait")
-    assert "t: worker 2 → 3 (bounds 1–3); you asked for 9" in grown.out
+    assert "t: worker 2 → 3 (bounds 1–3); 9 requested" in grown.out
     assert "cluster:" not in grown.err  # it was named
     listed = (await terminal.run("get")).out
     assert re.search(r"^t +Running +3/3 +0 +worker 3 \[1–3\]", listed, re.MULTILINE)
@@ -42,17 +42,17 @@ async def test_a_job_is_listed_scaled_rested_resumed_and_deleted(site: Site, sce
     assert re.search(r"worker-2 +t-worker-2 +\S+ +0 +Running", page)
     for index in range(3):
         scene.excuse(f"t-worker-{index}")
-    assert "t: Suspended, suspended" in (await terminal.run("suspend", "t", "--wait")).out
+    assert "t: Suspended, all pods are deleted" in (await terminal.run("suspend", "t", "--wait")).out
     assert "pliant resume t" in (await terminal.run("why", "t")).out
     assert "t: Running" in (await terminal.run("resume", "t", "--wait")).out
-    assert "nothing of them is left" in (await terminal.run("delete", "t", "--wait")).out
-    assert "no job `t` in namespace" in (await terminal.run("why", "t", code=2)).err
+    assert "all pods are deleted" in (await terminal.run("delete", "t", "--wait")).out
+    assert "job `t` not found in namespace" in (await terminal.run("why", "t", code=2)).err
 
 
 @pytest.mark.on_real
 async def test_a_cluster_without_metrics_is_told_so(site: Site, scene: Scene, ground: str) -> None:
     done = await Terminal(site, scene).run("top", code=1 if ground == "real" else 0)
-    assert ("this cluster serves no metrics" in done.err) is (ground == "real")
+    assert ("the cluster does not serve metrics.k8s.io" in done.err) is (ground == "real")
 
 
 @pytest.mark.deep  # tests/cli/test_about_jobs.py
@@ -65,7 +65,7 @@ async def test_files_are_submitted(site: Site, scene: Scene) -> None:
     assert done.out.splitlines()[0] == "configmap/notes: created"
     assert done.err == "✔ t succeeded\n"
     done = await terminal.run("submit", file, "--replace", "--follow")
-    assert done.out.splitlines()[0] == "configmap/notes: brought up to date"
+    assert done.out.splitlines()[0] == "configmap/notes: updated"
     assert {"worker-0 │ hi", "worker-1 │ hi"} <= set(done.out.splitlines())
 
 
@@ -77,8 +77,8 @@ async def test_a_failure_is_explained(site: Site, scene: Scene) -> None:
     await scene.until(lambda: scene.status("t").get("phase") == "Failed", "the failure")
     told = json.loads((await terminal.run("why", "t", "-o", "json")).out)
     assert told["phase"] == "Failed"
-    assert told["why"][0]["text"].startswith("First cause: worker-1 exited with code 3 (pod t-worker-1 on ")
-    assert told["why"][0]["lastLines"] == ["no data"]
+    assert told["reasons"][0]["text"].startswith("Root cause: worker-1 exited with code 3 (pod t-worker-1 on ")
+    assert told["reasons"][0]["logLines"] == ["no data"]
     assert "worker-1 │ no data" in (await terminal.run("logs", "t", "--rank", "1")).out
     assert "worker-1 │ no data" in (await terminal.run("logs", "t", "--follow", "--rank", "1")).out
     events = (await terminal.run("events", "t")).out

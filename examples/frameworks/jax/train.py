@@ -1,4 +1,4 @@
-"""Data-parallel gradient descent: every process has a part of the data, and the mean of all gradients."""
+"""Data-parallel gradient descent: every process has a part of the data and applies the mean gradient."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Data-parallel gradient descent over MPI: the gradients of all processes are added up by Allreduce."""
+"""Data-parallel gradient descent over MPI: Allreduce sums the gradients of all processes."""
 
 import socket
 

@@ -1,8 +1,8 @@
-"""Gradient descent with the weights on a server; scheduler and server run this same program."""
+"""Gradient descent with the weights on a server; the scheduler and the server run the same program."""
 
 import os
 
-import mxnet as mx  # in a scheduler and in a server this line does all the work, and ends the program
+import mxnet as mx  # in the scheduler and the server, this import runs the role and exits
 from mxnet import autograd, nd
 
 STEPS = 60

@@ -1,4 +1,4 @@
-"""DataParallel on CPUs, by PADDLE_MASTER, PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM and PADDLE_TRAINER_ENDPOINTS."""
+"""DataParallel on CPUs, configured by the PADDLE_* environment variables."""
 
 import paddle
 import paddle.distributed as dist

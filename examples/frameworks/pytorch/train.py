@@ -1,4 +1,4 @@
-"""DistributedDataParallel on CPUs: everything it needs is in MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE."""
+"""DistributedDataParallel on CPUs, configured by MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE."""
 
 import torch
 import torch.distributed as dist

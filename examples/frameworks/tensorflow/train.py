@@ -1,4 +1,4 @@
-"""Weights on a server, gradients from workers, orders from the chief: who one is stands in TF_CONFIG."""
+"""ParameterServerStrategy: TF_CONFIG makes each replica a chief, worker or parameter server."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Boosted trees over a third of the data each; the sums that trees grow from are added up over the network."""
+"""Distributed boosted trees: each replica has a third of the data."""
 
 import os
 import time
@@ -23,7 +23,7 @@ class Report(xgb.callback.TrainingCallback):
 
 
 def address():
-    """The tracker's address; its name is known as soon as its pod is."""
+    """Return the address of the tracker; wait until its host name resolves."""
     while True:
         try:
             return gethostbyname(HOST)
@@ -36,8 +36,8 @@ if RANK == 0:
     tracker = RabitTracker(n_workers=WORLD, host_ip=address(), port=PORT, sortby="task")
     tracker.start()
 
-chance = np.random.default_rng(RANK)
-features = chance.normal(size=(1000, 5))
+random_source = np.random.default_rng(RANK)
+features = random_source.normal(size=(1000, 5))
 target = features @ np.array([1.0, -2.0, 0.5, 3.0, 0.0]) + np.sin(features[:, 4])
 
 settings = {"dmlc_tracker_uri": address(), "dmlc_tracker_port": PORT, "dmlc_task_id": str(RANK), "dmlc_retry": 20}

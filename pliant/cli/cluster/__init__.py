@@ -1,1 +1,1 @@
-"""Access to any cluster: choose and connect to it, find jobs, read, create, change and await objects."""
+"""Access to a cluster: select it, connect, and find, read, create, update and wait for objects."""

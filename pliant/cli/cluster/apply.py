@@ -1,8 +1,9 @@
-"""Brings the objects of the files into the cluster; what the server refuses is told field by field."""
+"""Creates the objects of manifest files on the local cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from pliant.cli.input.manifest_checks import frontend_of, to_invalid_input
@@ -16,14 +17,14 @@ from pliant.plugins.registry import registered_kinds
 
 
 def catalog_for_manifests(manifests: list[Manifest]) -> KindRegistry:
-    """What will be served once the files are applied: built-in kinds, our own, and those the files define."""
+    """Return the kinds that the API server will serve: built-in kinds, job kinds and CRDs of the manifests."""
     catalog = KindRegistry.with_builtin_kinds()
     for manifest in manifests:
         if manifest.kind == CRDS.kind and manifest.api_version == CRDS.api_version:
             catalog.register_crd(manifest.raw)
     _add_crds(catalog, frontends_in(manifests))
     if any(catalog.find_kind(manifest.api_version, manifest.kind) is None for manifest in manifests):
-        _add_crds(catalog, registered_kinds().values())  # one of them may be meant
+        _add_crds(catalog, registered_kinds().values())  # the error message suggests similar kinds
     return catalog
 
 
@@ -34,20 +35,20 @@ def _add_crds(catalog: KindRegistry, frontends: Iterable[Frontend]) -> None:
 
 
 def frontends_in(manifests: list[Manifest]) -> list[Frontend]:
-    """The kinds of the jobs in some files: to know all of them takes time."""
+    """Return the job kinds that the manifests use; loading all kinds would take longer."""
     return list(dict.fromkeys(filter(None, map(frontend_of, manifests))))
 
 
 async def install_crds(client: KubeClient, frontends: Iterable[Frontend] | None = None) -> None:
-    """Teach the cluster some kinds of jobs, or every one; definitions that are there are brought up to date."""
+    """Create or update the CRDs of some job kinds, by default of all."""
     chosen = registered_kinds().values() if frontends is None else frontends
-    for crd in (each for frontend in chosen for each in required_crds(frontend)):
+    for crd in (required for frontend in chosen for required in required_crds(frontend)):
         try:
             await client.create(CRDS, None, crd)
         except AlreadyExists:
             name = crd["metadata"]["name"]
-            present = await client.get(CRDS, None, name)
-            await client.replace(CRDS, None, name, {**present, "spec": crd["spec"]})
+            existing = await client.get(CRDS, None, name)
+            await client.replace(CRDS, None, name, {**existing, "spec": crd["spec"]})
 
 
 class ManifestApplier:
@@ -59,8 +60,8 @@ class ManifestApplier:
         self._namespace = namespace
 
     async def apply(self, manifests: list[Manifest]) -> list[dict[str, Any]]:
-        """Create everything, jobs last, so that nothing they need is missing; the jobs as the server has them."""
-        ordered = sorted(manifests, key=_apply_order)
+        """Create all objects, jobs last; return the jobs as the API server stored them."""
+        ordered = sorted(manifests, key=apply_order)
         for namespace in dict.fromkeys(self._undefined_namespaces(ordered)):
             await self._ensure_namespace(namespace)
         created = [(manifest, await self._create(manifest)) for manifest in ordered]
@@ -77,7 +78,7 @@ class ManifestApplier:
             raise to_invalid_input(manifest, error, kind.schema.openapi if kind.schema else {}) from error
 
     def _undefined_namespaces(self, manifests: list[Manifest]) -> Iterator[str]:
-        """Namespaces that objects live in and no file defines."""
+        """Yield the namespaces that objects use and no manifest defines."""
         defined = {manifest.name for manifest in manifests if manifest.kind == NAMESPACES.kind}
         for manifest in manifests:
             kind = self._catalog.find_kind(manifest.api_version, manifest.kind)
@@ -86,14 +87,13 @@ class ManifestApplier:
                 yield namespace
 
     async def _ensure_namespace(self, name: str) -> None:
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        try:
+        with suppress(AlreadyExists):
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             await self._client.create(NAMESPACES, None, body)
-        except AlreadyExists:
-            return
 
 
-def _apply_order(manifest: Manifest) -> int:
+def apply_order(manifest: Manifest) -> int:
+    """Return a sort key: namespaces and CRDs first, jobs last."""
     if manifest.kind in (NAMESPACES.kind, CRDS.kind):
         return 0
     return 2 if frontend_of(manifest) else 1

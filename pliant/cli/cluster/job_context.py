@@ -1,4 +1,4 @@
-"""Who a pod is in its job, whoever made it: the operator, or the job's own master."""
+"""Reads everything on the cluster that belongs to a job: pods, nodes, events and scale plans."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from pliant.cli.cluster.job_lookup import JobObject
 from pliant.cli.cluster.scale_plans import list_plans
+from pliant.cli.durations import format_age
 from pliant.controllers.node_faults import node_problems
 from pliant.controllers.observe import CachedJobObjects, observe
 from pliant.embedded.object_views import PodView
@@ -25,45 +26,42 @@ from pliant.model.observed import ObservedPod
 from pliant.model.scale_plans import ScalePlan
 from pliant.model.state import EngineState, JobPhase
 
-_PLACEHOLDER_INDEX = 987654321
-"""Stands for the number of a member while its name becomes a pattern."""
+_PLACEHOLDER_INDEX = 987654321  # replaced by a pattern for any index
 
 
 def pod_selector(job_object: JobObject) -> str:
-    """Labels that all pods of a job carry, also those that its master made."""
+    """Return the label selector of all pods of a job, including pods that its master created."""
     label = job_object.frontend.external_pods_label
     return f"{label or labels.JOB_NAME_LABEL}={job_object.key.name}"
 
 
 def partition_pods(job: Job, pods: Iterable[Pod]) -> CachedJobObjects:
-    """The pods of a job the way decisions see them: ours, and those that its master made."""
+    """Split the pods of a job into those of the operator and those that its master created."""
     own: list[Pod] = []
-    foreign: list[Pod] = []
+    external: list[Pod] = []
     for pod in pods:
-        is_ours = (
-            not job.naming.type_label or pod.metadata.labels.get(labels.MANAGED_BY_LABEL) == labels.MANAGED_BY_VALUE
-        )
-        (own if is_ours else foreign).append(pod)
-    return CachedJobObjects(pods=own, external_pods=foreign)
+        managed_by = pod.metadata.labels.get(labels.MANAGED_BY_LABEL)
+        is_own = not job.naming.type_label or managed_by == labels.MANAGED_BY_VALUE
+        (own if is_own else external).append(pod)
+    return CachedJobObjects(pods=own, external_pods=external)
 
 
 def pod_group(job: Job | None, pod: Pod) -> str:
-    """The group of a pod, in the words of labels; empty if it says none."""
+    """Return the group of a pod in lower case; empty if it has no such label."""
     return _label_value(pod.metadata.labels, labels.REPLICA_NAME_LABEL, job.naming.type_label if job else "")
 
 
 def pod_index(job: Job | None, pod: Pod) -> str:
-    """Its number in that group."""
     return _label_value(pod.metadata.labels, labels.REPLICA_INDEX_LABEL, job.naming.id_label if job else "")
 
 
 def replica_name(job: Job | None, pod: Pod) -> str:
-    """What people call a member: `worker-1`."""
+    """Return the name of a replica: `worker-1`."""
     return f"{pod_group(job, pod)}-{pod_index(job, pod)}"
 
 
 def is_pod_name_of(job: Job, pod_name: str) -> bool:
-    """Whether a pod of that name is or was one of the job's."""
+    """Return whether a pod of this name belongs, or belonged, to the job."""
     patterns = (
         re.escape(labels.replica_pod_name(job, group.name, _PLACEHOLDER_INDEX)).replace(str(_PLACEHOLDER_INDEX), r"\d+")
         for group in job.groups
@@ -77,13 +75,12 @@ def _label_value(pod_labels: Mapping[str, str], label: str, master_label: str) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent:
-    """One event: something that somebody told about a job or one of its pods."""
+    """An event of a job or of one of its pods."""
 
     at: datetime | None
     is_warning: bool
     reason: str
-    involved_object: str
-    """`AITrainingJob bert`, `Pod bert-worker-0`."""
+    involved_object: str  # `AITrainingJob bert`, `Pod bert-worker-0`
     message: str
     count: int = 1
 
@@ -94,39 +91,35 @@ class ClusterContext:
 
     pods: Sequence[Pod] = ()
     nodes: Mapping[str, Node] = field(default_factory=dict)
-    events: Sequence[JobEvent] = ()
-    """The latest last."""
+    events: Sequence[JobEvent] = ()  # oldest first
+    # all pods of the cluster, if a pod of the job is unschedulable and the user may list them
     all_pods: Sequence[PodView] = ()
-    """All pods of the cluster, if one of the job's waits for room and they may be seen."""
-    plans: Sequence[ScalePlan] = ()
-    """What its master, or somebody by hand, asked of its members; the latest last."""
+    plans: Sequence[ScalePlan] = ()  # oldest first
 
     def observed_pods(self, job: Job) -> tuple[ObservedPod, ...]:
-        """Its pods, the way decisions see them."""
         return observe(job, partition_pods(job, self.pods)).pods
 
     def match_replicas(self, job: Job, now: datetime) -> tuple[Replica, ...]:
-        """Every place of the job, and who is there."""
         state = job.state or EngineState(phase=JobPhase.PENDING, started_at=job.created_at)
-        seen = observe(job, partition_pods(job, self.pods))
-        return match_pods(with_applied_sizes(job, state), seen, state, now).all
+        observed = observe(job, partition_pods(job, self.pods))
+        return match_pods(with_applied_sizes(job, state), observed, state, now).all
 
     def node_problems(self, node_names: Sequence[str]) -> dict[str, str]:
-        """What is wrong with these nodes, as far as nodes may be seen."""
+        """Return the problems of these nodes; empty if the user may not list nodes."""
         if not self.nodes:
             return {}
-        found = {name: self._node_problem(name) for name in node_names}
-        return {name: what for name, what in found.items() if what}
+        problems = {name: self._node_problem(name) for name in node_names}
+        return {name: problem for name, problem in problems.items() if problem}
 
     def _node_problem(self, node_name: str) -> str:
         node = self.nodes.get(node_name)
         if node is None:
-            return "is gone"
-        return ", ".join(ill.description for ill in node_problems(node))
+            return "does not exist any more"
+        return ", ".join(problem.description for problem in node_problems(node))
 
 
 async def load_cluster_context(client: KubeClient, job_object: JobObject) -> ClusterContext:
-    """What there is to see; what one may not see is left out."""
+    """Read the context of a job; leave out what the user may not list."""
     pods = await list_job_pods(client, job_object)
     return ClusterContext(
         pods=pods,
@@ -138,7 +131,7 @@ async def load_cluster_context(client: KubeClient, job_object: JobObject) -> Clu
 
 
 def _is_unschedulable(pod: Pod) -> bool:
-    return any(each.type == "PodScheduled" and each.status == "False" for each in pod.status.conditions)
+    return any(condition.type == "PodScheduled" and condition.status == "False" for condition in pod.status.conditions)
 
 
 async def _list_all_pods(client: KubeClient) -> Sequence[PodView]:
@@ -149,14 +142,13 @@ async def _list_all_pods(client: KubeClient) -> Sequence[PodView]:
 
 
 async def list_job_pods(client: KubeClient, job_object: JobObject) -> list[Pod]:
-    """The pods of a job, by name."""
     listing = await client.list(PODS, job_object.key.namespace, labels=pod_selector(job_object), decode_as=Pod)
-    mine = [pod for pod in listing.items if any(each.uid == job_object.uid for each in pod.metadata.owner_references)]
-    return sorted(mine, key=lambda pod: natural_sort_key(pod.metadata.name))
+    own = [pod for pod in listing.items if any(owner.uid == job_object.uid for owner in pod.metadata.owner_references)]
+    return sorted(own, key=lambda pod: natural_sort_key(pod.metadata.name))
 
 
 def natural_sort_key(name: str) -> list[int | str]:
-    """A key by which `worker-10` comes after `worker-9`."""
+    """Return a sort key by which `worker-10` comes after `worker-9`."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
@@ -168,34 +160,47 @@ async def _list_nodes(client: KubeClient) -> dict[str, Node]:
     return {node.metadata.name: node for node in listing.items}
 
 
+EVENT_COLUMNS = ("AGE", "TYPE", "REASON", "OBJECT", "MESSAGE")
+
+
+def event_rows(events: Sequence[JobEvent], now: datetime) -> list[list[str]]:
+    return [
+        [
+            format_age(now - event.at) if event.at else "–",
+            "Warning" if event.is_warning else "Normal",
+            event.reason,
+            event.involved_object,
+            f"{event.message} (×{event.count})" if event.count > 1 else event.message,
+        ]
+        for event in events
+    ]
+
+
 async def list_job_events(client: KubeClient, job_object: JobObject) -> list[JobEvent]:
-    """What was told about a job and its pods, also those that are gone; the latest last."""
+    """Return the events of a job and of its pods, including deleted pods; the latest last."""
     listing = await client.list(EVENTS, job_object.key.namespace)
-    mine = [_parse_event(raw) for raw in listing.items if is_event_about(raw, job_object)]
-    return sorted(mine, key=lambda told: told.at.timestamp() if told.at else 0.0)
+    events = [_parse_event(raw) for raw in listing.items if is_event_about(raw, job_object)]
+    return sorted(events, key=lambda event: event.at.timestamp() if event.at else 0.0)
 
 
 def is_event_about(event: Mapping[str, Any], job_object: JobObject) -> bool:
-    """Whether an event tells of a job or one of its members."""
-    about = event.get("involvedObject") or {}
-    kind, name = about.get("kind"), str(about.get("name", ""))
+    involved = event.get("involvedObject") or {}
+    kind, name = involved.get("kind"), str(involved.get("name", ""))
     if kind == job_object.frontend.kind and name == job_object.key.name:
-        return str(about.get("uid", job_object.uid)) == job_object.uid  # a namesake of old is somebody else
+        return str(involved.get("uid", job_object.uid)) == job_object.uid  # not a deleted job of the same name
     if kind != "Pod" or job_object.job is None:
         return False
-    at = _event_time(event)
-    return is_pod_name_of(job_object.job, name) and (
-        at is None or job_object.created_at is None or at >= job_object.created_at
-    )
+    at, created_at = _event_time(event), job_object.created_at
+    return is_pod_name_of(job_object.job, name) and (at is None or created_at is None or at >= created_at)
 
 
 def _parse_event(event: Mapping[str, Any]) -> JobEvent:
-    about = event.get("involvedObject") or {}
+    involved = event.get("involvedObject") or {}
     return JobEvent(
         at=_event_time(event),
         is_warning=event.get("type") == "Warning",
         reason=str(event.get("reason") or ""),
-        involved_object=f"{about.get('kind', '')} {about.get('name', '')}",
+        involved_object=f"{involved.get('kind', '')} {involved.get('name', '')}",
         message=" ".join(str(event.get("message") or "").split()),
         count=int((event.get("series") or {}).get("count") or event.get("count") or 1),
     )
@@ -204,5 +209,5 @@ def _parse_event(event: Mapping[str, Any]) -> JobEvent:
 def _event_time(event: Mapping[str, Any]) -> datetime | None:
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
-    text = next((str(each) for each in times if each), event.get("metadata", {}).get("creationTimestamp"))
+    text = next((str(time) for time in times if time), event.get("metadata", {}).get("creationTimestamp"))
     return datetime.fromisoformat(str(text).replace("Z", "+00:00")) if text else None

@@ -1,4 +1,4 @@
-"""Finds the jobs that people name, whatever their kind."""
+"""Finds jobs of all kinds by name."""
 
 from __future__ import annotations
 
@@ -23,182 +23,171 @@ from pliant.plugins.registry import registered_kinds
 
 T = TypeVar("T")
 
-INVALID_PHASE = "Invalid"
-"""What stands for the phase of a job that cannot be understood."""
+INVALID_PHASE = "Invalid"  # the phase shown for a job with an invalid spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobObject:
-    """A job as the cluster has it."""
+    """A job as the API server returns it."""
 
     frontend: Frontend
     raw: Mapping[str, Any]
     job: Job | None
-    parse_error: str = ""
-    """Why it cannot be understood, if it cannot."""
+    parse_error: str = ""  # empty if the spec is valid
 
     @property
     def key(self) -> JobKey:
-        """Which job."""
         meta = self.raw["metadata"]
         return JobKey(meta.get("namespace", ""), meta["name"])
 
     @property
     def uid(self) -> str:
-        """Which incarnation of it."""
         return str(self.raw["metadata"].get("uid", ""))
 
     @property
     def resource(self) -> Resource:
-        """Where it is served."""
         return resource_of(self.frontend)
 
     @property
     def qualified_name(self) -> str:
-        """What kubectl calls it: `aitrainingjob.elasticdeeplearning.ai/bert`."""
+        """The name as kubectl prints it: `aitrainingjob.elasticdeeplearning.ai/bert`."""
         return f"{self.frontend.kind.lower()}.{self.frontend.group}/{self.key.name}"
 
     @property
     def state(self) -> EngineState | None:
-        """What the operator remembers of it; None if it has never looked at it."""
+        """The state that the operator has stored; None if it has not reconciled the job yet."""
         if self.job is not None:
             return self.job.state
-        with suppress(InvalidSpec):  # its members may be at work all the same
+        with suppress(InvalidSpec):  # its pods may be running nevertheless
             return load_state(raw_status(self.raw))
         return None
 
     @property
     def phase(self) -> str:
-        """Where it stands, in one word."""
         if self.parse_error:
             return INVALID_PHASE
-        told = self.state.phase if self.state else raw_status(self.raw).get("phase")
-        return str(told or JobPhase.PENDING)
+        phase = self.state.phase if self.state else raw_status(self.raw).get("phase")
+        return str(phase or JobPhase.PENDING)
 
     @property
     def message(self) -> str:
-        """Where it stands, in a sentence."""
         if self.parse_error:
             return self.parse_error
         if self.job is not None and self.job.managed_by not in ("", MANAGED_BY_VALUE):
-            return f"left to {self.job.managed_by} ({self.frontend.run_policy_path}.managedBy)"
-        return self.state.message if self.state else "no operator has looked at it yet"
+            return f"managed by {self.job.managed_by} ({self.frontend.run_policy_path}.managedBy)"
+        return self.state.message if self.state else "not reconciled by an operator yet"
 
     @property
     def created_at(self) -> datetime | None:
-        """When it was made."""
         text = str(self.raw["metadata"].get("creationTimestamp") or "")
         return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None
 
 
 def parse_job_object(frontend: Frontend, raw: Mapping[str, Any]) -> JobObject:
-    """A raw object as a job; one that cannot be understood is found all the same."""
+    """Parse a job; a job with an invalid spec is returned with its parse error."""
     try:
         return JobObject(frontend=frontend, raw=raw, job=frontend.parse(raw))
-    except InvalidSpec as problem:
-        return JobObject(frontend=frontend, raw=raw, job=None, parse_error=str(problem))
+    except InvalidSpec as error:
+        return JobObject(frontend=frontend, raw=raw, job=None, parse_error=str(error))
 
 
 async def list_jobs(target: ClusterTarget, frontends: Iterable[Frontend] | None = None) -> list[JobObject]:
-    """Every job of the chosen kinds in the namespaces meant, by namespace and name."""
+    """List the jobs of some kinds, by default of all, by namespace and name."""
 
-    async def listed(frontend: Frontend) -> list[JobObject]:
+    async def list_kind(frontend: Frontend) -> list[JobObject]:
         listing = await target.client.list(resource_of(frontend), target.namespace)
         kind = {"apiVersion": f"{frontend.group}/{frontend.version}", "kind": frontend.kind}
         return [parse_job_object(frontend, {**kind, **raw}) for raw in listing.items]
 
-    answers, refusal = await _query_each_kind(registered_kinds().values() if frontends is None else frontends, listed)
-    if refusal is not None and not answers:
-        raise refusal
-    if not answers:
-        raise UserError(
-            "this cluster knows no kind of training job; install them with `pliant crds | kubectl apply -f -`"
-        )
-    jobs = [one for answer in answers for one in answer]
-    return sorted(jobs, key=lambda one: (one.key, one.frontend.kind))
+    kinds = registered_kinds().values() if frontends is None else frontends
+    results, forbidden = await _query_each_kind(kinds, list_kind)
+    if forbidden is not None and not results:
+        raise forbidden
+    if not results:
+        raise UserError("the cluster serves no job kind; install the CRDs with `pliant crds | kubectl apply -f -`")
+    return sorted((job for jobs in results for job in jobs), key=lambda job: (job.key, job.frontend.kind))
 
 
 async def _query_each_kind(
     frontends: Iterable[Frontend], query: Callable[[Frontend], Awaitable[T]]
 ) -> tuple[list[T], Forbidden | None]:
-    """The answers about the kinds that the cluster has, and a refusal, though other kinds may be seen."""
-    answers: list[T] = []
-    refusal: Forbidden | None = None
-    for answer in await asyncio.gather(*map(query, frontends), return_exceptions=True):
-        if isinstance(answer, NotFound):
-            continue  # the cluster does not know this kind, or has no such job
-        if isinstance(answer, Forbidden):
-            refusal = answer
-        elif isinstance(answer, BaseException):
-            raise answer
+    """Query all kinds in parallel; return the results of the served kinds, and an error if one is forbidden."""
+    results: list[T] = []
+    forbidden: Forbidden | None = None
+    for result in await asyncio.gather(*map(query, frontends), return_exceptions=True):
+        if isinstance(result, NotFound):
+            continue  # the cluster does not serve this kind, or has no such job
+        if isinstance(result, Forbidden):
+            forbidden = result
+        elif isinstance(result, BaseException):
+            raise result
         else:
-            answers.append(answer)
-    return answers, refusal
+            results.append(result)
+    return results, forbidden
 
 
 async def find_jobs(target: ClusterTarget, names: Sequence[str]) -> list[JobObject]:
-    """The jobs of these names, in their order; raises `UserError` when one is not there or could be several."""
     return [await find_job(target, name) for name in names]
 
 
 async def find_job(target: ClusterTarget, name: str) -> JobObject:
-    """The job of this name, written as `NAME` or as `KIND/NAME`."""
+    """Find the job that the user names as `NAME` or `KIND/NAME`."""
     kind, slash, short = name.rpartition("/")
-    ends = frontends_by_name(kind) if slash else list(registered_kinds().values())
+    kinds = frontends_by_name(kind) if slash else list(registered_kinds().values())
     if not short:
-        raise UserError(f"`{name}` names no job; write NAME or KIND/NAME")
+        raise UserError(f"`{name}` is not a job name; write NAME or KIND/NAME")
 
-    async def looked_up(frontend: Frontend) -> JobObject:
+    async def get_job(frontend: Frontend) -> JobObject:
         raw = await target.client.get(resource_of(frontend), target.namespace or target.default_namespace, short)
         return parse_job_object(frontend, raw)
 
-    there, refusal = await _query_each_kind(ends, looked_up)
-    if len(there) > 1:
-        choices = " or ".join(f"`{qualified_kind(one.frontend, one.frontend.kind.lower())}/{short}`" for one in there)
+    jobs, forbidden = await _query_each_kind(kinds, get_job)
+    if len(jobs) > 1:
+        choices = " or ".join(f"`{qualified_kind(job.frontend, job.frontend.kind.lower())}/{short}`" for job in jobs)
         raise UserError(f"several jobs are named `{short}`; write {choices}")
-    if refusal is not None and not there:
-        raise refusal
-    return there[0] if there else await _raise_job_not_found(target, short)
+    if forbidden is not None and not jobs:
+        raise forbidden
+    return jobs[0] if jobs else await _raise_job_not_found(target, short)
 
 
 async def _raise_job_not_found(target: ClusterTarget, name: str) -> JobObject:
-    everywhere = []
+    jobs = []
     with suppress(Forbidden):
-        everywhere = await list_jobs(ClusterTarget(target.client, None, target.default_namespace))
-    if all(one.key.namespace != target.namespace for one in everywhere):
-        everywhere += await list_jobs(target)  # some may look into one namespace alone
-    here = [one.key.name for one in everywhere if one.key.namespace == target.namespace]
-    elsewhere = [one.key.namespace for one in everywhere if one.key.name == name]
-    close = get_close_matches(name, here, n=1)
-    hint = f"did you mean `{close[0]}`?" if close else f"there are: {', '.join(here[:8])}" if here else ""
-    hint = f"there is one in namespace {elsewhere[0]}: `-n {elsewhere[0]}`" if elsewhere else hint
-    hint = hint or "there are no jobs at all"
-    raise UserError(f"no job `{name}` in namespace {target.namespace}; {hint}")
+        jobs = await list_jobs(ClusterTarget(target.client, None, target.default_namespace))
+    if all(job.key.namespace != target.namespace for job in jobs):
+        jobs += await list_jobs(target)  # the user may have permissions in one namespace only
+    names = [job.key.name for job in jobs if job.key.namespace == target.namespace]
+    other_namespaces = [job.key.namespace for job in jobs if job.key.name == name]
+    if other_namespaces:
+        hint = f"it exists in namespace {other_namespaces[0]}: use `-n {other_namespaces[0]}`"
+    elif close := get_close_matches(name, names, n=1):
+        hint = f"did you mean `{close[0]}`?"
+    else:
+        hint = f"jobs: {', '.join(names[:8])}" if names else "the namespace has no jobs"
+    raise UserError(f"job `{name}` not found in namespace {target.namespace}; {hint}")
 
 
 def qualified_kind(frontend: Frontend, kind_name: str) -> str:
-    """Its kind or plural, with its group where a kind of another group has the same: `paddlejobs.kubeflow.org`."""
-    namesakes = [end for end in registered_kinds().values() if end.kind == frontend.kind]
-    return kind_name if len(namesakes) == 1 else f"{kind_name}.{frontend.group}"
+    """Return the kind, with its API group if kinds of several groups share the name: `paddlejobs.kubeflow.org`."""
+    same_kind = [other for other in registered_kinds().values() if other.kind == frontend.kind]
+    return kind_name if len(same_kind) == 1 else f"{kind_name}.{frontend.group}"
 
 
 def frontends_by_name(kind_name: str) -> list[Frontend]:
-    """The kinds that a person means by a word: kind, plural, short name, with or without its group."""
-    ends = [end for end in registered_kinds().values() if kind_name.lower() in kind_names(end)]
-    if not ends:
-        raise UserError(
-            f"no kind `{kind_name}`; there are: {', '.join(sorted({end.kind for end in registered_kinds().values()}))}"
-        )
-    return ends
+    """Return the kinds with this kind, plural or short name, with or without API group."""
+    found = [frontend for frontend in registered_kinds().values() if kind_name.lower() in kind_names(frontend)]
+    if not found:
+        kinds = ", ".join(sorted({frontend.kind for frontend in registered_kinds().values()}))
+        raise UserError(f"unknown kind `{kind_name}`; kinds: {kinds}")
+    return found
 
 
 def kind_names(frontend: Frontend) -> set[str]:
-    """Everything that a kind is called, in lower case."""
     return crd_kind_names(frontend.crd())
 
 
 def crd_kind_names(crd: Mapping[str, Any]) -> set[str]:
-    """Everything that a definition calls its kind, in lower case."""
+    """Return all names of the kind in lower case: kind, plural and short names, with and without API group."""
     spec = crd["spec"]
-    own = {spec["names"]["kind"].lower(), spec["names"]["plural"], *spec["names"].get("shortNames", ())}
-    return own | {f"{name}.{spec['group']}" for name in own}
+    names = {spec["names"]["kind"].lower(), spec["names"]["plural"], *spec["names"].get("shortNames", ())}
+    return names | {f"{name}.{spec['group']}" for name in names}

@@ -1,4 +1,4 @@
-"""Which API server the operator's options mean, and how it is spoken to."""
+"""Selects the API server that `pliant operator` connects to."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ _IN_CLUSTER_VARIABLES = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
 
 
 def choose_transport(args: Namespace, now: NowFunction) -> HttpTransport:
-    """A transport to the server that the options of this process choose."""
     return HttpTransport(choose_endpoint(args, os.environ, now))
 
 
 def choose_endpoint(args: Namespace, environment: Mapping[str, str], now: NowFunction) -> ApiServerEndpoint:
-    """The server of the options, with the credentials of the kubeconfig or the pod, if there are any."""
+    """Return the API server of the options, with the credentials of the kubeconfig or the service account."""
     try:
-        found = _find_endpoint_for(args, environment, now)
+        endpoint = _find_endpoint_for(args, environment, now)
     except NoCluster:
-        # Whoever names a server needs nothing more, as long as that lets everybody in.
+        # --server alone is enough if the server accepts anonymous requests.
         if not args.server:
             raise
-        found = ApiServerEndpoint(url="http://", source="--server")
-    return _with_server(found, args.server) if args.server else found
+        endpoint = ApiServerEndpoint(url="http://", source="--server")
+    return _with_server(endpoint, args.server) if args.server else endpoint
 
 
 def _find_endpoint_for(args: Namespace, environment: Mapping[str, str], now: NowFunction) -> ApiServerEndpoint:
@@ -38,22 +37,22 @@ def _find_endpoint_for(args: Namespace, environment: Mapping[str, str], now: Now
     if not args.run_in_cluster:
         outside = {name: value for name, value in environment.items() if name not in _IN_CLUSTER_VARIABLES}
         return find_api_server(args.kubeconfig, args.context, outside, now)
-    for option, given in (("--kubeconfig", args.kubeconfig), ("--context", args.context)):
-        if given:
-            raise UserError(f"--run-in-cluster and {option} exclude each other; leave one of them out")
+    for option, value in (("--kubeconfig", args.kubeconfig), ("--context", args.context)):
+        if value:
+            raise UserError(f"--run-in-cluster and {option} are mutually exclusive")
     inside = {name: environment[name] for name in _IN_CLUSTER_VARIABLES if name in environment}
     if _IN_CLUSTER_VARIABLES[0] not in inside or not (SERVICE_ACCOUNT_DIR / "token").is_file():
         raise UnsupportedEnvironment(
             f"--run-in-cluster: this is not a pod with a service account (no {SERVICE_ACCOUNT_DIR / 'token'}); "
-            "name a kubeconfig instead"
+            "use --kubeconfig instead"
         )
     return find_api_server(None, None, inside, now)
 
 
 def _with_server(endpoint: ApiServerEndpoint, server: str) -> ApiServerEndpoint:
-    """The same credentials for another server; a bare `host:port` is spoken to as the server they are made for.
+    """Return the same credentials for another server; `HOST:PORT` uses the scheme of the original server.
 
-    So no credential leaves unencrypted unless somebody asked for that.
+    So credentials are never sent unencrypted unless the user writes http://.
     """
     url = server if "://" in server else f"{'https' if endpoint.tls else 'http'}://{server}"
     url = url.rstrip("/")

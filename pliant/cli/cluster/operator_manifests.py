@@ -1,4 +1,4 @@
-"""All that an operator needs on a cluster, as the objects to apply there."""
+"""Generates the manifests that install the operator."""
 
 from __future__ import annotations
 
@@ -12,18 +12,15 @@ from pliant.cli.input.operator_options import DEFAULT_LEASE_NAME
 from pliant.controllers.rbac.operator_roles import OperatorAccount, operator_role_manifests
 from pliant.controllers.rbac.permissions import operator_permissions
 from pliant.controllers.rbac.user_roles import user_role_manifests
-from pliant.frontends.frontend import Frontend
-from pliant.frontends.frontend import required_crds as definitions_of
+from pliant.frontends.frontend import Frontend, required_crds
 
 OPERATOR_NAME = "pliant-operator"
 OPERATOR_LABELS = {"app.kubernetes.io/name": OPERATOR_NAME}
 METRICS_PORT = 8080
 HEALTH_PORT = 8081
 REPORT_PORT = 8082
-OPERATOR_UID = 65532
-"""Who the operator is in its container: nobody in particular. The image says the same."""
+OPERATOR_UID = 65532  # must match the user of the image
 BUILTIN_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-"""Namespaces that every cluster has."""
 POD_SECURITY_LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 ManifestDict = dict[str, Any]
@@ -31,30 +28,28 @@ ManifestDict = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorInstallation:
-    """Where an operator lives, what it watches, and how many there are of it."""
+    """The options of an installation."""
 
     namespace: str = "pliant-system"
-    watched_namespaces: tuple[str, ...] = ()
-    """Namespaces; every one when empty."""
+    watched_namespaces: tuple[str, ...] = ()  # empty: all namespaces
     frontends: tuple[Frontend, ...] = field(default_factory=lambda: choose_kinds(()))
-    """The kinds that it runs."""
     image: str = f"pliant:{__version__}"
     replicas: int = 2
 
     @property
     def has_own_namespace(self) -> bool:
-        """Whether the namespace is for the operator alone; others are there already, and stay as they are."""
+        """Whether the namespace holds only the operator and is created by the manifests."""
         return self.namespace not in BUILTIN_NAMESPACES and self.namespace not in self.watched_namespaces
 
 
 def crd_manifests(frontends: Iterable[Frontend] | None = None) -> Iterator[ManifestDict]:
-    """The definitions of some kinds, or of every kind; to delete one deletes its jobs."""
+    """Yield the CRDs of some kinds, by default of all."""
     for frontend in choose_kinds(()) if frontends is None else frontends:
-        yield from definitions_of(frontend)
+        yield from required_crds(frontend)
 
 
 def namespace_manifests(installation: OperatorInstallation) -> Iterator[ManifestDict]:
-    """The namespace, in which only harmless pods may run."""
+    """Yield the Namespace of the operator, which enforces the `restricted` Pod Security level."""
     if installation.has_own_namespace:
         yield {
             "apiVersion": "v1",
@@ -64,7 +59,7 @@ def namespace_manifests(installation: OperatorInstallation) -> Iterator[Manifest
 
 
 def operator_manifests(installation: OperatorInstallation) -> Iterator[ManifestDict]:
-    """The operator itself: its account, its rights and those of people, and what runs it."""
+    """Yield the ServiceAccount, the roles of the operator and of users, the Service and the Deployment."""
     account = OperatorAccount(namespace=installation.namespace, name=OPERATOR_NAME)
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _operator_metadata(installation)}
     for manifest in operator_role_manifests(
@@ -91,7 +86,10 @@ def _operator_metadata(installation: OperatorInstallation) -> ManifestDict:
 
 
 def _report_service(installation: OperatorInstallation) -> ManifestDict:
-    """Where members report; whoever reports keeps to one operator, so that one alone writes about a job."""
+    """Return the Service for progress reports.
+
+    Session affinity sends the reports of a pod to one operator, so that only one operator writes about a job.
+    """
     spec = {
         "selector": dict(OPERATOR_LABELS),
         "sessionAffinity": "ClientIP",
@@ -114,7 +112,7 @@ def _deployment(installation: OperatorInstallation) -> ManifestDict:
 
 
 def _pod_spec(installation: OperatorInstallation) -> ManifestDict:
-    apart = {
+    spread_constraint = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
@@ -128,14 +126,14 @@ def _pod_spec(installation: OperatorInstallation) -> ManifestDict:
             "runAsGroup": OPERATOR_UID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "topologySpreadConstraints": [apart],
+        "topologySpreadConstraints": [spread_constraint],
         "containers": [_operator_container(installation)],
     }
 
 
 def _operator_container(installation: OperatorInstallation) -> ManifestDict:
-    watched = [f"--namespace={name}" for name in installation.watched_namespaces]
-    words = format_kinds_option(installation.frontends)
+    namespaces = [f"--namespace={name}" for name in installation.watched_namespaces]
+    kinds = format_kinds_option(installation.frontends)
     return {
         "name": "operator",
         "image": installation.image,
@@ -149,8 +147,8 @@ def _operator_container(installation: OperatorInstallation) -> ManifestDict:
             f"--report-url=http://{OPERATOR_NAME}.{installation.namespace}.svc:{REPORT_PORT}",
             f"--master-image={installation.image}",
             "--log-format=json",
-            *watched,
-            *([f"--kinds={words}"] if words else []),
+            *namespaces,
+            *([f"--kinds={kinds}"] if kinds else []),
         ],
         "ports": [
             {"name": "metrics", "containerPort": METRICS_PORT},
@@ -159,7 +157,7 @@ def _operator_container(installation: OperatorInstallation) -> ManifestDict:
         ],
         "livenessProbe": _http_probe("/healthz", 20),
         "readinessProbe": _http_probe("/readyz", 5),
-        # No limit on CPU: a leader that is slowed down loses its lease.
+        # No CPU limit: a throttled leader loses its lease.
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,

@@ -1,4 +1,4 @@
-"""A desk for reports beside an operator: on the embedded cluster in the pods' own network, else on a port."""
+"""Starts the receiver of progress reports for the operator, on a local cluster or on any other."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from pliant.embedded.cluster import EmbeddedCluster
 
-EMBEDDED_REPORT_PORT = 3129
-"""In the network of the embedded cluster's pods, beside the proxy."""
+EMBEDDED_REPORT_PORT = 3129  # in the pod network, next to the egress proxy
 SECRET_KEY = "key"  # noqa: S105 - the name of a field
 
 log = logging.getLogger(__name__)
@@ -32,57 +31,58 @@ log = logging.getLogger(__name__)
 async def open_embedded_receiver(
     cluster: EmbeddedCluster, client: KubeClient
 ) -> AsyncIterator[ProgressReceiver | None]:
-    """A desk that pods of an embedded cluster reach; None where no socket can be had, for training needs none."""
+    """Start a receiver in the pod network; yield None if that fails, because training does not need it."""
     try:
         address, listener = await cluster.open_listener(EMBEDDED_REPORT_PORT)
-    except OSError as problem:
-        log.warning("reports are not taken", extra={"because": str(problem)})
+    except OSError as error:
+        log.warning("progress reports are disabled", extra={"error": str(error)})
         yield None
         return
-    # Processes end with their cluster, so a secret that ends with it too is enough.
-    desk = ProgressReceiver(client, SystemClock(), secrets.token_bytes(32), f"http://{address}:{EMBEDDED_REPORT_PORT}")
-    async with desk.serve(listener):
-        yield desk
+    # The key need not outlive the cluster: no pod does.
+    url = f"http://{address}:{EMBEDDED_REPORT_PORT}"
+    receiver = ProgressReceiver(client, SystemClock(), secrets.token_bytes(32), url)
+    async with receiver.serve(listener):
+        yield receiver
 
 
 @asynccontextmanager
 async def open_operator_receiver(
     args: Namespace, client: KubeClient, namespace: str
 ) -> AsyncIterator[ProgressReceiver | None]:
-    """The desk of an operator, if it is to have one."""
+    """Start the receiver on --report-bind-address; yield None without that option."""
     if args.report_bind_address is None:
         yield None
         return
     try:
-        secret = await get_or_create_secret(client, namespace, report_secret_name(args.lease_name))
-    except ApiError as problem:
-        log.warning("reports are not taken", extra={"because": f"no secret in namespace {namespace}: {problem}"})
+        key = await get_or_create_secret(client, namespace, report_secret_name(args.lease_name))
+    except ApiError as error:
+        log.warning("progress reports are disabled: no secret", extra={"namespace": namespace, "error": str(error)})
         yield None
         return
     host, port = args.report_bind_address
-    desk = ProgressReceiver(client, SystemClock(), secret, args.report_url)
+    receiver = ProgressReceiver(client, SystemClock(), key, args.report_url)
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(desk.serve((host, port)))
-        except OSError as problem:
-            where = f"{host or ''}:{port}"
-            raise UnsupportedEnvironment(f"reports cannot be taken on {where}: {problem.strerror or problem}") from None
-        log.info("taking reports", extra={"host": host or "every address", "port": port})
-        yield desk
+            await stack.enter_async_context(receiver.serve((host, port)))
+        except OSError as error:
+            reason = error.strerror or error
+            raise UnsupportedEnvironment(f"cannot receive reports on {host or ''}:{port}: {reason}") from None
+        log.info("receiving progress reports", extra={"host": host or "all", "port": port})
+        yield receiver
 
 
 async def get_or_create_secret(client: KubeClient, namespace: str, name: str) -> bytes:
-    """What all operators of a cluster know: made by the first of them, and read by the others."""
+    """Return the key that all operators of a cluster share; the first operator creates it."""
     try:
-        found = await client.get(SECRETS, namespace, name)
+        secret = await client.get(SECRETS, namespace, name)
     except NotFound:
-        fresh = base64.b64encode(secrets.token_bytes(32)).decode()
-        made = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": {SECRET_KEY: fresh}}
+        new_key = base64.b64encode(secrets.token_bytes(32)).decode()
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": {SECRET_KEY: new_key}}
         try:
-            found = await client.create(SECRETS, namespace, made)
+            secret = await client.create(SECRETS, namespace, body)
         except AlreadyExists:
-            found = await client.get(SECRETS, namespace, name)
-    secret = base64.b64decode((found.get("data") or {}).get(SECRET_KEY, ""))
-    if not secret:
-        raise UnsupportedEnvironment(f"Secret {namespace}/{name} has no `{SECRET_KEY}`: delete it, and it is made anew")
-    return secret
+            secret = await client.get(SECRETS, namespace, name)
+    key = base64.b64decode((secret.get("data") or {}).get(SECRET_KEY, ""))
+    if not key:
+        raise UnsupportedEnvironment(f"Secret {namespace}/{name} has no field `{SECRET_KEY}`; delete it to recreate it")
+    return key

@@ -1,4 +1,4 @@
-"""The plans of a job: what its master or somebody else asked of its members, and what became of it."""
+"""Lists the scale plans of a job and formats what they request."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from pliant.kube.resources import Resource
 from pliant.model.scale_plans import PodRequest, ScalePlan
 
 MAX_PLANS = 6
-"""Plans that are told of, the newest first."""
-PLAN_COLUMNS = ("WHEN", "PLAN", "BY", "PHASE", "ASKS FOR", "WHY")
+PLAN_COLUMNS = ("AGE", "PLAN", "SOURCE", "PHASE", "REQUEST", "MESSAGE")
 
 
 async def list_plans(client: KubeClient, job_object: JobObject) -> list[ScalePlan]:
-    """Every plan for a job that one may see, the oldest first."""
+    """Return the plans of a job that the user may list, the oldest first."""
     kind = job_object.frontend.plan_frontend
     if kind is None:
         return []
@@ -33,14 +32,14 @@ async def list_plans(client: KubeClient, job_object: JobObject) -> list[ScalePla
 
 
 def plan_rows(plans: Sequence[ScalePlan], now: datetime) -> list[list[str]]:
-    """A line for each of the latest, the newest first."""
+    """Return a table row for each of the latest plans, the newest first."""
     return [
         [
-            f"{format_age(now - plan.created_at)} ago",
+            format_age(now - plan.created_at),
             plan.key.name,
-            "hand" if plan.is_manual else "master",
+            "manual" if plan.is_manual else "master",
             str(plan.phase or "new"),
-            plan_request_text(plan) or "nothing",
+            plan_request_text(plan) or "–",
             plan.status_message or plan.reason or plan.parse_error or "–",
         ]
         for plan in list(reversed(plans))[:MAX_PLANS]
@@ -48,31 +47,31 @@ def plan_rows(plans: Sequence[ScalePlan], now: datetime) -> list[list[str]]:
 
 
 def plan_request_text(plan: ScalePlan) -> str:
-    """What a plan wants, in a few words: `worker 4`, `new worker rank 1`, `without mnist-edljob-worker-3`."""
+    """Summarize what a plan requests: `worker 4`, `add worker rank 1`, `remove mnist-edljob-worker-3`."""
     return ", ".join(_request_texts(plan))
 
 
 def _request_texts(plan: ScalePlan) -> Iterator[str]:
-    for name, wanted in plan.group_requests.items():
-        size = "" if wanted.size is None else f" {wanted.size}"
-        yield f"{name}{size}{_resources_text(wanted.resources)}"
-    yield from (f"new {text}" for text in _similar_pods_texts(plan.create_pods))
+    for name, request in plan.group_requests.items():
+        size = "" if request.size is None else f" {request.size}"
+        yield f"{name}{size}{_resources_text(request.resources)}"
+    yield from (f"add {text}" for text in _similar_pods_texts(plan.create_pods))
     if plan.remove_pods:
-        yield f"without {join_names([pod.name or _pod_request_name(pod) for pod in plan.remove_pods])}"
-    yield from (f"another pod for {text}" for text in _similar_pods_texts(plan.migrate_pods))
+        yield f"remove {join_names([pod.name or _pod_request_name(pod) for pod in plan.remove_pods])}"
+    yield from (f"migrate {text}" for text in _similar_pods_texts(plan.migrate_pods))
 
 
 def _similar_pods_texts(pods: Sequence[PodRequest]) -> Iterator[str]:
-    """Pods that differ in nothing but their ranks share a few words."""
-    kinds: dict[tuple[str, str], list[PodRequest]] = {}
+    """Summarize pods that differ only in their ranks together."""
+    pods_by_kind: dict[tuple[str, str], list[PodRequest]] = {}
     for pod in pods:
-        kinds.setdefault((pod.group, _resources_text(pod.resources)), []).append(pod)
-    for (group, amounts), some in kinds.items():
-        ranks = [str(pod.rank) for pod in some if pod.rank is not None]
-        if len(ranks) > 1 and len(ranks) == len(some):
+        pods_by_kind.setdefault((pod.group, _resources_text(pod.resources)), []).append(pod)
+    for (group, amounts), similar in pods_by_kind.items():
+        ranks = [str(pod.rank) for pod in similar if pod.rank is not None]
+        if len(ranks) > 1 and len(ranks) == len(similar):
             yield f"{group} ranks {join_names(ranks)}{amounts}"
         else:
-            yield join_names([pod.name or _pod_request_name(pod) for pod in some]) + amounts
+            yield join_names([pod.name or _pod_request_name(pod) for pod in similar]) + amounts
 
 
 def _pod_request_name(pod: PodRequest) -> str:
@@ -80,5 +79,5 @@ def _pod_request_name(pod: PodRequest) -> str:
 
 
 def _resources_text(resource: Mapping[str, str]) -> str:
-    told = ", ".join(f"{name} {amount}" for name, amount in resource.items())
-    return f" ({told})" if told else ""
+    amounts = ", ".join(f"{name} {amount}" for name, amount in resource.items())
+    return f" ({amounts})" if amounts else ""

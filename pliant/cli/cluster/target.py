@@ -1,4 +1,4 @@
-"""Which cluster a command about jobs speaks to: the one named, else the one of `pliant up`, else kubectl's."""
+"""Selects the cluster of a command: the one of the options, else a local cluster, else that of kubectl."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
+from pliant.cli.output.style import TerminalStyle
+from pliant.errors import Unreachable, UserError
+from pliant.runtime.clock import SystemClock
+
 if TYPE_CHECKING:
-    from pliant.cli.local.state_dir import ClusterStateDir, RunningCluster
     from pliant.kube.client import KubeClient
     from pliant.kube.transport.http import ApiServerEndpoint
 
 TARGET_HELP = """\
-The cluster is that of --kubeconfig, --context, --cluster or $KUBECONFIG; else the one that `pliant up`, or else
-`pliant run`, runs for you; else that of the pod this runs in, or of ~/.kube/config. One that nobody named is told
-on standard error.
+The cluster is that of --kubeconfig, --context, --cluster or $KUBECONFIG; else a running cluster of `pliant up` or
+`pliant run`; else that of the service account of this pod, or of ~/.kube/config. If no option chooses the cluster,
+its name is printed on standard error.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTarget:
-    """A cluster, and the part of it that is meant."""
+    """A connected cluster, and the namespace of the command."""
 
     client: KubeClient
-    namespace: str | None
-    """None means all of them."""
-    default_namespace: str
-    """The namespace of things that name none."""
+    namespace: str | None  # None: all namespaces
+    default_namespace: str  # for objects that do not name one
 
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigChoice:
-    """A kubeconfig to go by, and what to say about it if nobody named it."""
+    """A kubeconfig, and the description of the cluster if the user did not choose it."""
 
     kubeconfig: Path | None
     description: str = ""
@@ -51,94 +53,82 @@ class LocalCluster(NamedTuple):
 
 
 def add_target_options(parser: ArgumentParser, *, all_namespaces: bool = False) -> None:
-    """Let people say which cluster and which namespace they mean."""
-    group = parser.add_argument_group("which cluster")
-    group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach it")
-    group.add_argument("--context", metavar="NAME", help="which context of the kubeconfig")
-    group.add_argument("--cluster", metavar="NAME", help="the one of this name on this machine")
-    group.add_argument("--namespace", "-n", metavar="NAME", help="which namespace (that of the context)")
+    group = parser.add_argument_group("cluster")
+    group.add_argument("--kubeconfig", type=Path, metavar="FILE", help="Path of the kubeconfig file")
+    group.add_argument("--context", metavar="NAME", help="Context of the kubeconfig")
+    group.add_argument("--cluster", metavar="NAME", help="Name of a local cluster")
+    group.add_argument("--namespace", "-n", metavar="NAME", help="Namespace of the jobs (default: that of the context)")
     if all_namespaces:
-        group.add_argument("--all-namespaces", "-A", action="store_true", help="all of them")
+        group.add_argument("--all-namespaces", "-A", action="store_true", help="Use all namespaces")
 
 
 @asynccontextmanager
 async def connect_target(args: Namespace) -> AsyncIterator[ClusterTarget]:
-    """The cluster that the options mean, for as long as the context lasts."""
-    from pliant.errors import Unreachable, UserError
+    """Connect to the cluster of the options."""
     from pliant.kube.client import KubeClient
     from pliant.kube.client_config import find_api_server
     from pliant.kube.transport.http import HttpTransport
-    from pliant.runtime.clock import SystemClock
 
     choice = choose_kubeconfig(args, os.environ)
     endpoint = find_api_server(choice.kubeconfig, args.context, os.environ, SystemClock().now)
-    if (
-        guess := f"{choice.description}, {endpoint.url}"
-        if choice.description
-        else _describe_default_endpoint(endpoint, args, os.environ)
-    ):
-        from pliant.cli.output.style import TerminalStyle
-
-        sys.stderr.write(TerminalStyle.for_stream(sys.stderr).dim(f"cluster: {guess}") + "\n")
+    description = choice.description or _describe_default_endpoint(endpoint, args, os.environ)
+    if description:
+        sys.stderr.write(TerminalStyle.for_stream(sys.stderr).dim(f"cluster: {description}, {endpoint.url}") + "\n")
         sys.stderr.flush()
-    home = args.namespace or endpoint.default_namespace or "default"
+    namespace = args.namespace or endpoint.default_namespace or "default"
     transport = HttpTransport(endpoint)
     try:
         is_everywhere = getattr(args, "all_namespaces", False)
-        yield ClusterTarget(KubeClient(transport), None if is_everywhere else home, home)
+        yield ClusterTarget(KubeClient(transport), None if is_everywhere else namespace, namespace)
     except Unreachable as error:
-        raise UserError(f"{error}; is the cluster up? `pliant status` and `pliant doctor` tell more") from error
+        raise UserError(f"{error}; check the cluster with `pliant status` or `pliant doctor`") from error
     finally:
         await transport.aclose()
 
 
 def choose_kubeconfig(args: Namespace, environment: Mapping[str, str]) -> KubeconfigChoice:
-    """The kubeconfig that the options mean; None leaves it to the order that kubectl has."""
-    from pliant.errors import UserError
+    """Return the kubeconfig of the options; None means the default order of kubectl."""
 
     if args.cluster:
         if args.kubeconfig or args.context:
-            raise UserError("--cluster and --kubeconfig or --context exclude each other; leave one of them out")
-        for up in list_local_clusters(environment):
-            if up.name == args.cluster:
-                return KubeconfigChoice(up.kubeconfig)
-        raise UserError(f"cluster `{args.cluster}` is not up; start it with `pliant up --name {args.cluster}`")
+            raise UserError("--cluster and --kubeconfig or --context are mutually exclusive")
+        for cluster in list_local_clusters(environment):
+            if cluster.name == args.cluster:
+                return KubeconfigChoice(cluster.kubeconfig)
+        raise UserError(f"cluster `{args.cluster}` is not running; start it with `pliant up --name {args.cluster}`")
     if args.kubeconfig or args.context or environment.get("KUBECONFIG"):
         return KubeconfigChoice(args.kubeconfig)
-    here = list_local_clusters(environment)
-    if not here:
+    clusters = list_local_clusters(environment)
+    if not clusters:
         return KubeconfigChoice(None)
-    first, *others = here
+    first, *others = clusters
     more = f"; others: {', '.join(f'--cluster {other.name}' for other in others)}" if others else ""
     return KubeconfigChoice(first.kubeconfig, f"`{first.name}` of `{first.command}`{more}")
 
 
 def list_local_clusters(environment: Mapping[str, str]) -> list[LocalCluster]:
-    """The clusters of this user on this machine: `default` first, then those that stay up, then runs."""
+    """List the local clusters of this user: `default`, then others of `pliant up`, then those of `pliant run`."""
     from pliant.cli.local.run_dir import list_active_run_dirs
 
-    stay = [
-        LocalCluster(home.name, Path(running.kubeconfig), "pliant up")
-        for home, running in list_running_clusters(environment)
+    persistent = [
+        LocalCluster(state_dir.name, Path(running.kubeconfig), "pliant up")
+        for state_dir, running in list_running_clusters(environment)
     ]
-    stay.sort(key=lambda here: here.name != "default")
-    runs = [LocalCluster(folder.name, folder / "kubeconfig", "pliant run") for folder in list_active_run_dirs()]
-    return stay + [here for here in runs if here.kubeconfig.is_file()]
+    persistent.sort(key=lambda cluster: cluster.name != "default")
+    runs = [LocalCluster(path.name, path / "kubeconfig", "pliant run") for path in list_active_run_dirs()]
+    return persistent + [run for run in runs if run.kubeconfig.is_file()]
 
 
 def list_running_clusters(environment: Mapping[str, str]) -> list[tuple[ClusterStateDir, RunningCluster]]:
-    """The clusters of this user that stay up, by name."""
-    from pliant.cli.local.state_dir import ClusterStateDir
-
     root = ClusterStateDir.for_cluster("default", environment).path.parent
     names = sorted(lock.parent.name for lock in root.glob("*/lock")) if root.is_dir() else []
-    found = [(home, home.running_cluster()) for home in (ClusterStateDir(name, root / name) for name in names)]
-    return [(home, running) for home, running in found if running is not None and running.kubeconfig]
+    dirs = [ClusterStateDir(name, root / name) for name in names]
+    found = [(state_dir, state_dir.running_cluster()) for state_dir in dirs]
+    return [(state_dir, running) for state_dir, running in found if running is not None and running.kubeconfig]
 
 
 def _describe_default_endpoint(endpoint: ApiServerEndpoint, args: Namespace, environment: Mapping[str, str]) -> str:
-    """How to call a cluster that was found where kubectl finds it, without anybody naming it."""
+    """Return a description of a cluster that the user did not choose; else an empty string."""
     if args.cluster or args.kubeconfig or args.context or environment.get("KUBECONFIG"):
         return ""
-    place = f"context {endpoint.context_name} of {endpoint.source}" if endpoint.context_name else "that of this pod"
-    return f"{place}, {endpoint.url}"
+    return f"context {endpoint.context_name} of {endpoint.source}" if endpoint.context_name else "cluster of this pod"

@@ -1,37 +1,45 @@
-"""Waits until a job is as wanted, and no longer than a person wants to."""
+"""Waits until a job reaches a state, or until a timeout."""
 
 from __future__ import annotations
 
 import asyncio
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from pliant.cli.durations import format_duration
 from pliant.cli.input.local_cluster_options import parse_duration_option
-from pliant.errors import PliantError
+from pliant.errors import ApiError, PliantError, ServerError, Unreachable
+from pliant.kube.resources import PODS
 
 if TYPE_CHECKING:
     from pliant.cli.cluster.job_lookup import JobObject
     from pliant.cli.cluster.target import ClusterTarget
     from pliant.kube.cache.informer import Informer
+    from pliant.kube.client import KubeClient
 
 DEFAULT_WAIT_TIMEOUT = timedelta(minutes=5)
-NO_TIMEOUT = timedelta(days=365)
-"""Longer than anybody waits."""
+NO_TIMEOUT = timedelta(days=365)  # longer than any wait
+
+
+CHECK_INTERVAL = 5.0  # seconds
+ANSWER_TIMEOUT = 10.0  # seconds, including retries
+
+
+class ClusterLost(PliantError):
+    """The cluster does not respond any more."""
 
 
 class WaitTimeout(PliantError):
-    """What was waited for has not come; it may come yet."""
+    """The expected state was not reached within the timeout; it may be reached later."""
 
 
 def add_wait_options(parser: ArgumentParser, goal: str, timeout: timedelta = DEFAULT_WAIT_TIMEOUT) -> None:
-    """Let people wait for the effect."""
-    usual = "5m" if timeout is DEFAULT_WAIT_TIMEOUT else "no limit"
-    parser.add_argument("--wait", action="store_true", help=f"wait until {goal}")
-    parser.add_argument(
-        "--timeout", type=parse_duration_option, default=timeout, metavar="TIME", help=f"at most so long ({usual})"
-    )
+    default = "5m" if timeout is DEFAULT_WAIT_TIMEOUT else "no limit"
+    parser.add_argument("--wait", action="store_true", help=f"Wait until {goal}")
+    timeout_help = f"Time limit of --wait ({default})"
+    parser.add_argument("--timeout", type=parse_duration_option, default=timeout, metavar="TIME", help=timeout_help)
 
 
 async def wait_for_job(
@@ -41,23 +49,21 @@ async def wait_for_job(
     timeout: timedelta,
     goal: str,
 ) -> JobObject | None:
-    """The job once it is so; None when it is gone. Raises `WaitTimeout` when it takes too long."""
+    """Return the job once `is_done` accepts it, None if it was deleted; raise WaitTimeout after the timeout."""
     from pliant.cli.cluster.job_lookup import parse_job_object
-    from pliant.cli.cluster.reachability import monitor_reachability
-    from pliant.cli.durations import format_duration
 
     latest: JobObject | None = job_object
     changed = asyncio.Event()
 
-    def note(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+    def on_change(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         nonlocal latest
         is_same = new is not None and new["metadata"].get("uid") == job_object.uid
         latest = parse_job_object(job_object.frontend, new) if new is not None and is_same else None
         changed.set()
 
-    informer = _job_informer(target, job_object, note)
+    informer = _job_informer(target, job_object, on_change)
     async with asyncio.TaskGroup() as tasks:
-        following = [tasks.create_task(work) for work in (informer.run(), monitor_reachability(target.client))]
+        background = [tasks.create_task(work) for work in (informer.run(), monitor_reachability(target.client))]
         try:
             async with asyncio.timeout(timeout.total_seconds()):
                 await informer.wait_synced()
@@ -67,12 +73,11 @@ async def wait_for_job(
                     changed.clear()
                     await changed.wait()
         except TimeoutError:
-            stands = f"; it stands at {latest.phase}: {latest.message}" if latest else ""
-            raise WaitTimeout(
-                f"{job_object.key.name}: not {goal} after {format_duration(timeout)} (--timeout){stands}"
-            ) from None
+            state = f"; its phase is {latest.phase}: {latest.message}" if latest else ""
+            expired = f"not {goal} after {format_duration(timeout)} (--timeout)"
+            raise WaitTimeout(f"{job_object.key.name}: {expired}{state}") from None
         finally:
-            for task in following:
+            for task in background:
                 task.cancel()
     return latest
 
@@ -82,20 +87,19 @@ def _job_informer(
 ) -> Informer[dict[str, Any]]:
     from pliant.kube.cache.informer import Informer
 
-    chosen = f"metadata.name={job_object.key.name}"
-    return Informer(
-        target.client, job_object.resource, dict, namespace=job_object.key.namespace, fields=chosen, on_change=on_change
-    )
+    selector = f"metadata.name={job_object.key.name}"
+    namespace, resource = job_object.key.namespace, job_object.resource
+    return Informer(target.client, resource, dict, namespace=namespace, fields=selector, on_change=on_change)
 
 
-async def wait_for_pods_deleted(target: ClusterTarget, job_object: JobObject, timeout: timedelta) -> None:
-    """Return once no pod of a job is left; raises `WaitTimeout` naming those that are."""
-    from pliant.cli.cluster.reachability import monitor_reachability
-    from pliant.cli.durations import format_duration
+async def wait_for_pods_deleted(
+    target: ClusterTarget, job_object: JobObject, timeout: timedelta, *, kept_groups: Collection[str] = ()
+) -> None:
+    """Return once the job has no pods, except those of `kept_groups`; raise WaitTimeout after the timeout."""
+    from pliant.cli.cluster.job_context import pod_group, pod_selector
     from pliant.kube.cache.informer import Informer
     from pliant.kube.objects import Pod
-    from pliant.kube.resources import PODS
-    from pliant.model.labels import JOB_NAME_LABEL
+    from pliant.model.labels import normalize_group_name
 
     changed = asyncio.Event()
     informer: Informer[Pod] = Informer(
@@ -103,27 +107,45 @@ async def wait_for_pods_deleted(target: ClusterTarget, job_object: JobObject, ti
         PODS,
         Pod,
         namespace=job_object.key.namespace,
-        labels=f"{JOB_NAME_LABEL}={job_object.key.name}",
+        labels=pod_selector(job_object),
         on_change=lambda old, new: changed.set(),
     )
 
-    def left() -> list[str]:
-        mine = (
-            pod for pod in informer.store.all() if any(o.uid == job_object.uid for o in pod.metadata.owner_references)
-        )
-        return [pod.metadata.name for pod in mine]
+    kept = {normalize_group_name(name) for name in kept_groups}
+
+    def remaining_pods() -> list[str]:
+        own = [p for p in informer.store.all() if any(o.uid == job_object.uid for o in p.metadata.owner_references)]
+        return [pod.metadata.name for pod in own if pod_group(job_object.job, pod) not in kept]
 
     async with asyncio.TaskGroup() as tasks:
-        following = [tasks.create_task(work) for work in (informer.run(), monitor_reachability(target.client))]
+        background = [tasks.create_task(work) for work in (informer.run(), monitor_reachability(target.client))]
         try:
             async with asyncio.timeout(timeout.total_seconds()):
                 await informer.wait_synced()
-                while left():
+                while remaining_pods():
                     changed.clear()
                     await changed.wait()
         except TimeoutError:
-            names = ", ".join(left()[:3])
-            raise WaitTimeout(f"pods are still there after {format_duration(timeout)} (--timeout): {names}") from None
+            names = ", ".join(remaining_pods()[:3])
+            raise WaitTimeout(f"pods not deleted after {format_duration(timeout)} (--timeout): {names}") from None
         finally:
-            for task in following:
+            for task in background:
                 task.cancel()
+
+
+async def monitor_reachability(client: KubeClient) -> None:
+    """Return never while the cluster responds; raise ClusterLost when it does not.
+
+    Informers retry forever, which suits an operator but not an interactive command.
+    """
+    while True:
+        await asyncio.sleep(CHECK_INTERVAL)
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                await client.get_raw("/version")
+        except TimeoutError:
+            raise ClusterLost(f"the cluster did not respond within {ANSWER_TIMEOUT:g} seconds") from None
+        except (Unreachable, ServerError) as error:
+            raise ClusterLost(f"the cluster does not respond any more: {error}") from error
+        except ApiError:
+            continue  # an error response is a response

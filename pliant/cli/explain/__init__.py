@@ -1,1 +1,1 @@
-"""Explain failures, waiting jobs, sizes and missing requirements, and suggest fixes."""
+"""Explanations of failures, waiting jobs, group sizes and unmet requirements, with suggested fixes."""

@@ -1,4 +1,4 @@
-"""Tells a member that has to wait for room from one that no node could ever hold."""
+"""Compares the resource requests of replicas with the capacity of nodes."""
 
 from __future__ import annotations
 
@@ -13,52 +13,47 @@ from pliant.kube.quantity import parse_quantity
 from pliant.kube.scheduling.fit import TERMINAL_PHASES, effective_pod_requests, scheduling_spec
 from pliant.model.job import ReplicaGroup
 
+UNSCHEDULABLE_REASON = "Unschedulable"
 BYTE_RESOURCES = ("memory", "ephemeral-storage")
 NODE_SIZE_OPTIONS = {"cpu": "--node-cpu", "memory": "--node-memory", "nvidia.com/gpu": "--node-gpu"}
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceShortage:
-    """A resource of which a member wants more than any node has, or has free."""
+    """A resource of which a replica requests more than any node has, or has free."""
 
     resource: str
     requested: str
     available: str
-    is_in_use: bool = False
-    """Whether others have what is missing: it may be free one day."""
+    is_in_use: bool = False  # other pods use the missing amount, so it may become free
 
     def __str__(self) -> str:
-        offer = f"{self.available} free" if self.is_in_use else self.available
-        return f"{self.requested} {self.resource}, and no node has more than {offer}"
-
-    @property
-    def node_size_option(self) -> str:
-        """What gives nodes more of it; empty if nothing does."""
-        return NODE_SIZE_OPTIONS.get(self.resource, "")
+        available = f"{self.available} free" if self.is_in_use else self.available
+        return f"requests {self.requested} {self.resource}, but no node has more than {available}"
 
 
 def shortage_text(shortages: Sequence[ResourceShortage]) -> str:
-    """What a member wants in vain, and how to help it: a sentence without its end."""
-    options = ", ".join(lack.node_size_option for lack in shortages if lack.node_size_option)
-    fix = f"; ask for less, or give nodes more with {options}" if options else "; ask for less"
-    return f"it wants {'; and '.join(map(str, shortages))}{fix}"
+    """Describe what a replica requests in vain and how to fix it."""
+    options = ", ".join(NODE_SIZE_OPTIONS[s.resource] for s in shortages if s.resource in NODE_SIZE_OPTIONS)
+    fix = f"; reduce the requests, or enlarge the nodes with {options}" if options else "; reduce the requests"
+    return f"it {'; and it '.join(map(str, shortages))}{fix}"
 
 
 def find_shortages(template: Mapping[str, Any], nodes: Iterable[Node]) -> tuple[ResourceShortage, ...]:
-    """What keeps a pod off every node, even an empty one; nothing if it fits somewhere, or no node is known."""
+    """Return why a pod fits on no node, not even an empty one; empty if it fits or no node is known."""
     return _compare_resources(_template_requests(template), [_allocatable(node) for node in nodes], is_in_use=False)
 
 
 def find_current_shortages(
     template: Mapping[str, Any], nodes: Iterable[Node], existing_pods: Iterable[PodView]
 ) -> tuple[ResourceShortage, ...]:
-    """What no node has enough of as long as these pods are there."""
+    """Return which resources no node has enough of while these pods exist."""
     free = {node.metadata.name: _allocatable(node) for node in nodes}
     for pod in existing_pods:
-        left = free.get(pod.spec.node_name)
-        if left is not None and pod.status.phase not in TERMINAL_PHASES:
-            for resource, taken in effective_pod_requests(pod.spec).items():
-                left[resource] = left.get(resource, Fraction(0)) - taken
+        remaining = free.get(pod.spec.node_name)
+        if remaining is not None and pod.status.phase not in TERMINAL_PHASES:
+            for resource, amount in effective_pod_requests(pod.spec).items():
+                remaining[resource] = remaining.get(resource, Fraction(0)) - amount
     return _compare_resources(_template_requests(template), list(free.values()), is_in_use=True)
 
 
@@ -67,16 +62,14 @@ def _compare_resources(
 ) -> tuple[ResourceShortage, ...]:
     if not node_offers:
         return ()
-    most = {resource: max(offer.get(resource, Fraction(0)) for offer in node_offers) for resource in requested}
+    zero = Fraction(0)
+    most = {resource: max(offer.get(resource, zero) for offer in node_offers) for resource in requested}
     return tuple(
         ResourceShortage(
-            resource,
-            format_quantity(resource, each),
-            format_quantity(resource, max(most[resource], Fraction(0))),
-            is_in_use,
+            resource, format_quantity(resource, amount), format_quantity(resource, max(most[resource], zero)), is_in_use
         )
-        for resource, each in requested.items()
-        if each > most[resource]
+        for resource, amount in requested.items()
+        if amount > most[resource]
     )
 
 
@@ -85,7 +78,7 @@ def _allocatable(node: Node) -> dict[str, Fraction]:
 
 
 def format_quantity(resource: str, value: Fraction) -> str:
-    """An amount as people write it: `64.5`, and bytes as `23.5Gi`."""
+    """Format an amount as in manifests: `64.5`, and bytes as `23.5Gi`."""
     if resource not in BYTE_RESOURCES:
         return f"{float(value):g}"
     unit = next((unit for unit in ("Ti", "Gi", "Mi", "Ki") if value >= parse_quantity(f"1{unit}")), "")
@@ -93,21 +86,20 @@ def format_quantity(resource: str, value: Fraction) -> str:
 
 
 def total_shortage_text(groups: Iterable[ReplicaGroup], nodes: Iterable[Node]) -> str:
-    """What all members together want more of than all nodes have, as a sentence; empty if there is enough."""
-    offers = [node.status.allocatable for node in nodes]
-    wanted: dict[str, Fraction] = {}
+    """Describe the resource of which all replicas together request more than all nodes have; empty if none."""
+    capacities = [_allocatable(node) for node in nodes]
+    requested: dict[str, Fraction] = {}
     for group in groups:
-        for resource, each in _template_requests(group.template).items():
-            wanted[resource] = wanted.get(resource, Fraction(0)) + each * group.size
-    for resource, sum_wanted in wanted.items():
-        offered = sum((parse_quantity(offer.get(resource, "0")) for offer in offers), Fraction(0))
-        if offers and sum_wanted > offered:
-            option = (
-                f"; make room with --nodes or {NODE_SIZE_OPTIONS[resource]}" if resource in NODE_SIZE_OPTIONS else ""
-            )
+        for resource, amount in _template_requests(group.template).items():
+            requested[resource] = requested.get(resource, Fraction(0)) + amount * group.size
+    for resource, total in requested.items():
+        available = sum((capacity.get(resource, Fraction(0)) for capacity in capacities), Fraction(0))
+        if capacities and total > available:
+            option = NODE_SIZE_OPTIONS.get(resource)
+            fix = f"; add capacity with --nodes or {option}" if option else ""
             return (
-                f"its members want {format_quantity(resource, sum_wanted)} {resource} together, and the nodes have "
-                f"{format_quantity(resource, offered)}: some have to wait until others are done{option}"
+                f"its replicas request {format_quantity(resource, total)} {resource} in total, but the nodes have "
+                f"{format_quantity(resource, available)}: some wait until others have finished{fix}"
             )
     return ""
 

@@ -1,4 +1,4 @@
-"""Writes a story for people, or as data."""
+"""Renders the explanation of a job as text or as data."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pliant.cli.output.style import TerminalStyle
 from pliant.cli.output.table import PHASE_COLOURS, Table
 
 MAX_WIDTH = 110
-PLAN_FIELDS = ("when", "name", "by", "phase", "asksFor", "why")
+PLAN_FIELDS = ("age", "name", "source", "phase", "request", "message")
 
 
 def render_explanation(explanation: JobExplanation, style: TerminalStyle, width: int) -> str:
-    """Headline, reasons, history and advice, with a line between them."""
     room = min(width or MAX_WIDTH, MAX_WIDTH)
     colour = PHASE_COLOURS.get(explanation.phase, "1")
     parts = ["\n".join(style.paint(colour, line) for line in _wrap_text(explanation.headline, room, "", ""))]
@@ -26,36 +25,31 @@ def render_explanation(explanation: JobExplanation, style: TerminalStyle, width:
             lines += [f"    {style.dim('│')} {line}" for line in sentence.log_lines]
         parts.append(_render_section("Why", lines, style))
     if explanation.facts:
-        parts.append(
-            _render_section(
-                "So far", [w for text in explanation.facts for w in _wrap_text(text, room, "• ", "  ")], style
-            )
-        )
+        lines = [line for text in explanation.facts for line in _wrap_text(text, room, "• ", "  ")]
+        parts.append(_render_section("Details", lines, style))
     if explanation.plans:
         table = Table(PLAN_COLUMNS, style, width - 2 if width else 0)
-        parts.append(_render_section("Plans", [f"  {line}" for line in table.render(explanation.plans)], style))
+        parts.append(_render_section("Scale plans", [f"  {line}" for line in table.render(explanation.plans)], style))
     if explanation.timeline:
-        table = Table(("WHEN", "WHAT", "WHY"), style, width - 2 if width else 0)
-        parts.append(
-            _render_section("Newest first", [f"  {line}" for line in table.render(explanation.timeline)[1:]], style)
-        )
+        table = Table(("AGE", "REASON", "MESSAGE"), style, width - 2 if width else 0)
+        lines = [f"  {line}" for line in table.render(explanation.timeline)[1:]]
+        parts.append(_render_section("Timeline (newest first)", lines, style))
     if explanation.remedies:
-        lines = [w for text in explanation.remedies for w in _wrap_text(text, room, "→ ", "  ")]
-        parts.append(_render_section("Try", lines, style))
+        lines = [line for text in explanation.remedies for line in _wrap_text(text, room, "→ ", "  ")]
+        parts.append(_render_section("Suggestions", lines, style))
     return "\n\n".join(parts)
 
 
 def explanation_to_dict(explanation: JobExplanation) -> dict[str, Any]:
-    """The same for programs."""
     return {
         "name": explanation.name,
         "phase": explanation.phase,
         "headline": explanation.headline,
-        "why": [{"text": each.text, "lastLines": list(each.log_lines)} for each in explanation.reasons],
-        "soFar": list(explanation.facts),
+        "reasons": [{"text": each.text, "logLines": list(each.log_lines)} for each in explanation.reasons],
+        "details": list(explanation.facts),
         "plans": [dict(zip(PLAN_FIELDS, row, strict=True)) for row in explanation.plans],
-        "history": [{"when": when, "what": what, "why": why} for when, what, why in explanation.timeline],
-        "try": list(explanation.remedies),
+        "timeline": [{"age": age, "reason": reason, "message": text} for age, reason, text in explanation.timeline],
+        "suggestions": list(explanation.remedies),
     }
 
 
@@ -64,11 +58,6 @@ def _render_section(title: str, lines: list[str], style: TerminalStyle) -> str:
 
 
 def _wrap_text(text: str, width: int, first_indent: str, next_indent: str) -> list[str]:
-    wrapping = textwrap.TextWrapper(
-        width,
-        initial_indent=first_indent,
-        subsequent_indent=next_indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return wrapping.wrap(text)
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    wrapper.initial_indent, wrapper.subsequent_indent = first_indent, next_indent
+    return wrapper.wrap(text)

@@ -1,1 +1,1 @@
-"""Options, manifests and other input files: parse and check them."""
+"""Command-line options, manifests and trace files: parse and check them."""

@@ -1,4 +1,4 @@
-"""Where the fields that commands change are, in whatever kind a job is written."""
+"""Locates and sets the fields that commands change, in jobs of any kind."""
 
 from __future__ import annotations
 
@@ -13,39 +13,38 @@ FieldPath = tuple[str, ...]
 
 
 def suspend_path(frontend: Frontend) -> FieldPath:
-    """The field by which a kind is suspended; raises `UserError` if it cannot be."""
+    """Return the path of the suspend field; raise UserError if the kind has none."""
     if not frontend.run_policy_path:
-        raise UserError(f"a {frontend.kind} cannot be suspended")
+        raise UserError(f"{frontend.kind} does not support suspend")
     return (*frontend.run_policy_path.split("."), "suspend")
 
 
 def scale_path(frontend: Frontend) -> FieldPath | None:
-    """The field that the scale subresource of a kind writes; None if it has none."""
-    [version] = [each for each in frontend.crd()["spec"]["versions"] if each["name"] == frontend.version]
+    """Return the field of the scale subresource of a kind; None if it has none."""
+    [version] = [version for version in frontend.crd()["spec"]["versions"] if version["name"] == frontend.version]
     paths = (version.get("subresources") or {}).get("scale")
     return tuple(str(paths["specReplicasPath"]).strip(".").split(".")) if paths else None
 
 
 def replicas_path(raw: Mapping[str, Any], group_name: str) -> FieldPath:
-    """The field that holds the size of a group; raises `UserError` if the object has no such group."""
+    """Return the path of the replicas field of a group; raise UserError if the job has none."""
     for path, value in _nested_mappings(raw.get("spec"), ("spec",)):
         if path[-1].lower() == group_name.lower() and "template" in value:
             return (*path, "replicas")
-    raise UserError(f"the size of `{group_name}` is not written in a field of its own; edit the job")
+    raise UserError(f"the job has no field for the replicas of `{group_name}`; edit the job")
 
 
 def with_field(raw: Mapping[str, Any], path: FieldPath, value: Any) -> dict[str, Any]:
-    """The object with one field set."""
-    whole = copy.deepcopy(dict(raw))
-    node = whole
+    """Return a copy of the object with one field set."""
+    result = copy.deepcopy(dict(raw))
+    node = result
     for name in path[:-1]:
         node = node.setdefault(name, {})
     node[path[-1]] = value
-    return whole
+    return result
 
 
 def merge_patch(path: FieldPath, value: Any) -> dict[str, Any]:
-    """The merge patch that sets one field."""
     patch: Any = value
     for name in reversed(path):
         patch = {name: patch}
@@ -53,15 +52,15 @@ def merge_patch(path: FieldPath, value: Any) -> dict[str, Any]:
 
 
 def check_edit(frontend: Frontend, raw: Mapping[str, Any]) -> None:
-    """Refuse an edit after which the operator would not understand the job."""
+    """Raise UserError if the operator would reject the edited job."""
     try:
         frontend.parse(raw)
-    except InvalidSpec as problem:
-        raise UserError(f"cannot be done: {problem}") from None
+    except InvalidSpec as error:
+        raise UserError(f"the edited job would be invalid: {error}") from None
 
 
 def _nested_mappings(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-    """Every mapping below, with its path; templates are not looked into."""
+    """Yield every mapping below with its path, except inside pod templates."""
     if not isinstance(value, Mapping):
         return
     for key, item in value.items():

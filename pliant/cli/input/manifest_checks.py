@@ -1,4 +1,4 @@
-"""Finds what a cluster would refuse, before one is started: kinds, fields, values, and what cannot run here."""
+"""Finds what a cluster would reject, before it is started: kinds, fields, values, and jobs that cannot run."""
 
 from __future__ import annotations
 
@@ -26,27 +26,24 @@ EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
 
 
 def frontend_of(manifest: Manifest) -> Frontend | None:
-    """The front end that reads this object, if it is a training job."""
+    """Return the front end of a manifest; None if it is not a job."""
     group, _, version = manifest.api_version.partition("/")
     frontend = registered_kinds().get((group, manifest.kind))
-    return frontend if frontend and version in _kind_versions(frontend) else None
+    if frontend is None or version == frontend.version:
+        return frontend
+    # Building the CRD takes time, so the stored version is checked first.
+    return frontend if version in (each["name"] for each in frontend.crd()["spec"]["versions"]) else None
 
 
 def plan_kind_of(manifest: Manifest) -> PlanFrontend | None:
-    """The kind of plan that this object is, if it is one."""
-    asked = (manifest.api_version, manifest.kind)
+    """Return the plan kind of a manifest; None if it is not a scale plan."""
+    wanted = (manifest.api_version, manifest.kind)
     plans = (frontend.plan_frontend for frontend in registered_kinds().values())
-    return next((kind for kind in plans if kind and asked == (f"{kind.group}/{kind.version}", kind.kind)), None)
-
-
-def _kind_versions(frontend: Frontend) -> Iterator[str]:
-    """Every version that its kind is written in, the one that is stored first."""
-    yield frontend.version
-    yield from (each["name"] for each in frontend.crd()["spec"]["versions"])
+    return next((kind for kind in plans if kind and wanted == (f"{kind.group}/{kind.version}", kind.kind)), None)
 
 
 def check_runnable(manifests: list[Manifest], catalog: KindRegistry, namespace: str) -> None:
-    """Raise `InvalidInput` with everything that is wrong with the files; return if they can be run."""
+    """Raise InvalidInput with all problems of the manifests for `pliant run`."""
     served = {(kind.api_version, kind.kind) for kind in catalog.kinds()}
     problems = check_kinds(manifests, served)
     for manifest in manifests:
@@ -54,87 +51,86 @@ def check_runnable(manifests: list[Manifest], catalog: KindRegistry, namespace: 
         if kind is not None and kind.schema is not None:
             problems += _schema_problems(manifest, kind.schema)
         problems += _namespace_problems(manifest)
-    running = [one for one in manifests if one.kind == "Pod" or frontend_of(one)]
-    problems += _missing_command_problems(running, namespace) + check_references(running, manifests)
-    # A field that was misspelt is not missing as well.
-    meant = {(problem.object_title, problem.intended_field) for problem in problems if problem.intended_field}
-    problems = [problem for problem in problems if (problem.object_title, problem.field) not in meant]
-    problems = problems or [found for one in manifests for found in _job_problems(one, namespace)]
-    problems = problems or [found for one in manifests for found in _inactive_job_problems(one, namespace)]
+    workloads = [manifest for manifest in manifests if manifest.kind == "Pod" or frontend_of(manifest)]
+    problems += _missing_command_problems(workloads, namespace) + check_references(workloads, manifests)
+    # A misspelt field is not also reported as missing.
+    intended = {(problem.object_title, problem.intended_field) for problem in problems if problem.intended_field}
+    problems = [problem for problem in problems if (problem.object_title, problem.field) not in intended]
+    for check in (_job_problems, _inactive_job_problems):
+        problems = problems or [problem for manifest in manifests for problem in check(manifest, namespace)]
     if problems:
         raise InvalidInput(problems)
     if not any(frontend_of(manifest) for manifest in manifests):
         known = ", ".join(sorted({frontend.kind for frontend in registered_kinds().values()}))
-        fix = f"add a job ({known}), or use `pliant up` and `kubectl apply` for other things"
-        raise input_error("nothing to run: the files hold no training job", fix=fix)
+        fix = f"add a job ({known}), or use `pliant up` and `kubectl apply` for other objects"
+        raise input_error("nothing to run: the files contain no job", fix=fix)
 
 
 def check_jobs(manifests: list[Manifest], catalog: KindRegistry, namespace: str) -> None:
-    """Raise `InvalidInput` with what any cluster would have against the jobs and plans among these objects."""
+    """Raise InvalidInput with what any cluster would reject in the jobs and plans."""
     problems = []
-    for manifest in (one for one in manifests if frontend_of(one) or plan_kind_of(one)):
+    for manifest in (m for m in manifests if frontend_of(m) or plan_kind_of(m)):
         kind = catalog.find_kind(manifest.api_version, manifest.kind)
         found = _schema_problems(manifest, kind.schema) if kind is not None and kind.schema is not None else []
-        meant = {problem.intended_field for problem in found}
-        problems += [problem for problem in found if problem.field not in meant] or _job_problems(manifest, namespace)
+        intended = {problem.intended_field for problem in found}
+        found = [problem for problem in found if problem.field not in intended]
+        problems += found or _job_problems(manifest, namespace)
     if problems:
         raise InvalidInput(problems)
 
 
 def _schema_problems(manifest: Manifest, schema: Any) -> list[InputProblem]:
-    """What the schema of its kind has against an object, in the order of its fields."""
     from pliant.embedded.schema import deep_copy
 
     obj = deep_copy(manifest.raw)
     problems = [unknown_field_problem(manifest, field, schema.openapi) for field in schema.prune(obj)]
     schema.default(obj)
-    return problems + [_value_problem(manifest, found.field, found.message) for found in schema.validate(obj)]
+    return problems + [_value_problem(manifest, error.field, error.message) for error in schema.validate(obj)]
 
 
 def _namespace_problems(manifest: Manifest) -> list[InputProblem]:
-    """What is wrong with the namespace that an object names."""
     metadata = manifest.raw.get("metadata")
     name = metadata.get("namespace") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name or is_dns_label(name):
         return []
     allowed = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    fix = f"did you mean `{allowed}`?" if is_dns_label(allowed) else "use a-z, 0-9 and -"
-    return [manifest.field_problem(f"`{name}` cannot name a namespace", "metadata.namespace", fix)]
+    fix = f"did you mean `{allowed}`?" if is_dns_label(allowed) else "use a-z, 0-9 and `-`"
+    return [manifest.field_problem(f"`{name}` is not a valid namespace", "metadata.namespace", fix)]
 
 
 def _job_problems(manifest: Manifest, namespace: str) -> list[InputProblem]:
-    """What the operator would have against a job or a plan that fits its schema."""
+    """Return what the operator would reject in a job or plan that matches its schema."""
     if (plans := plan_kind_of(manifest)) is not None:
         field, _, problem = plans.parse(manifest.raw).parse_error.partition(": ")
         return [_spec_problem(manifest, field, problem)] if problem else []
     try:
         job = _parse_as_new_job(manifest, namespace)
-    except InvalidSpec as problem:
-        return [_spec_problem(manifest, problem.field, problem.problem)]
+    except InvalidSpec as error:
+        return [_spec_problem(manifest, error.field, error.problem)]
     spec = manifest.raw.get("spec")
     if job is not None and not any(group.size for group in job.groups):
-        where = ".".join(replicas_path(manifest.raw, job.groups[0].name)) if isinstance(spec, Mapping) else "spec"
-        return [manifest.field_problem("the job has no members, so it would never end", where, "write 1 or more")]
+        path = ".".join(replicas_path(manifest.raw, job.groups[0].name)) if isinstance(spec, Mapping) else "spec"
+        return [manifest.field_problem("the job has no replicas, so it would never end", path, "write 1 or more")]
     return []
 
 
 def _spec_problem(manifest: Manifest, field: str, problem: str) -> InputProblem:
     word = field.rpartition(".")[2]
-    about = f"`{word}` " if problem.startswith(("is ", "must ", "needs ")) else ""
-    return manifest.field_problem(f"{about}{problem}", field)
+    subject = f"`{word}` " if problem.startswith(("is ", "must ", "needs ")) else ""
+    return manifest.field_problem(f"{subject}{problem}", field)
 
 
 def _parse_as_new_job(manifest: Manifest, namespace: str) -> Job | None:
-    """The job that an object would be; None if it is none. Raises InvalidSpec."""
+    """Parse a manifest as a job; None if it is not one. Raise InvalidSpec."""
     frontend = frontend_of(manifest)
     if frontend is None:
         return None
-    born = {"uid": "unborn", "creationTimestamp": EPOCH_TIMESTAMP, "namespace": namespace}
-    return frontend.parse({**manifest.raw, "metadata": {**born, **manifest.raw["metadata"]}})
+    defaults = {"uid": "not-created", "creationTimestamp": EPOCH_TIMESTAMP, "namespace": namespace}
+    return frontend.parse({**manifest.raw, "metadata": {**defaults, **manifest.raw["metadata"]}})
 
 
 def _missing_command_problems(manifests: list[Manifest], namespace: str) -> list[InputProblem]:
-    """Containers without a program to start, less those whose kind has one for them."""
+    """Return the containers without a command, except those that get one from their kind."""
     return [
         problem
         for manifest in manifests
@@ -144,7 +140,7 @@ def _missing_command_problems(manifests: list[Manifest], namespace: str) -> list
 
 
 def _supplied_command_paths(manifest: Manifest, namespace: str) -> tuple[str, ...]:
-    """The ends of paths of commands that the job has, whoever wrote them."""
+    """Return the path suffixes of commands that the parsed job has."""
     try:
         job = _parse_as_new_job(manifest, namespace)
     except InvalidSpec:
@@ -158,47 +154,45 @@ def _supplied_command_paths(manifest: Manifest, namespace: str) -> tuple[str, ..
 
 
 def _inactive_job_problems(manifest: Manifest, namespace: str) -> list[InputProblem]:
-    """Wishes because of which nobody here would ever work on a job."""
+    """Return the fields because of which no local operator would run the job."""
     job, frontend = _parse_as_new_job(manifest, namespace), frontend_of(manifest)
     if job is None or frontend is None:
         return []
     if job.is_suspended:
-        where = ".".join(suspend_path(frontend))
-        fix = f"take it away, or run with --set {where}=false; `pliant up` keeps jobs that rest"
-        return [manifest.field_problem("the job is suspended, so it would never end", where, fix)]
+        path = ".".join(suspend_path(frontend))
+        fix = f"remove it, or use --set {path}=false; `pliant up` can run suspended jobs"
+        return [manifest.field_problem("the job is suspended, so it would never end", path, fix)]
     if job.managed_by not in ("", MANAGED_BY_VALUE):
-        where = f"{frontend.run_policy_path}.managedBy"
-        what = f"the job is left to {job.managed_by}, which does not run here, so it would never end"
-        return [manifest.field_problem(what, where, "take it away")]
+        message = f"the job is managed by {job.managed_by}, which does not run here, so it would never end"
+        return [manifest.field_problem(message, f"{frontend.run_policy_path}.managedBy", "remove it")]
     return []
 
 
 def to_invalid_input(manifest: Manifest, error: ApiError, openapi: Mapping[str, Any]) -> InvalidInput:
-    """What the server had against an object, told field by field where it says so."""
+    """Convert an error of the API server to problems of fields."""
     causes = error.details.get("causes") or ()
-    problems = [
-        unknown_field_problem(manifest, field, openapi) for field in re.findall(r'unknown field "([^"]+)"', str(error))
-    ]
+    unknown_fields = re.findall(r'unknown field "([^"]+)"', str(error))
+    problems = [unknown_field_problem(manifest, field, openapi) for field in unknown_fields]
     problems += [_value_problem(manifest, cause.get("field", ""), cause.get("message", "")) for cause in causes]
     return InvalidInput(problems or [manifest.field_problem(str(error), "")])
 
 
 def unknown_field_problem(manifest: Manifest, field: str, openapi: Mapping[str, Any]) -> InputProblem:
-    """A field that nobody declared, and the one that was probably meant."""
+    """Return the problem of an unknown field, with the field that was probably meant."""
     parent, _, word = field.rpartition(".")
     known = sorted(declared_fields(openapi, parent))
     close = get_close_matches(word, known, n=1)
     by_case = [name for name in known if name.lower() == word.lower()]
-    fix = f"known here: {', '.join(known)}" if 0 < len(known) <= 12 else "take it away, or check its indentation"
-    found = manifest.field_problem(f"unknown field `{word}`", field, fix)
+    fix = f"known fields: {', '.join(known)}" if 0 < len(known) <= 12 else "remove it, or check its indentation"
+    problem = manifest.field_problem(f"unknown field `{word}`", field, fix)
     if not (by_case or close):
-        return found
-    right = (by_case or close)[0]
-    return replace(found, fix=f"did you mean `{right}`?", intended_field=f"{parent}.{right}".lstrip("."))
+        return problem
+    intended = (by_case or close)[0]
+    return replace(problem, fix=f"did you mean `{intended}`?", intended_field=f"{parent}.{intended}".lstrip("."))
 
 
 def declared_fields(openapi: Mapping[str, Any], path: str) -> Iterable[str]:
-    """The fields that a schema declares below a path."""
+    """Return the fields that a schema declares at a path."""
     node: Any = openapi
     for step in re.findall(r"[^.\[\]]+", path):
         properties = node.get("properties", {})
@@ -214,13 +208,13 @@ def _value_problem(manifest: Manifest, field: str, message: str) -> InputProblem
     word = field.rpartition(".")[2]
     if message.startswith("Required value"):
         return manifest.field_problem(f"`{word}` is missing", field, f"add `{word}:`")
-    said = re.sub(r" \(e\.g\. .*regex used for validation.*\)$", "", message.replace(f"{field} in body ", ""))
-    if kind := re.search(r'must be of type (\w+): "(\w+)"$', said):
-        said = f"`{word}` must be of type {kind[1]}, this is of type {kind[2]}"
-        return manifest.field_problem(said, field, _TYPE_FIXES.get((kind[1], kind[2]), ""))
-    said = re.sub(r"^(?:Invalid|Unsupported) value: (.*?): ", r"\1 is not allowed: ", said)
-    said = said.replace('supported values: "", ', "supported values: ")  # who means nothing writes nothing
-    return manifest.field_problem(said, field, _suggest_value(message))
+    text = re.sub(r" \(e\.g\. .*regex used for validation.*\)$", "", message.replace(f"{field} in body ", ""))
+    if kind := re.search(r'must be of type (\w+): "(\w+)"$', text):
+        text = f"`{word}` must be of type {kind[1]}, not {kind[2]}"
+        return manifest.field_problem(text, field, _TYPE_FIXES.get((kind[1], kind[2]), ""))
+    text = re.sub(r"^(?:Invalid|Unsupported) value: (.*?): ", r"\1 is not allowed: ", text)
+    text = text.replace('supported values: "", ', "supported values: ")  # empty: the field is omitted
+    return manifest.field_problem(text, field, _suggest_value(message))
 
 
 _TYPE_FIXES = {
@@ -232,11 +226,10 @@ _TYPE_FIXES = {
     ("array", "object"): "write a list: start each item with `-`",
     ("object", "array"): "write fields, without `-`",
 }
-"""What to do about a value of another type than wanted."""
 
 
 def _suggest_value(message: str) -> str:
-    """The allowed value that comes closest to the one written, where that can be said."""
+    """Return the allowed value closest to the written one, as a suggestion."""
     if "RFC 1123" in message and (name := re.search(r'Invalid value: "([^"]*)"', message)):
         allowed = re.sub(r"[^a-z0-9.-]+", "-", name[1].lower()).strip("-.")
         return f"did you mean `{allowed}`?" if allowed and allowed != name[1] else ""
@@ -248,6 +241,7 @@ def _suggest_value(message: str) -> str:
     return f"did you mean `{close[0]}`?" if close else ""
 
 
+# kind of the referenced object, and the field with its name
 OBJECT_REFERENCE_FIELDS = {
     "configMap": ("ConfigMap", "name"),
     "configMapRef": ("ConfigMap", "name"),
@@ -256,18 +250,17 @@ OBJECT_REFERENCE_FIELDS = {
     "secretRef": ("Secret", "name"),
     "secretKeyRef": ("Secret", "name"),
 }
-"""Fields of a pod that name an object: its kind, and the field below that holds the name."""
 BUILTIN_OBJECTS = frozenset({("ConfigMap", "kube-root-ca.crt")})
 
 
 def check_references(workloads: Iterable[Manifest], manifests: Iterable[Manifest]) -> list[InputProblem]:
-    """What the pods of these objects need and no manifest brings."""
-    held = {(one.kind, one.name) for one in manifests} | BUILTIN_OBJECTS
+    """Return the objects that pods reference and no manifest defines."""
+    defined = {(manifest.kind, manifest.name) for manifest in manifests} | BUILTIN_OBJECTS
     return [
-        _missing_object_problem(manifest, path, kind, name, [known for one, known in held if one == kind])
+        _missing_object_problem(manifest, path, kind, name, [known for of_kind, known in defined if of_kind == kind])
         for manifest in workloads
         for path, kind, name in _find_references(manifest.raw.get("spec"), "spec")
-        if (kind, name) not in held
+        if (kind, name) not in defined
     ]
 
 
@@ -276,11 +269,11 @@ def _missing_object_problem(
 ) -> InputProblem:
     close = get_close_matches(name, existing_names, n=1)
     fix = f"did you mean `{close[0]}`?" if close else f"add a {kind} of that name to the files"
-    return manifest.field_problem(f"no {kind} `{name}` is in the files", path, fix)
+    return manifest.field_problem(f"{kind} `{name}` is not in the files", path, fix)
 
 
 def _find_references(value: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """Every object named below: the path to its name, its kind and its name."""
+    """Yield the path, kind and name of every referenced object."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _find_references(item, f"{path}[{index}]")

@@ -1,4 +1,4 @@
-"""Reads the objects that a person wrote, and refuses what cannot run here before anything starts."""
+"""Reads manifest files, and reports objects that cannot run locally."""
 
 from __future__ import annotations
 
@@ -17,59 +17,52 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object as written."""
+    """An object as written in a file."""
 
     raw: dict[str, Any]
     document: YamlDocument
-    path_prefix: str = ""
-    """The path of the object within its document: empty, or an item of a List."""
+    path_prefix: str = ""  # the path within the document: empty, or an item of a List
 
     @property
     def api_version(self) -> str:
-        """Which group and version it is written for."""
         return str(self.raw["apiVersion"])
 
     @property
     def kind(self) -> str:
-        """What kind of object it is."""
         return str(self.raw["kind"])
 
     @property
     def name(self) -> str:
-        """Its name; empty where the server is to make one up."""
         return str(self.raw["metadata"].get("name", ""))
 
     @property
     def namespace(self) -> str:
-        """The namespace it names; empty if it names none."""
         return str(self.raw["metadata"].get("namespace", ""))
 
     @property
     def title(self) -> str:
-        """What people call it: `AITrainingJob bert`."""
+        """`AITrainingJob bert`"""
         return f"{self.kind} {self.name}".rstrip()
 
     def field_problem(self, message: str, field: str, fix: str = "") -> InputProblem:
-        """Something wrong with one of its fields."""
-        place = self.document.location_of(f"{self.path_prefix}.{field}".lstrip("."))
-        return InputProblem(message=message, location=place, field=field, object_title=self.title, fix=fix)
+        location = self.document.location_of(f"{self.path_prefix}.{field}".lstrip("."))
+        return InputProblem(message=message, location=location, field=field, object_title=self.title, fix=fix)
 
 
 def load_manifests(paths: Sequence[str]) -> list[Manifest]:
-    """Every object in the files, in the order written; `-` reads the standard input."""
-    found = [
+    """Read all objects of the files in their order; `-` reads standard input."""
+    manifests = [
         manifest
         for path in paths
-        for written in parse_documents("<stdin>" if path == STDIN else path, _read_file(path))
-        for manifest in _parse_objects(written, written.value, "")
+        for document in parse_documents("<stdin>" if path == STDIN else path, _read_file(path))
+        for manifest in _parse_objects(document, document.value, "")
     ]
-    if not found:
-        names = ", ".join(paths)
-        raise input_error(f"{names} holds no objects", fix="write a job into it; examples/quickstart/job.yaml is one")
-    twins = _duplicate_problems(found)
-    if twins:
-        raise InvalidInput(twins)
-    return found
+    if not manifests:
+        fix = "add a job; examples/quickstart/job.yaml is an example"
+        raise input_error(f"{', '.join(paths)} contains no objects", fix=fix)
+    if duplicates := _duplicate_problems(manifests):
+        raise InvalidInput(duplicates)
+    return manifests
 
 
 def _read_file(path: str) -> bytes:
@@ -80,22 +73,20 @@ def _read_file(path: str) -> bytes:
             return file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         fix = "check the path" if isinstance(error, FileNotFoundError) else ""
-        fix = f"name the files in it: {path.rstrip('/')}/*.yaml" if isinstance(error, IsADirectoryError) else fix
-        raise input_error(f"cannot read it: {error.strerror}", location=SourceLocation(source=path), fix=fix) from None
+        fix = f"specify the files in it: {path.rstrip('/')}/*.yaml" if isinstance(error, IsADirectoryError) else fix
+        raise input_error(f"cannot read: {error.strerror}", location=SourceLocation(source=path), fix=fix) from None
 
 
 def _parse_objects(document: YamlDocument, value: Any, path_prefix: str) -> Iterator[Manifest]:
-    """The object in a document, or the objects in a List."""
-
-    def wrong(what: str, field: str, fix: str) -> InvalidInput:
-        place = document.location_of(f"{path_prefix}.{field}".strip("."))
-        return InvalidInput([InputProblem(message=what, location=place, field=field, fix=fix)])
+    def field_error(message: str, field: str, fix: str) -> InvalidInput:
+        location = document.location_of(f"{path_prefix}.{field}".strip("."))
+        return InvalidInput([InputProblem(message=message, location=location, field=field, fix=fix)])
 
     if not isinstance(value, dict):
-        raise wrong("not a Kubernetes object", "", "start with `apiVersion:` and `kind:`")
+        raise field_error("not a Kubernetes object", "", "start with `apiVersion:` and `kind:`")
     for field in ("apiVersion", "kind"):
         if not isinstance(value.get(field), str) or not value[field]:
-            raise wrong(f"`{field}` is missing", field, f"add `{field}:`, for a job {_SAMPLE_FIELDS[field]}")
+            raise field_error(f"`{field}` is missing", field, f"add `{field}:`, for a job {_SAMPLE_FIELDS[field]}")
     items = value.get("items")
     if value["kind"] == "List" and isinstance(items, list):
         for index, item in enumerate(items):
@@ -105,7 +96,7 @@ def _parse_objects(document: YamlDocument, value: Any, path_prefix: str) -> Iter
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         close = get_close_matches("name", metadata if isinstance(metadata, dict) else (), n=1)
         fix = f"did you mean `name` where `{close[0]}` is written?" if close else "add `metadata: {name: …}`"
-        raise wrong(f"the {value['kind']} has no name", f"metadata.{close[0] if close else 'name'}", fix)
+        raise field_error(f"the {value['kind']} has no name", f"metadata.{close[0] if close else 'name'}", fix)
     yield Manifest(value, document, path_prefix)
 
 
@@ -119,34 +110,31 @@ def _duplicate_problems(manifests: Iterable[Manifest]) -> list[InputProblem]:
         key = (manifest.api_version, manifest.kind, manifest.namespace, manifest.name)
         first = seen.setdefault(key, manifest)
         if first is not manifest and manifest.name:
-            where = first.document.location_of(first.path_prefix)
-            what = f"{manifest.title} is written twice, first at {where}"
-            problems.append(manifest.field_problem(what, "metadata.name", "rename one, or take one away"))
+            location = first.document.location_of(first.path_prefix)
+            message = f"{manifest.title} is defined twice, first at {location}"
+            problems.append(manifest.field_problem(message, "metadata.name", "rename or remove one of them"))
     return problems
 
 
 def check_kinds(manifests: Iterable[Manifest], served: Collection[tuple[str, str]]) -> list[InputProblem]:
-    """What asks for a kind that is not among the `(apiVersion, kind)` served."""
-    return [
-        _unserved_kind_problem(manifest, served)
-        for manifest in manifests
-        if (manifest.api_version, manifest.kind) not in served
-    ]
+    """Return the manifests whose `(apiVersion, kind)` is not served."""
+    unserved = [manifest for manifest in manifests if (manifest.api_version, manifest.kind) not in served]
+    return [_unserved_kind_problem(manifest, served) for manifest in unserved]
 
 
 def _unserved_kind_problem(manifest: Manifest, served: Collection[tuple[str, str]]) -> InputProblem:
     kinds = sorted({kind for _, kind in served})
-    homes = sorted(version for version, kind in served if kind == manifest.kind)
-    if homes:
-        what = f"{manifest.kind} is not served as `{manifest.api_version}`"
-        return manifest.field_problem(what, "apiVersion", f"write `apiVersion: {homes[0]}`")
+    versions = sorted(version for version, kind in served if kind == manifest.kind)
+    if versions:
+        message = f"{manifest.kind} is not served as `{manifest.api_version}`"
+        return manifest.field_problem(message, "apiVersion", f"write `apiVersion: {versions[0]}`")
     close = get_close_matches(manifest.kind, kinds, n=1)
     fix = f"did you mean `{close[0]}`?" if close else f"kinds served: {', '.join(kinds)}"
-    return manifest.field_problem(f"no kind `{manifest.kind}` is served here", "kind", fix)
+    return manifest.field_problem(f"unknown kind `{manifest.kind}`", "kind", fix)
 
 
 def check_commands(manifests: Iterable[Manifest]) -> list[InputProblem]:
-    """Containers that name no program to start: images are not run here, so nothing else can name it."""
+    """Return the containers without a command; local pods do not use the command of the image."""
     return [
         manifest.field_problem(_NO_COMMAND, f"{path}.command", _COMMAND_FIX)
         for manifest in manifests
@@ -155,12 +143,12 @@ def check_commands(manifests: Iterable[Manifest]) -> list[InputProblem]:
     ]
 
 
-_NO_COMMAND = "no command to run: images are not run here, so their own is not known"
-_COMMAND_FIX = "name the program to start, for example `command: [python3, train.py]`"
+_NO_COMMAND = "no command: local pods do not use the image, so they cannot use its command"
+_COMMAND_FIX = "set the command, for example `command: [python3, train.py]`"
 
 
 def _find_containers(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every container described anywhere below, with its path."""
+    """Yield every container below with its path."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _find_containers(item, f"{path}[{index}]")

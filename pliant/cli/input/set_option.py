@@ -1,4 +1,4 @@
-"""`--set`: fields of the jobs in the files, written on the command line instead."""
+"""Option --set: sets fields of the jobs in the files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SET_EXAMPLE = "write PATH=VALUE, for example --set spec.replicaSpecs.worker.rep
 
 
 def with_settings(manifests: Iterable[Manifest], settings: Sequence[str]) -> list[Manifest]:
-    """The objects with these fields set in every job among them; others stay as written."""
+    """Return the manifests with the fields set in every job; other objects are unchanged."""
     changes = [_parse_setting(text) for text in settings]
     if not changes:
         return list(manifests)
@@ -38,35 +38,33 @@ def _parse_setting(text: str) -> tuple[str, list[str | int], Any]:
     path, equals, written = text.partition("=")
     steps = _parse_path(path.strip())
     if not equals or not steps:
-        raise input_error(f"--set {text}: not a path and a value", fix=_SET_EXAMPLE)
+        raise input_error(f"--set {text}: not PATH=VALUE", fix=_SET_EXAMPLE)
     if steps[0] not in ("spec", "metadata", "runPolicy"):
-        raise input_error(f"--set {text}: a path begins with spec or metadata", fix=f"--set spec.{text}")
+        raise input_error(f"--set {text}: the path must start with spec or metadata", fix=f"--set spec.{text}")
     return path.strip(), steps, _parse_value(text, written)
 
 
 def _parse_path(path: str) -> list[str | int]:
     steps: list[str | int] = []
-    place = 0
-    while place < len(path):
-        step = _PATH_STEP.match(path, place)
+    position = 0
+    while position < len(path):
+        step = _PATH_STEP.match(path, position)
         if step is None:
             return []
         number, quoted, word = step.groups()
         steps.append(int(number) if number is not None else quoted or word)
-        place = step.end()
+        position = step.end()
     return steps
 
 
 def _parse_value(setting: str, value_text: str) -> Any:
-    """What a value means in YAML: 4 is a number, true a truth, [a, b] a list, '4' a text."""
+    """Parse a value as YAML: 4 is a number, true a boolean, [a, b] a list, '4' a string."""
     try:
-        found = parse_documents("--set", value_text.encode())
+        documents = parse_documents("--set", value_text.encode())
     except InvalidInput as error:
-        said = error.problems[0].message
-        raise input_error(
-            f"--set {setting}: {said}", fix="put the value in quotes, within those of the shell"
-        ) from None
-    return found[0].value if found else ("" if not value_text.strip() else None)
+        fix = "put the value in quotes, inside those of the shell"
+        raise input_error(f"--set {setting}: {error.problems[0].message}", fix=fix) from None
+    return documents[0].value if documents else ("" if not value_text.strip() else None)
 
 
 def _set_field(raw: dict[str, Any], setting: str, path: list[str | int], value: Any) -> None:
@@ -83,17 +81,13 @@ def _set_field(raw: dict[str, Any], setting: str, path: list[str | int], value: 
 
 
 def _check_step(node: Any, setting: str, step: str | int) -> None:
-    """Refuse a step that leads nowhere."""
+    """Raise InvalidInput for a step that does not fit the value."""
     if isinstance(node, list):
         if not isinstance(step, int) and not str(step).isdigit():
-            raise input_error(f"--set {setting}: `{step}` stands where a list is", fix="name one of its items: [0]")
+            raise input_error(f"--set {setting}: `{step}` is not an index of a list", fix="write an index: [0]")
         if int(step) >= len(node):
-            raise input_error(
-                f"--set {setting}: [{step}] is beyond the end of a list of {len(node)}", fix="count from 0"
-            )
+            raise input_error(f"--set {setting}: [{step}] is out of range", fix=f"the list has {len(node)} items")
     elif not isinstance(node, dict):
-        raise input_error(
-            f"--set {setting}: nothing can stand below a plain value, at `{step}`", fix="shorten the path"
-        )
+        raise input_error(f"--set {setting}: the parent of `{step}` is not a mapping", fix="shorten the path")
     elif isinstance(step, int):
-        raise input_error(f"--set {setting}: [{step}] stands where no list is", fix="name a field")
+        raise input_error(f"--set {setting}: [{step}] is an index, but there is no list", fix="write a field")

@@ -1,4 +1,4 @@
-"""Reads traces for the simulator: CSV files that hold one table each, YAML files that hold any number."""
+"""Reads traces for the simulator: a CSV file has one table, a YAML file any number."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pliant.simulation.trace_reader import TABLE_FIELDS, TraceRow, read_jobs, re
 
 TRACE_TABLES = ("nodes", "jobs", "services", "windows")
 TIME_FIELDS = {"until": "end_at", "period": "period", "urgent_period": "urgent_period"}
+# the column that identifies each table of a CSV file; the first match counts
 _TABLE_COLUMNS = {"jobs": "submit", "services": "replicas", "windows": "end", "nodes": "count"}
-"""The column by which a table in a CSV file is known, the first that is there: jobs may have a count as well."""
 
 
 @dataclass(slots=True)
 class TraceTables:
-    """Rows of every kind, from all files."""
+    """The rows of all files, by table."""
 
     rows: dict[str, list[TraceRow]] = field(default_factory=lambda: {table: [] for table in TRACE_TABLES})
     times: dict[str, TraceRow] = field(default_factory=dict)
 
 
 def read_trace(files: Sequence[str]) -> SimulationTrace:
-    """The trace that these files hold together; raises `UserError` naming file, line and field."""
+    """Read the trace in these files; raise UserError with file, line and field."""
     tables = TraceTables()
     for name in files:
         data = _read_file(name)
@@ -47,9 +47,9 @@ def read_trace(files: Sequence[str]) -> SimulationTrace:
         **{TIME_FIELDS[name]: row.duration_seconds(name, math.inf) for name, row in tables.times.items()},
     )
     if not trace.nodes:
-        raise UserError(f"{', '.join(files)}: there are no nodes; add a table of them: name, count, cpu, memory")
+        raise UserError(f"{', '.join(files)}: no nodes; add a table with the columns name, count, cpu, memory")
     if not trace.jobs and not trace.services:
-        raise UserError(f"{', '.join(files)}: there are neither jobs nor services, so nothing would happen")
+        raise UserError(f"{', '.join(files)}: neither jobs nor services; add a table of one of them")
     _check_unique_names(tables.rows["jobs"])
     return trace
 
@@ -59,7 +59,7 @@ def _check_unique_names(rows: Iterable[TraceRow]) -> None:
     for row in rows:
         key = (row.text("namespace", "default"), row.name())
         if key in seen:
-            row.raise_error("name", f"`{row.name()}` is the name of another job, too ({seen[key]})")
+            row.raise_error("name", f"another job is named `{row.name()}` ({seen[key]})")
         seen[key] = row.locate("name")
 
 
@@ -69,7 +69,7 @@ def _read_file(name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise UserError(f"{name}: {error.strerror}; name CSV or YAML files, or an --experiment") from None
+        raise UserError(f"{name}: {error.strerror}; specify CSV or YAML files, or an --experiment") from None
 
 
 def _read_csv(name: str, data: bytes, tables: TraceTables) -> None:
@@ -82,50 +82,49 @@ def _read_csv(name: str, data: bytes, tables: TraceTables) -> None:
         raise UserError(f"{name}:{lines.line_num}: not valid CSV: {error}") from None
     rows = [(number, cells) for number, cells in rows if any(cells) and not cells[0].startswith("#")]
     if not rows:
-        raise UserError(f"{name}: is empty; its first line names the columns")
+        raise UserError(f"{name}: the file is empty; the first line must name the columns")
     (number, titles), *rest = rows
     table = _detect_table(f"{name}:{number}", titles)
     for line, cells in rest:
-        where = f"{name}:{line}"
+        location = f"{name}:{line}"
         if len(cells) > len(titles):
-            raise UserError(f"{where}: has {len(cells)} cells, and there are only {len(titles)} columns")
+            raise UserError(f"{location}: {len(cells)} cells, but only {len(titles)} columns")
         values = {title: cell for title, cell in zip(titles, cells, strict=False) if cell}
-        tables.rows[table].append(TraceRow(values, _fixed_location(where)))
+        tables.rows[table].append(TraceRow(values, _fixed_location(location)))
 
 
 def _detect_table(location: str, columns: Sequence[str]) -> str:
-    if twice := [title for title in columns if columns.count(title) > 1]:
-        raise UserError(f"{location}: column `{twice[0]}` is there twice")
+    if duplicates := [title for title in columns if columns.count(title) > 1]:
+        raise UserError(f"{location}: duplicate column `{duplicates[0]}`")
     if "steps" in columns:
         return "services"
-    for table, sign in _TABLE_COLUMNS.items():
-        if sign in columns:
+    for table, column in _TABLE_COLUMNS.items():
+        if column in columns:
             return table
     known = "; ".join(f"{table}: {', '.join(TABLE_FIELDS[table])}" for table in TRACE_TABLES)
-    signs = ", ".join(f"`{sign}` for {table}" for table, sign in _TABLE_COLUMNS.items())
-    raise UserError(f"{location}: nobody can tell what table this is; it needs a column {signs}. Columns are: {known}")
+    required = ", ".join(f"`{column}` for {table}" for table, column in _TABLE_COLUMNS.items())
+    raise UserError(f"{location}: unknown table; it needs a column {required}. Columns: {known}")
 
 
 def _read_yaml(name: str, data: bytes, tables: TraceTables) -> None:
-    for written in parse_documents(name, data):
-        value = written.value
+    for document in parse_documents(name, data):
+        value = document.value
         if not isinstance(value, dict):
-            raise UserError(f"{written.location_of()}: must hold {', '.join(TRACE_TABLES)}, not {type(value).__name__}")
+            tables_text = ", ".join(TRACE_TABLES)
+            raise UserError(f"{document.location_of()}: must be a mapping with {tables_text}")
         for key, content in value.items():
             if key in TRACE_TABLES:
-                tables.rows[key] += _parse_yaml_rows(written, key, content)
+                tables.rows[key] += _parse_yaml_rows(document, key, content)
             elif key in TIME_FIELDS:
-                tables.times[key] = TraceRow({key: content}, _field_location(written, ""))
+                tables.times[key] = TraceRow({key: content}, _field_location(document, ""))
             else:
                 known = ", ".join((*TRACE_TABLES, *TIME_FIELDS))
-                raise UserError(
-                    f"{written.location_of(key)}: {key}: there is no such part of a trace; there are {known}"
-                )
+                raise UserError(f"{document.location_of(key)}: unknown field `{key}`; known fields: {known}")
 
 
 def _parse_yaml_rows(document: YamlDocument, table: str, content: Any) -> Iterable[TraceRow]:
     if not isinstance(content, list) or not all(isinstance(item, dict) for item in content):
-        raise UserError(f"{document.location_of(table)}: {table}: must be a list of mappings, one for each of them")
+        raise UserError(f"{document.location_of(table)}: {table}: must be a list of mappings")
     for number, item in enumerate(content):
         values = {key: value for key, value in item.items() if value is not None}
         yield TraceRow(values, _field_location(document, f"{table}[{number}]."))

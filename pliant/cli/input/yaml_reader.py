@@ -1,4 +1,4 @@
-"""Reads YAML as Kubernetes does, within limits, and remembers where every field was written."""
+"""Reads YAML as Kubernetes does, within limits, and records the location of every field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BaseLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _KubernetesLoader(_BaseLoader):  # type: ignore[misc]
-    """Scalars mean what they mean to Kubernetes: no dates, no base-60 numbers."""
+    """Resolves scalars as Kubernetes does: no dates, no base-60 numbers."""
 
 
 _TAG_PREFIX = "tag:yaml.org,2002:"
@@ -41,7 +41,7 @@ _KubernetesLoader.add_implicit_resolver(
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One YAML document: its value, and where each part of it stands in the text."""
+    """A YAML document, and the location of each of its fields."""
 
     value: Any
     source: str
@@ -49,13 +49,13 @@ class YamlDocument:
     node: yaml.Node
 
     def location_of(self, field: str = "") -> SourceLocation:
-        """Where a field such as `spec.containers[0].image` is written; if it is not, what it would stand under."""
+        """Return the location of a field such as `spec.containers[0].image`, or of its nearest parent."""
         node = _find_node(self.node, field)
         return _source_location(self.source, self.lines, node.start_mark, _node_width(node))
 
 
 def parse_documents(source: str, data: bytes) -> list[YamlDocument]:
-    """Every document in a text that is not empty; raises `InvalidInput` naming line and column."""
+    """Parse all documents that are not empty; raise InvalidInput with line and column."""
     if len(data) > MAX_FILE_BYTES:
         raise input_error(f"larger than {MAX_FILE_BYTES // 1024 // 1024} MiB", location=SourceLocation(source=source))
     try:
@@ -69,14 +69,14 @@ def parse_documents(source: str, data: bytes) -> list[YamlDocument]:
         return [
             YamlDocument(_NodeConverter(source, lines, loader).convert(node), source, lines, node)
             for loader, node in _compose_nodes(text)
-            if not _is_empty(node)
+            if node.tag != f"{_TAG_PREFIX}null"  # an empty document
         ]
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(source, lines, error) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        place = SourceLocation(source=source, line=line, column=1)
-        raise input_error(f"character {error.character!r} is not allowed in YAML", location=place) from None
+        location = SourceLocation(source=source, line=line, column=1)
+        raise input_error(f"character {error.character!r} is not allowed in YAML", location=location) from None
 
 
 def _compose_nodes(text: str) -> Iterator[tuple[Any, yaml.Node]]:
@@ -89,24 +89,20 @@ def _compose_nodes(text: str) -> Iterator[tuple[Any, yaml.Node]]:
 
 
 def _check_depth(source: str, lines: list[str], text: str) -> None:
-    """Refuse deep nesting before it is composed: libyaml's composer recurses until it crashes."""
+    """Reject deep nesting before composing: the composer of libyaml recurses until it crashes."""
     depth = 0
     for event in yaml.parse(text, Loader=_KubernetesLoader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_YAML_DEPTH:
-                place = _source_location(source, lines, event.start_mark, 1)
-                raise input_error(f"nested more than {MAX_YAML_DEPTH} levels deep", location=place)
+                location = _source_location(source, lines, event.start_mark, 1)
+                raise input_error(f"nested more than {MAX_YAML_DEPTH} levels deep", location=location)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
-def _is_empty(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG_PREFIX}null"
-
-
 class _NodeConverter:
-    """Turns nodes into plain data, counting what aliases unfold to."""
+    """Converts nodes to plain data and counts what aliases expand to."""
 
     def __init__(self, source: str, lines: list[str], loader: Any) -> None:
         self._source = source
@@ -115,10 +111,9 @@ class _NodeConverter:
         self._count = 0
 
     def convert(self, node: yaml.Node, depth: int = 0) -> Any:
-        """The data under a node, its aliases unfolded."""
         self._count += 1
         if self._count > MAX_YAML_NODES or depth > MAX_YAML_DEPTH:
-            raise self._error_at(node, "unfolds to too much: aliases that repeat or contain each other")
+            raise self._error_at(node, "too many values: aliases that repeat or contain each other")
         if isinstance(node, yaml.MappingNode):
             return self._convert_mapping(node, depth)
         if isinstance(node, yaml.SequenceNode):
@@ -129,9 +124,9 @@ class _NodeConverter:
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise self._error_at(key, "a key must be a plain word")
+                raise self._error_at(key, "a key must be a scalar")
             if key.value in seen and key.value != "<<":
-                raise self._error_at(key, f"`{key.value}` is written twice")
+                raise self._error_at(key, f"duplicate key `{key.value}`")
             seen.add(key.value)
         inherited: dict[str, Any] = {}
         own: dict[str, Any] = {}
@@ -140,10 +135,10 @@ class _NodeConverter:
             if key.tag != f"{_TAG_PREFIX}merge":
                 own[key.value] = value
                 continue
-            # Merged here and not by the library: what it unfolds to is counted like everything else.
+            # Merged here and not by the library, so that merged values are counted.
             for part in reversed(value if isinstance(value, list) else [value]):
                 if not isinstance(part, dict):
-                    raise self._error_at(item, "`<<` must name a mapping")
+                    raise self._error_at(item, "`<<` must refer to a mapping")
                 inherited.update(part)
         return inherited | own
 
@@ -151,7 +146,7 @@ class _NodeConverter:
         value = self._loader.construct_object(node)
         if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
             return value
-        raise self._error_at(node, f"`{node.value}` is not a value that JSON can hold")
+        raise self._error_at(node, f"`{node.value}` is not a JSON value")
 
     def _error_at(self, node: yaml.Node, message: str) -> InvalidInput:
         return input_error(
@@ -173,7 +168,6 @@ def _node_width(node: yaml.Node) -> int:
 
 
 def _find_node(node: yaml.Node, field_path: str) -> yaml.Node:
-    """The key or item that a path leads to, as far as the path is written."""
     spot = node
     while field_path:
         step = _follow_step(node, field_path)
@@ -184,14 +178,14 @@ def _find_node(node: yaml.Node, field_path: str) -> yaml.Node:
 
 
 def _follow_step(node: yaml.Node, field_path: str) -> tuple[yaml.Node, yaml.Node, str] | None:
-    """One step along a path: the node to point at, the node below it, and what is left of the path."""
+    """Follow one step of a path; return the node to point at, its value, and the rest of the path."""
     if isinstance(node, yaml.SequenceNode):
         found = re.match(r"\.?\[?(\d+)\]?", field_path)
         if found and int(found[1]) < len(node.value):
             item = node.value[int(found[1])]
             return item, item, field_path[found.end() :]
     if isinstance(node, yaml.MappingNode):
-        # Longest first: keys of labels and ConfigMaps hold dots themselves.
+        # Longest first: keys of labels and ConfigMaps contain dots.
         for key, item in sorted(node.value, key=lambda pair: -len(str(pair[0].value))):
             found = re.match(rf"\.?\[?['\"]?{re.escape(str(key.value))}['\"]?\]?(?=[.\[]|$)", field_path)
             if found:
@@ -210,7 +204,7 @@ _SYNTAX_HINTS = (
 
 def _syntax_error(source: str, lines: list[str], error: yaml.MarkedYAMLError) -> InvalidInput:
     mark = error.problem_mark or error.context_mark
-    place = _source_location(source, lines, mark, 1) if mark else SourceLocation(source=source)
-    said = f"{error.context or ''} {error.problem or ''}"
-    fix = next((hint for words, sign, hint in _SYNTAX_HINTS if words in said and sign in place.text), "")
-    return input_error(f"not valid YAML: {error.problem or error}", location=place, fix=fix)
+    location = _source_location(source, lines, mark, 1) if mark else SourceLocation(source=source)
+    message = f"{error.context or ''} {error.problem or ''}"
+    fix = next((fix for text, char, fix in _SYNTAX_HINTS if text in message and char in location.text), "")
+    return input_error(f"not valid YAML: {error.problem or error}", location=location, fix=fix)

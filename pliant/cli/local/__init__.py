@@ -1,1 +1,1 @@
-"""The cluster on this machine: its state directory, its daemon, and the session of `pliant run`."""
+"""Local clusters: their state directories, the daemon of `pliant up` and the session of `pliant run`."""

@@ -1,4 +1,4 @@
-"""Says how a run ended, in one line and an exit code; a failure comes with its first cause."""
+"""Summarizes how a run ended: text and exit code, and the root cause of a failure."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ EXIT_FAILED = 1
 EXIT_TIMEOUT = 124
 PHASE_EXITS = {
     JobPhase.FAILED: (EXIT_FAILED, "failed"),
-    JobPhase.TIMEOUT: (3, "ran out of the time it was given"),
-    JobPhase.NODE_FAIL: (4, "was lost with its node"),
-    JobPhase.PREEMPTED: (5, "had to make room (preempted)"),
+    JobPhase.TIMEOUT: (3, "timed out"),
+    JobPhase.NODE_FAIL: (4, "failed because its node failed"),
+    JobPhase.PREEMPTED: (5, "was preempted"),
 }
-"""The exit code and the words for each bad end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResult:
-    """The last words of a run."""
+    """The text and exit code of a run."""
 
     exit_code: int
     text: str
@@ -41,90 +40,76 @@ class SessionResult:
 def summarize_finished_run(
     run_state: RunState, logs: LogStreams, elapsed: timedelta, style: TerminalStyle
 ) -> SessionResult:
-    """The end of a run whose jobs have all ended."""
-    parts, code = [], EXIT_SUCCESS
+    """Summarize a run whose jobs have all ended."""
+    lines, code = [], EXIT_SUCCESS
     for job in run_state.jobs:
         succeeded = job.state is not None and job.state.phase is JobPhase.SUCCEED
-        code = code if succeeded else _worse_exit_code(code, _job_exit_code(job))
-        parts += (
-            [_success_text(job, run_state, elapsed, style)]
-            if succeeded
-            else _failure_lines(job, run_state, logs, elapsed, style)
-        )
-    return SessionResult(exit_code=code, text="\n".join(parts))
+        if succeeded:
+            lines.append(_success_text(job, run_state, elapsed, style))
+        else:
+            lines += _failure_lines(job, run_state, logs, elapsed, style)
+            job_code = PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, ""))[0] if job.state else EXIT_FAILED
+            code = EXIT_FAILED if EXIT_FAILED in (code, job_code) else code or job_code  # the first one counts
+    return SessionResult(exit_code=code, text="\n".join(lines))
 
 
 def summarize_stuck_run(stuck_replicas: Sequence[StuckReplica], style: TerminalStyle) -> SessionResult:
-    """The end of a run that has members which can never start; those with one reason share a line."""
+    """Summarize a run with replicas that can never start; replicas with the same reason share a line."""
     lines = [
-        f"{style.red('✘')} {style.bold(f'{job} cannot start')}: {join_names(titles)}: {why}"
-        for (job, why), titles in _group_by_reason(stuck_replicas).items()
+        f"{style.red('✘')} {style.bold(f'{job} cannot start')}: {join_names(names)}: {reason}"
+        for (job, reason), names in _group_by_reason(stuck_replicas).items()
     ]
     return SessionResult(exit_code=EXIT_FAILED, text="\n".join(lines))
 
 
 def _group_by_reason(stuck_replicas: Iterable[StuckReplica]) -> dict[tuple[str, str], list[str]]:
-    """Members that do not start, by their job and what keeps them."""
-    members: dict[tuple[str, str], list[str]] = {}
-    for one in stuck_replicas:
-        members.setdefault((one.job.name, one.reason), []).append(one.replica_name)
-    return members
+    names: dict[tuple[str, str], list[str]] = {}
+    for stuck in stuck_replicas:
+        names.setdefault((stuck.job.name, stuck.reason), []).append(stuck.replica_name)
+    return names
 
 
 def summarize_timed_out_run(
     run_state: RunState, logs: LogStreams, timeout: timedelta, style: TerminalStyle
 ) -> SessionResult:
-    """The end of a run that took too long: what was still going on, what it wrote last, and what kept it."""
-    lines = [f"{style.red('✘')} {style.bold(f'not done after {format_duration(timeout)}')} (--timeout)"]
-    waiting = _group_by_reason(run_state.stuck_replicas())
+    """Summarize a run that reached --timeout: unfinished groups, their last log lines, and what blocks them."""
+    lines = [f"{style.red('✘')} {style.bold(f'not finished after {format_duration(timeout)}')} (--timeout)"]
     for line in run_state.group_lines():
         job = next(job for job in run_state.jobs if job.key.name == line.job)
         if job.state is not None and job.state.phase.is_final:
             continue
         lines.append(f"  {line.job}/{line.group}: {line.phase}, {line.ready_text} running; {line.message}")
-        lines += [f"    {style.dim(f'{name} │')} {said}" for name, said in _last_lines_of_group(run_state, logs, line)]
-    for (job_name, why), titles in waiting.items():
-        lines.append(f"  {job_name}: {join_names(titles)} {'waits' if len(titles) == 1 else 'wait'}: {why}")
+        lines += [f"    {style.dim(f'{name} │')} {text}" for name, text in _last_lines_of_group(run_state, logs, line)]
+    for (job_name, reason), names in _group_by_reason(run_state.stuck_replicas()).items():
+        lines.append(f"  {job_name}: {join_names(names)} not started: {reason}")
     return SessionResult(exit_code=EXIT_TIMEOUT, text="\n".join(lines))
 
 
 def _last_lines_of_group(run_state: RunState, logs: LogStreams, group_line: GroupStatusLine) -> list[tuple[str, str]]:
-    """What the first few members of a group wrote last: who hangs may have said why."""
     pods = [pod for pod in run_state.pods_of_group(group_line) if pod.status.phase == RUNNING_PHASE][:MAX_QUOTED]
-    return [
-        (run_state.log_prefix(pod), logs.last_line_of_pod(pod.metadata.uid) or "(nothing was written)") for pod in pods
-    ]
-
-
-def _job_exit_code(job: Job) -> int:
-    return PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, ""))[0] if job.state else EXIT_FAILED
-
-
-def _worse_exit_code(code: int, other: int) -> int:
-    """The exit code of a run with both ends: a failure counts most, then whatever came first."""
-    return EXIT_FAILED if EXIT_FAILED in (code, other) else code or other
+    return [(run_state.log_prefix(pod), logs.last_line_of_pod(pod.metadata.uid) or "(no output)") for pod in pods]
 
 
 def _success_text(job: Job, run_state: RunState, elapsed: timedelta, style: TerminalStyle) -> str:
-    groups = [
-        group for group in (with_applied_sizes(job, job.state) if job.state else job).groups if not group.is_master
-    ]
+    sized_job = with_applied_sizes(job, job.state) if job.state else job
+    groups = [group for group in sized_job.groups if not group.is_master]
     sizes = [pluralize(group.size, group.name) for group in groups if group.size or not job.has_master]
-    everybody = sum(group.size for group in groups)
-    members = ", ".join(sizes) if len(sizes) <= MAX_QUOTED else f"{everybody} members of {len(sizes)} groups"
-    said = style.bold(f"{job.key.name} succeeded")
+    total = sum(group.size for group in groups)
+    replicas = ", ".join(sizes) if len(sizes) <= MAX_QUOTED else f"{total} replicas in {len(sizes)} groups"
+    result = style.bold(f"{job.key.name} succeeded")
     reports = [str(progress) for group in job.groups if (progress := run_state.group_progress(job, group))]
-    reached = f"; {'; '.join(list(dict.fromkeys(reports))[:MAX_QUOTED])}" if reports else ""
-    # A job that may lose members must not lose them in silence.
-    losses = [f"{loss.replica_name} {describe_exit(loss.pod.exit)}" for loss in run_state.unrecovered_failures(job)]
-    lost = "" if losses else _lost_replicas_text(job)
-    text = f"{style.green('✔')} {said} in {format_duration(elapsed)} ({members}{_restarts_text(job)}{lost}{reached})"
-    return f"{text}, although {join_names(losses)}" if losses else text
+    progress_text = f"; {'; '.join(list(dict.fromkeys(reports))[:MAX_QUOTED])}" if reports else ""
+    # A fault-tolerant job may succeed with failed replicas.
+    failures = [f"{each.replica_name} {describe_exit(each.pod.exit)}" for each in run_state.unrecovered_failures(job)]
+    lost = "" if failures else _lost_replicas_text(job)
+    details = f"{replicas}{_restarts_text(job)}{lost}{progress_text}"
+    text = f"{style.green('✔')} {result} in {format_duration(elapsed)} ({details})"
+    return f"{text}, with failed replicas: {join_names(failures)}" if failures else text
 
 
 def _lost_replicas_text(job: Job) -> str:
-    """How many members a job did without, where nobody saw them go."""
-    if job.state is None or job.has_master:  # which knows whom it has replaced
+    """Return how many replicas failed for good, if their failures were not observed."""
+    if job.state is None or job.has_master:  # the master replaces failed replicas itself
         return ""
     lost = sum(each.failed for each in job.state.replica_counts.values())
     return f", {lost} lost" if lost else ""
@@ -139,27 +124,27 @@ def _failure_lines(
     job: Job, run_state: RunState, logs: LogStreams, elapsed: timedelta, style: TerminalStyle
 ) -> list[str]:
     if run_state.was_deleted(job):
-        said = style.bold(f"{job.key.name} was deleted")
-        return [f"{style.red('✘')} {said} after {format_duration(elapsed)}, before it had ended"]
+        result = style.bold(f"{job.key.name} was deleted")
+        return [f"{style.red('✘')} {result} after {format_duration(elapsed)}, before it finished"]
     phase = PHASE_EXITS.get(job.state.phase, (EXIT_FAILED, "failed"))[1] if job.state else "failed"
-    message = job.state.message if job.state else "nobody looked after it"
-    said = style.bold(f"{job.key.name} {phase}")
-    lines = [f"{style.red('✘')} {said} after {format_duration(elapsed)}{_restarts_text(job)}: {message}"]
-    # Whoever ran out of time or had to make room did so for reasons of its own, whatever failed before.
+    message = job.state.message if job.state else "not reconciled by an operator"
+    result = style.bold(f"{job.key.name} {phase}")
+    lines = [f"{style.red('✘')} {result} after {format_duration(elapsed)}{_restarts_text(job)}: {message}"]
+    # A timeout or preemption is not caused by a failed replica.
     is_by_failure = job.state is None or job.state.phase in (JobPhase.FAILED, JobPhase.NODE_FAIL)
-    loss = run_state.root_cause(job) if is_by_failure else None
-    return lines + (_root_cause_lines(loss, message, logs, style) if loss else [])
+    cause = run_state.root_cause(job) if is_by_failure else None
+    return lines + (_root_cause_lines(cause, message, logs, style) if cause else [])
 
 
 def _root_cause_lines(failure: FailedReplica, message: str, logs: LogStreams, style: TerminalStyle) -> list[str]:
-    """Who failed first, how and where; what the job's own message says already is not said again."""
+    """Describe the root cause without repeating what the message of the job contains."""
     container = failure.pod.exit.container if failure.pod.exit else ""
-    where = f"pod {failure.pod.name}" + (f", container {container}" if container else "")
-    how = f"{failure.replica_name} {describe_exit(failure.pod.exit)}"
-    lines = [f"  first cause: {where}" if message.startswith(how) else f"  first cause: {how} ({where})"]
+    location = f"pod {failure.pod.name}" + (f", container {container}" if container else "")
+    text = f"{failure.replica_name} {describe_exit(failure.pod.exit)}"
+    lines = [f"  root cause: {location}" if message.startswith(text) else f"  root cause: {text} ({location})"]
     tail = logs.last_lines(failure.pod.uid, container)
     if tail:
-        lines += ["  its last lines:", *(f"    {style.dim('│')} {line}" for line in tail)]
-    if helps := suggest_fix(failure.pod.exit, tail):
-        lines.append(f"  {style.bold('try')}: {helps}")
+        lines += ["  last log lines:", *(f"    {style.dim('│')} {line}" for line in tail)]
+    if fix := suggest_fix(failure.pod.exit, tail):
+        lines.append(f"  {style.bold('suggestion')}: {fix}")
     return lines

@@ -1,4 +1,4 @@
-"""One run from the first object to the verdict, on a cluster that is up."""
+"""Runs jobs on a started local cluster: applies them, follows them to their end, and summarizes."""
 
 from __future__ import annotations
 
@@ -40,18 +40,15 @@ from pliant.model.state import JobPhase
 from pliant.plugins.registry import registered_kinds
 from pliant.runtime.clock import SystemClock
 
-LOG_DRAIN_TIMEOUT = timedelta(seconds=5)
-"""How long the streams of containers that have ended may be silent before they are given up."""
+LOG_DRAIN_TIMEOUT = timedelta(seconds=5)  # how long streams of ended containers may be idle before they are closed
 ALL_PHASES = frozenset(JobPhase)
-MAX_SIMILAR_WARNINGS = 3
-"""How many warnings that differ by nothing but their pod are told one by one."""
-CHANGE_BATCH_DELAY = 0.02
-"""Seconds during which changes gather before they are looked at together."""
+MAX_SIMILAR_WARNINGS = 3  # warnings that differ only in the object are shown this often
+CHANGE_BATCH_DELAY = 0.02  # seconds during which changes are collected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What is to be run, and for how long at most."""
+    """What to run, and for how long at most."""
 
     manifests: list[Manifest]
     catalog: KindRegistry
@@ -59,11 +56,10 @@ class RunPlan:
     timeout: timedelta | None
     style: TerminalStyle
     autoscale: AutoscaleOptions | None = None
-    """How sizes are planned, if they are."""
 
 
 class RunSession:
-    """Runs the jobs of one plan with an operator of its own, and shows what happens."""
+    """Runs the jobs of a plan with its own operator and shows what happens."""
 
     def __init__(
         self,
@@ -87,10 +83,9 @@ class RunSession:
         self._similar_warnings: dict[str, int] = {}
 
     async def run(self, started_at: float, data_dir: Path) -> SessionResult:
-        """Apply everything, follow it to its end, and say how it ended; the cluster keeps its data in a folder."""
-        loop = asyncio.get_running_loop()
-        limit = self._plan.timeout
-        deadline = started_at + limit.total_seconds() if limit else None
+        """Apply the manifests, follow the jobs to their end, and return the result."""
+        timeout = self._plan.timeout
+        deadline = started_at + timeout.total_seconds() if timeout else None
         background: list[asyncio.Task[None]] = []
         try:
             async with asyncio.timeout_at(deadline):
@@ -100,26 +95,24 @@ class RunSession:
                 await self._apply_manifests()
                 stuck = await self._wait_until_finished(data_dir)
         except TimeoutError:
-            if limit is None:
+            if timeout is None:
                 raise
-            return summarize_timed_out_run(self._run_state, self._logs, limit, self._plan.style)
+            return summarize_timed_out_run(self._run_state, self._logs, timeout, self._plan.style)
         else:
-            # The end of a job may be known before that of its pods: there are two watches.
+            # The job watch may report the end before the pod watch reports the last containers.
             for pod in (await self._client.list(PODS, decode_as=Pod)).items:
                 self._logs.follow_pod(pod)
             await self._logs.drain(LOG_DRAIN_TIMEOUT)
-            took = timedelta(seconds=loop.time() - started_at)
-            return summarize_stuck_run(stuck, self._plan.style) if stuck else self._finished_result(took)
+            if stuck:
+                return summarize_stuck_run(stuck, self._plan.style)
+            elapsed = timedelta(seconds=asyncio.get_running_loop().time() - started_at)
+            return summarize_finished_run(self._run_state, self._logs, elapsed, self._plan.style)
         finally:
             await self._logs.drain(timedelta(0))
             for task in background:
                 task.cancel()
 
-    def _finished_result(self, elapsed: timedelta) -> SessionResult:
-        return summarize_finished_run(self._run_state, self._logs, elapsed, self._plan.style)
-
     def _background_work(self) -> Iterable[Any]:
-        """Everything that runs beside the run itself."""
         yield Operator(
             self._client,
             SystemClock(),
@@ -150,19 +143,19 @@ class RunSession:
             group = raw["apiVersion"].partition("/")[0]
             self._update_job(registered_kinds()[group, raw["kind"]], raw)
         self._view.reserve_prefixes(self._run_state.expected_log_prefixes())
-        for lack in self._run_state.resource_shortages():
-            self._view.note(f"! {lack}")
+        for shortage in self._run_state.resource_shortages():
+            self._view.note(f"! {shortage}")
 
     async def _wait_until_finished(self, data_dir: Path) -> list[StuckReplica]:
-        """Wait for the end of every job; members that can never start end the wait too."""
+        """Wait until all jobs have ended, or until a replica can never start; return such replicas."""
         while True:
             self._view.show(self._run_state.group_lines())
             if is_disk_full(data_dir):
-                self._show_warning("", f"the disk of {data_dir} is full: logs are cut short")
+                self._show_warning("", f"the disk of {data_dir} is full: logs are truncated")
             if self._run_state.is_finished():
                 return []
-            if hopeless := [stuck for stuck in self._run_state.stuck_replicas() if stuck.is_permanent]:
-                return hopeless
+            if permanent := [stuck for stuck in self._run_state.stuck_replicas() if stuck.is_permanent]:
+                return permanent
             await self._changed.wait()
             await asyncio.sleep(CHANGE_BATCH_DELAY)
             self._changed.clear()
@@ -174,12 +167,12 @@ class RunSession:
         self._changed.set()
 
     def _show_transitions(self, job: Job) -> None:
-        """Tell changes of course that leave the phase alone: sizes, members that are replaced at no charge."""
-        for moment in job.state.timeline if job.state else ():
-            told = (str(job.key), moment.reason, f"{moment.at} {moment.message}")
-            if moment.reason not in ALL_PHASES and told not in self._shown_notes:
-                self._shown_notes.add(told)
-                self._view.note(sanitize_line(f"{job.key.name}: {moment.message}"))
+        """Show timeline entries that do not change the phase, such as resizes and replaced replicas."""
+        for entry in job.state.timeline if job.state else ():
+            note = (str(job.key), entry.reason, f"{entry.at} {entry.message}")
+            if entry.reason not in ALL_PHASES and note not in self._shown_notes:
+                self._shown_notes.add(note)
+                self._view.note(sanitize_line(f"{job.key.name}: {entry.message}"))
 
     def _on_pod_change(self, old: Pod | None, new: Pod | None) -> None:
         if new is not None:
@@ -191,28 +184,28 @@ class RunSession:
         self._changed.set()
 
     def _on_event_change(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """Tell warnings of the cluster; what concerns a job as a whole is told by its phase."""
+        """Show warnings about other objects; those about jobs are shown with their phase."""
         if new is None or new.get("type") != "Warning":
             return
-        about = new.get("involvedObject", {})
-        if about.get("kind") not in {kind for _, kind in registered_kinds()}:
-            self._show_warning(about.get("name", ""), f"{new.get('reason', '')}: {new.get('message', '')}")
+        involved = new.get("involvedObject", {})
+        if involved.get("kind") not in {kind for _, kind in registered_kinds()}:
+            self._show_warning(involved.get("name", ""), f"{new.get('reason', '')}: {new.get('message', '')}")
 
     def _show_warning(self, object_name: str, message: str) -> None:
-        """Tell a warning once, and of many alike only the first few."""
-        told = ("", object_name, message)
-        if told in self._shown_notes:
+        """Show a warning once, and of similar warnings only the first few."""
+        note = ("", object_name, message)
+        if note in self._shown_notes:
             return
-        self._shown_notes.add(told)
-        alike = self._similar_warnings[message] = self._similar_warnings.get(message, 0) + 1
-        if alike <= MAX_SIMILAR_WARNINGS:
+        self._shown_notes.add(note)
+        count = self._similar_warnings[message] = self._similar_warnings.get(message, 0) + 1
+        if count <= MAX_SIMILAR_WARNINGS:
             self._view.note(sanitize_line(f"! {object_name}: {message}" if object_name else f"! {message}"))
-        elif alike == MAX_SIMILAR_WARNINGS + 1:
-            self._view.note(sanitize_line(f"! {object_name} and others: the same"))
+        elif count == MAX_SIMILAR_WARNINGS + 1:
+            self._view.note(sanitize_line(f"! {object_name} and others: same warning"))
 
     def _on_log_line(self, pod: Pod, container: str, line: str) -> None:
         if self._run_state.record_progress(pod, line):
             self._changed.set()
-        speaker = self._run_state.log_prefix(pod)
-        many = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
-        self._view.log(f"{speaker}/{container}" if many else speaker, line)
+        prefix = self._run_state.log_prefix(pod)
+        is_ambiguous = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
+        self._view.log(f"{prefix}/{container}" if is_ambiguous else prefix, line)

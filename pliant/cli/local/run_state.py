@@ -1,4 +1,4 @@
-"""What a run knows of its jobs: where each group stands, who failed first, who cannot start."""
+"""Tracks the jobs and pods of a run: status of groups, root causes, replicas that cannot start."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pliant.cli.cluster.job_context import natural_sort_key, partition_pods, pod_group, replica_name
-from pliant.cli.explain.capacity import find_shortages, shortage_text, total_shortage_text
+from pliant.cli.explain.capacity import UNSCHEDULABLE_REASON, find_shortages, shortage_text, total_shortage_text
 from pliant.cli.output.progress import GroupProgress, parse_progress
 from pliant.controllers.observe import observe
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState, match_pods
 from pliant.engine.sizing import with_applied_sizes
+from pliant.engine.status.messages import describe_problems
 from pliant.kube.objects import Node, Pod
 from pliant.model import labels
 from pliant.model.job import Job, JobKey, ReplicaGroup
 from pliant.model.observed import ObservedPod, PodPhase
 from pliant.model.state import EngineState, JobPhase
 
+# permanent in a run: all objects are applied before, and images are not pulled
 PERMANENT_WAIT_REASONS = (
     "CreateContainerError",
     "CreateContainerConfigError",
@@ -24,13 +26,11 @@ PERMANENT_WAIT_REASONS = (
     "InvalidImageName",
     "ErrImageNeverPull",
 )
-"""Waits that nothing ends on a cluster where every object has been applied and images are not pulled."""
-UNSCHEDULABLE_REASON = "Unschedulable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatusLine:
-    """One group of one job, as a person wants to see it."""
+    """The status of a group of a job."""
 
     job: str
     group: str
@@ -40,11 +40,12 @@ class GroupStatusLine:
     size: int
     restarts: int
     message: str
+    failed: int = 0  # replicas that failed for good
     progress: GroupProgress | None = None
 
     @property
     def ready_text(self) -> str:
-        """How many run of those wanted, and how many are done: `1/2, 1 done`."""
+        """How many replicas run and how many have succeeded: `1/2, 1 done`."""
         if self.succeeded and self.succeeded == self.size:
             return f"{self.succeeded}/{self.size} done"
         return f"{self.running}/{self.size}" + (f", {self.succeeded} done" if self.succeeded else "")
@@ -52,20 +53,19 @@ class GroupStatusLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedReplica:
-    """A member that ended badly."""
+    """A replica whose pod failed."""
 
     job: JobKey
     pod: ObservedPod
 
     @property
     def replica_name(self) -> str:
-        """What people call the member: `worker-1`."""
         return f"{self.pod.group}-{self.pod.index}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckReplica:
-    """A member that does not start, and why."""
+    """A replica that does not start, and why."""
 
     job: JobKey
     replica_name: str
@@ -75,48 +75,46 @@ class StuckReplica:
 
 
 class RunState:
-    """Collects what informers report about the jobs of one run."""
+    """Collects what informers report about the jobs of a run."""
 
     def __init__(self) -> None:
         self._jobs: dict[JobKey, Job] = {}
         self._job_keys_by_uid: dict[str, JobKey] = {}
         self._pods: dict[JobKey, dict[str, Pod]] = {}
         self._failures: dict[str, FailedReplica] = {}
-        self._recovered_uids: set[str] = set()
-        """Pods that failed and were followed by others; a job forgets them when it shrinks."""
+        self._recovered_uids: set[str] = set()  # failed pods that were restarted; a job that shrinks forgets them
+        # the latest replica of each rank, for jobs whose master reuses ranks
         self._latest_index_by_rank: dict[tuple[JobKey, str, int], int] = {}
-        """The latest member at a rank that a master fills again and again."""
         self._nodes: Sequence[Node] = ()
         self._progress: dict[tuple[JobKey, str], GroupProgress] = {}
         self._deleted_jobs: set[JobKey] = set()
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """Every job of the run, in the order written."""
         return tuple(self._jobs.values())
 
     def set_nodes(self, nodes: Sequence[Node]) -> None:
-        """Note which nodes there are; they do not change during a run."""
         self._nodes = nodes
 
     def resource_shortages(self) -> Iterator[str]:
-        """What jobs want more of than there is, though each of their members would fit."""
+        """Yield jobs that request more in total than the nodes have, though each replica fits."""
         for job in self._jobs.values():
-            is_hopeless = any(find_shortages(group.template, self._nodes) for group in job.groups)
-            if not is_hopeless and (lack := total_shortage_text(job.groups, self._nodes)):
-                yield f"{job.key.name}: {lack}"
+            fits = not any(find_shortages(group.template, self._nodes) for group in job.groups)
+            if fits and (shortage := total_shortage_text(job.groups, self._nodes)):
+                yield f"{job.key.name}: {shortage}"
 
     def update_job(self, job: Job) -> None:
-        """Note how a job is now."""
         self._jobs[job.key] = job
         self._job_keys_by_uid[job.owner.uid] = job.key
         self._pods.setdefault(job.key, {})
         self._recovered_uids |= {
-            uid for uid, loss in self._failures.items() if loss.job == job.key and _was_restarted(job, loss.pod)
+            uid
+            for uid, failure in self._failures.items()
+            if failure.job == job.key and _was_restarted(job, failure.pod)
         }
 
     def mark_job_deleted(self, job_uid: str) -> JobKey | None:
-        """Note that a job was deleted; which one it was, if it is one of this run and had not ended."""
+        """Record the deletion of a job; return its key if it belongs to the run and had not ended."""
         key = self._job_keys_by_uid.get(job_uid)
         if key is None or self._is_job_finished(self._jobs[key]):
             return None
@@ -124,59 +122,54 @@ class RunState:
         return key
 
     def record_progress(self, pod: Pod, log_line: str) -> bool:
-        """Note what a line reports about the progress of a group; False if it reports nothing."""
+        """Record the progress that a log line reports; return whether it reports any."""
         job = self.owning_job(pod)
         if job is None:
             return False
-        place = (job.key, pod_group(job, pod))
-        progress = parse_progress(log_line, self._progress.get(place))
+        key = (job.key, pod_group(job, pod))
+        progress = parse_progress(log_line, self._progress.get(key))
         if progress is not None:
-            self._progress[place] = progress
+            self._progress[key] = progress
         return progress is not None
 
     def group_progress(self, job: Job, group: ReplicaGroup) -> GroupProgress | None:
-        """How far a group said it has come."""
         return self._progress.get((job.key, labels.normalize_group_name(group.name)))
 
     def was_deleted(self, job: Job) -> bool:
-        """Whether somebody deleted a job before it had ended."""
         return job.key in self._deleted_jobs
 
     def update_pod(self, pod: Pod) -> None:
-        """Note how a pod is now; pods of other owners are ignored."""
+        """Record the state of a pod; ignore pods of other owners."""
         job = self.owning_job(pod)
         if job is None:
             return
         self._pods[job.key][pod.metadata.name] = pod
-        seen = observe(job, partition_pods(job, (pod,))).pods[0]
-        if seen.rank >= 0:
-            rank = (job.key, seen.group, seen.rank)
-            self._latest_index_by_rank[rank] = max(seen.index, self._latest_index_by_rank.get(rank, 0))
-        if seen.phase is PodPhase.FAILED and not seen.is_terminating:
-            self._failures.setdefault(seen.uid, FailedReplica(job=job.key, pod=seen))
+        observed = observe(job, partition_pods(job, (pod,))).pods[0]
+        if observed.rank >= 0:
+            rank = (job.key, observed.group, observed.rank)
+            self._latest_index_by_rank[rank] = max(observed.index, self._latest_index_by_rank.get(rank, 0))
+        if observed.phase is PodPhase.FAILED and not observed.is_terminating:
+            self._failures.setdefault(observed.uid, FailedReplica(job=job.key, pod=observed))
 
     def remove_pod(self, pod: Pod) -> None:
-        """Note that a pod is gone."""
         job = self.owning_job(pod)
         if job is not None:
             self._pods[job.key].pop(pod.metadata.name, None)
 
     def owning_job(self, pod: Pod) -> Job | None:
-        """The job of this run that a pod belongs to."""
         for owner in pod.metadata.owner_references:
             if (key := self._job_keys_by_uid.get(owner.uid)) is not None:
                 return self._jobs[key]
         return None
 
     def pods_of_group(self, group_line: GroupStatusLine) -> list[Pod]:
-        """The pods of a group, by name."""
         group = labels.normalize_group_name(group_line.group)
-        mine = ((self._jobs[key], pods) for key, pods in self._pods.items() if key.name == group_line.job)
-        found = [pod for job, pods in mine for pod in pods.values() if pod_group(job, pod) == group]
+        jobs = ((self._jobs[key], pods) for key, pods in self._pods.items() if key.name == group_line.job)
+        found = [pod for job, pods in jobs for pod in pods.values() if pod_group(job, pod) == group]
         return sorted(found, key=lambda pod: natural_sort_key(pod.metadata.name))
 
     def expected_log_prefixes(self) -> Iterator[str]:
-        """The names that will stand before log lines, one per member."""
+        """Yield the log prefix of each replica in the spec."""
         for job in self._jobs.values():
             for group in job.groups:
                 for index in range(group.size):
@@ -184,81 +177,76 @@ class RunState:
                     yield self._short_name(job, name, f"{labels.normalize_group_name(group.name)}-{index}")
 
     def log_prefix(self, pod: Pod) -> str:
-        """How a member is named before its log lines: short, but never ambiguous."""
+        """Return the shortest unambiguous name of the replica of a pod."""
         job = self.owning_job(pod)
         return self._short_name(job, pod.metadata.name, replica_name(job, pod))
 
-    def _short_name(self, job: Job | None, pod_name: str, title: str) -> str:
-        if job is not None and job.has_master:  # its pods have long names
-            return title if len(self._jobs) == 1 else f"{job.key.name}-{title}"
+    def _short_name(self, job: Job | None, pod_name: str, replica: str) -> str:
+        if job is not None and job.has_master:  # the pod names of its kind are long
+            return replica if len(self._jobs) == 1 else f"{job.key.name}-{replica}"
         return pod_name.removeprefix(f"{next(iter(self._jobs)).name}-") if len(self._jobs) == 1 else pod_name
 
     def group_lines(self) -> list[GroupStatusLine]:
-        """One line per group, in the order written."""
-        rosters = [(job, self._match_replicas(job)) for job in self._jobs.values()]
+        matched = [(job, self._match_replicas(job)) for job in self._jobs.values()]
         return [
-            replace(_group_status_line(job, group, roster), progress=self.group_progress(job, group))
-            for job, roster in rosters
+            replace(_group_status_line(job, group, replicas), progress=self.group_progress(job, group))
+            for job, replicas in matched
             for group in job.groups
-            # A master may have use for groups that nobody wrote down; until then they are no news.
-            if group.size or roster.in_group(group) or not job.has_master
+            # A master may use groups that the spec leaves empty; they are shown once they have replicas.
+            if group.size or replicas.in_group(group) or not job.has_master
         ]
 
     def is_finished(self) -> bool:
-        """Whether every job has reached its end."""
         return all(self._is_job_finished(job) for job in self._jobs.values())
 
     def _is_job_finished(self, job: Job) -> bool:
         return job.key in self._deleted_jobs or (job.state is not None and job.state.phase.is_final)
 
     def stuck_replicas(self) -> Iterator[StuckReplica]:
-        """Members that do not start, of jobs that have not ended."""
+        """Yield the replicas of unfinished jobs that do not start."""
         for job in self._jobs.values():
             if job.state is not None and job.state.phase.is_final:
                 continue
-            for place in self._match_replicas(job).all:
-                if place.pod is not None and place.pod.problem and not place.state.has_started:
-                    yield self._to_stuck_replica(job, place, place.pod.problem)
+            for replica in self._match_replicas(job).all:
+                if replica.pod is not None and replica.pod.problem and not replica.state.has_started:
+                    yield self._to_stuck_replica(job, replica, replica.pod.problem)
 
     def root_cause(self, job: Job) -> FailedReplica | None:
-        """The failure that began the job's end: the earliest that was not mended by a restart."""
-        losses = [loss for loss in self._failures.values() if loss.job == job.key]
-        return next(iter(self.unrecovered_failures(job)), losses[-1] if losses else None)
+        """Return the earliest failure that no restart recovered."""
+        failures = [failure for failure in self._failures.values() if failure.job == job.key]
+        return next(iter(self.unrecovered_failures(job)), failures[-1] if failures else None)
 
     def unrecovered_failures(self, job: Job) -> list[FailedReplica]:
-        """Members that ended badly and were not restarted, the earliest first."""
-        losses = (loss for loss in self._failures.values() if loss.job == job.key and not self._was_replaced(loss))
+        """Return the failures that no restart recovered, the earliest first."""
         return [
-            loss for loss in losses if loss.pod.uid not in self._recovered_uids and not _was_restarted(job, loss.pod)
+            failure
+            for failure in self._failures.values()
+            if failure.job == job.key
+            and not self._was_replaced(failure)
+            and failure.pod.uid not in self._recovered_uids
+            and not _was_restarted(job, failure.pod)
         ]
 
     def _was_replaced(self, failure: FailedReplica) -> bool:
-        """Whether another has taken over its rank since, by the word of the job's master."""
+        """Return whether the master of the job has given the rank to another replica."""
         pod = failure.pod
         return self._latest_index_by_rank.get((failure.job, pod.group, pod.rank), pod.index) > pod.index
 
     def _to_stuck_replica(self, job: Job, replica: Replica, reason: str) -> StuckReplica:
-        is_hopeless = reason.startswith(PERMANENT_WAIT_REASONS)
-        if reason.startswith(UNSCHEDULABLE_REASON) and (
-            lacks := find_shortages(replica.rank.group.template, self._nodes)
-        ):
-            reason, is_hopeless = shortage_text(lacks), True
-        return StuckReplica(
-            job=job.key,
-            replica_name=replica.display_name,
-            pod_name=replica.pod_name,
-            reason=reason,
-            is_permanent=is_hopeless,
-        )
+        is_permanent = reason.startswith(PERMANENT_WAIT_REASONS)
+        shortages = find_shortages(replica.rank.group.template, self._nodes)
+        if shortages and reason.startswith(UNSCHEDULABLE_REASON):
+            reason, is_permanent = shortage_text(shortages), True
+        name, pod_name = replica.display_name, replica.pod_name
+        return StuckReplica(job=job.key, replica_name=name, pod_name=pod_name, reason=reason, is_permanent=is_permanent)
 
     def _match_replicas(self, job: Job) -> Replicas:
         state = job.state or _initial_state(job)
-        seen = observe(job, partition_pods(job, self._pods[job.key].values()))
-        return match_pods(with_applied_sizes(job, state), seen, state, job.created_at)
+        observed = observe(job, partition_pods(job, self._pods[job.key].values()))
+        return match_pods(with_applied_sizes(job, state), observed, state, job.created_at)
 
 
 def group_restarts(job: Job, group: ReplicaGroup) -> int:
-    """How often members of a group were restarted."""
     return job.state.group(group.name).charged_restarts if job.state else 0
 
 
@@ -268,11 +256,12 @@ def _initial_state(job: Job) -> EngineState:
 
 def _group_status_line(job: Job, group: ReplicaGroup, replicas: Replicas) -> GroupStatusLine:
     state = job.state or _initial_state(job)
-    places = replicas.in_group(group)
-    running = sum(place.state is ReplicaState.RUNNING for place in places)
-    done = sum(place.state is ReplicaState.SUCCEEDED for place in places)
-    phase = "Succeeded" if places and done == len(places) and not state.phase.is_final else str(state.phase)
-    troubles = [f"{place.display_name}: {place.pod.problem}" for place in places if place.pod and place.pod.problem]
+    in_group = replicas.in_group(group)
+    running = sum(replica.state is ReplicaState.RUNNING for replica in in_group)
+    done = sum(replica.state is ReplicaState.SUCCEEDED for replica in in_group)
+    phase = "Succeeded" if in_group and done == len(in_group) and not state.phase.is_final else str(state.phase)
+    problems = describe_problems(in_group)
+    counts = state.replica_counts.get(group.name)
     return GroupStatusLine(
         job=job.key.name,
         group=group.name,
@@ -281,12 +270,13 @@ def _group_status_line(job: Job, group: ReplicaGroup, replicas: Replicas) -> Gro
         succeeded=done,
         size=group.size,
         restarts=group_restarts(job, group),
-        message=troubles[0] if troubles else state.message,
+        message=problems[0] if problems else state.message,
+        failed=counts.failed if counts is not None and not job.has_master else 0,
     )
 
 
 def _was_restarted(job: Job, pod: ObservedPod) -> bool:
-    """Whether a later attempt was decided for the place where this pod failed."""
+    """Return whether the operator has started a later attempt of the replica."""
     if job.state is None:
         return False
     group = next((group for group in job.groups if labels.normalize_group_name(group.name) == pod.group), None)

@@ -1,4 +1,4 @@
-"""Where the clusters that stay up keep their data, and which of them run."""
+"""State directories of the clusters of `pliant up`: data, log file, and a lock that names the running process."""
 
 from __future__ import annotations
 
@@ -14,62 +14,57 @@ from pathlib import Path
 
 from pliant.errors import UnsupportedEnvironment, UserError
 
-LOCK_RETRY_DELAY = 0.02
-"""Seconds for which somebody who only looks may hold a lock."""
+LOCK_RETRY_DELAY = 0.02  # seconds; readers hold the lock only briefly
 LOCK_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningCluster:
-    """A cluster that is up, or coming up: then it has no address yet."""
+    """A cluster that is running, or starting and without URL yet."""
 
     pid: int
     url: str = ""
     kubeconfig: str = ""
-    since: str = ""
-    """When it came up, as ISO 8601."""
-    network: str = ""
-    """Whose network its pods have: private or host."""
+    since: str = ""  # start time in ISO 8601
+    network: str = ""  # private or host
 
 
 class ClusterAlreadyRunning(UserError):
-    """Another process holds this cluster."""
+    """Another process runs this cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterStateDir:
-    """The folder of one named cluster."""
+    """The state directory of a named cluster."""
 
     name: str
     path: Path
 
     @classmethod
     def for_cluster(cls, name: str, environment: Mapping[str, str]) -> ClusterStateDir:
-        """The place for that name: below $PLIANT_HOME, or where this system keeps the data of programs."""
+        """Return the directory of a cluster in $PLIANT_HOME, or in the XDG data directory."""
         if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,40}[a-z0-9])?", name):
-            raise UserError(f"`{name}` cannot name a cluster; use a-z, 0-9 and -")
-        own, shared = environment.get("PLIANT_HOME"), environment.get("XDG_DATA_HOME")
-        root = Path(own) if own else Path(shared or Path.home() / ".local" / "share") / "pliant"
+            raise UserError(f"`{name}` is not a valid cluster name; use a-z, 0-9 and `-`")
+        pliant_home, data_home = environment.get("PLIANT_HOME"), environment.get("XDG_DATA_HOME")
+        root = Path(pliant_home) if pliant_home else Path(data_home or Path.home() / ".local" / "share") / "pliant"
         return cls(name, root.absolute() / name)
 
     @property
     def log_file(self) -> Path:
-        """Where the cluster writes what it does."""
         return self.path / "pliant.log"
 
     @property
     def data_dir(self) -> Path:
-        """What the cluster keeps."""
         return self.path / "data"
 
     def running_cluster(self) -> RunningCluster | None:
-        """Who runs this cluster now; a file left by a dead one counts for nothing."""
+        """Return the running cluster; None if the lock is free."""
         try:
             lock = os.open(self._lock_file, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
-            # Shared, so that two who look at once do not take each other for the one who runs it.
+            # A shared lock, so that two concurrent readers do not block each other.
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return _parse_running_cluster(os.pread(lock, 65536, 0))
@@ -80,21 +75,21 @@ class ClusterStateDir:
 
     @contextmanager
     def lock(self) -> Iterator[ClusterLock]:
-        """Keep everyone else from running this cluster."""
+        """Prevent other processes from running this cluster."""
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(self._lock_file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            lock_fd = os.open(self._lock_file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UnsupportedEnvironment(f"cannot write to {self.path}: {error.strerror}; set PLIANT_HOME") from None
         try:
-            _lock_exclusively(lock)
-            claim = ClusterLock(lock)
-            claim.publish(RunningCluster(pid=os.getpid()))
-            yield claim
+            _lock_exclusively(lock_fd)
+            lock = ClusterLock(lock_fd)
+            lock.publish(RunningCluster(pid=os.getpid()))
+            yield lock
         except BlockingIOError:
-            raise ClusterAlreadyRunning(f"cluster `{self.name}` is being run by another process") from None
+            raise ClusterAlreadyRunning(f"cluster `{self.name}` is run by another process") from None
         finally:
-            os.close(lock)
+            os.close(lock_fd)
 
     @property
     def _lock_file(self) -> Path:
@@ -103,36 +98,35 @@ class ClusterStateDir:
 
 @contextmanager
 def lock_data_dir(data_dir: Path) -> Iterator[None]:
-    """Keep other clusters, whatever their names, from using a data folder; made if it is not there."""
+    """Create a data directory and prevent other clusters from using it."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(data_dir / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UnsupportedEnvironment(f"cannot write to {data_dir}: {error.strerror}; name another folder") from None
+        raise UnsupportedEnvironment(f"--data: cannot write to {data_dir}: {error.strerror}") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise ClusterAlreadyRunning(f"{data_dir} is in use by another cluster; name another folder") from None
+        raise ClusterAlreadyRunning(f"--data: another cluster uses {data_dir}; choose another") from None
     finally:
         os.close(lock)
 
 
 class ClusterLock:
-    """The right to run one cluster; others read here who has it."""
+    """A held cluster lock; other processes read the URL and PID from its file."""
 
     def __init__(self, lock_fd: int) -> None:
         self._lock_fd = lock_fd
 
     def publish(self, running: RunningCluster) -> None:
-        """Let others know the process and, once there is one, the address."""
         text = json.dumps(asdict(running)).encode()
         os.pwrite(self._lock_fd, text, 0)
         os.ftruncate(self._lock_fd, len(text))
 
 
 def _lock_exclusively(lock_fd: int) -> None:
-    """Lock against everybody; somebody who merely looks is gone in a moment. Raises `BlockingIOError`."""
+    """Take the lock, retrying while a reader holds it briefly; raise BlockingIOError."""
     for _ in range(LOCK_ATTEMPTS):
         try:
             return fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

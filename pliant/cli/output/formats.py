@@ -1,4 +1,4 @@
-"""Prints objects in the form asked for."""
+"""Prints objects as JSON or YAML."""
 
 from __future__ import annotations
 
@@ -12,19 +12,11 @@ OUTPUT_FORMATS = ("table", "wide", "json", "yaml", "name")
 
 
 def add_output_option(parser: ArgumentParser, formats: Sequence[str] = OUTPUT_FORMATS) -> None:
-    """Let people choose the form."""
-    parser.add_argument(
-        "--output",
-        "-o",
-        choices=formats,
-        default=formats[0],
-        metavar="FORM",
-        help=f"{', '.join(formats)} ({formats[0]})",
-    )
+    text = f"Output format: {', '.join(formats)} ({formats[0]})"
+    parser.add_argument("--output", "-o", choices=formats, default=formats[0], metavar="FORMAT", help=text)
 
 
 def format_data(output_format: str, value: Any) -> str:
-    """A value as JSON or as YAML."""
     if output_format == "json":
         return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     import yaml
@@ -34,6 +26,6 @@ def format_data(output_format: str, value: Any) -> str:
 
 
 def print_objects(output_format: str, objects: Sequence[Mapping[str, Any]], *, is_single: bool) -> None:
-    """Raw objects as data: one by itself, several as a List, as kubectl does."""
+    """Print a single object as it is, several as a List, as kubectl does."""
     value = objects[0] if is_single else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     sys.stdout.write(format_data(output_format, value))

@@ -1,4 +1,4 @@
-"""Shows a run on a terminal: log lines scroll by, the groups stand below them."""
+"""Shows a run on a terminal: logs scroll, the status of the groups stays at the bottom."""
 
 from __future__ import annotations
 
@@ -16,38 +16,26 @@ from rich.text import Text
 
 from pliant.cli.durations import format_duration
 from pliant.cli.local.run_state import GroupStatusLine
-from pliant.cli.output.job_summary import ALL_RUNNING_MESSAGE
 from pliant.cli.output.log_lines import LogPrefixes
 from pliant.cli.output.progress import BAR_EMPTY, GroupProgress, render_bar
 from pliant.cli.output.run_view import OutputOptions
 from pliant.cli.output.style import TerminalStyle
+from pliant.cli.output.table import PHASE_COLOURS
+from pliant.engine.status.messages import ALL_RUNNING_MESSAGE
 
-REPAINT_INTERVAL = 0.04
-"""Seconds between repaints when things move: what arrives meanwhile is painted together."""
-IDLE_REPAINT_INTERVAL = 1.0
-"""Seconds between repaints when nothing moves: only the clock does."""
+REPAINT_INTERVAL = 0.04  # seconds; changes within one interval are painted together
+IDLE_REPAINT_INTERVAL = 1.0  # seconds; only the elapsed time changes
 
 NOTE_COLOUR = 33
 MAX_BAR_WIDTH, MIN_BAR_WIDTH = 20, 5
-"""Characters of a bar; where there is room for fewer than a few there is none."""
 UNLIMITED_WIDTH = 1000
-CTRL_C_COLUMNS = 2
-"""Columns kept free at the end of lines, where terminals show a Ctrl-C: it must not begin a line of its own."""
-RESERVED_ROWS = 4
-"""Rows that are kept for logs and the rule: what is taller than the terminal cannot be painted over."""
-PHASE_COLOURS = {
-    "Running": "green",
-    "Succeeded": "green",
-    "Succeed": "green",
-    "Failed": "red",
-    "NodeFail": "red",
-    "Timeout": "red",
-    "Preempted": "red",
-}
+_RICH_COLOURS = {"31": "red", "32": "green", "33": "yellow", "36": "cyan"}
+CTRL_C_COLUMNS = 2  # free columns where terminals echo ^C, so that it does not start a new line
+RESERVED_ROWS = 4  # rows for logs and the rule; rich cannot repaint an area taller than the terminal
 
 
 class LiveView:
-    """Paints at most once a frame, and only when something has changed or a second has passed."""
+    """Repaints at most once per interval, and only after a change or to update the elapsed time."""
 
     def __init__(self, out: TextIO, options: OutputOptions, on_hangup: Callable[[], None]) -> None:
         self._options = options
@@ -71,32 +59,26 @@ class LiveView:
         self._painted_at = 0.0
 
     def open(self) -> None:
-        """Take over the lower end of the terminal."""
         self._live.start()
         self._repaint()
 
     def reserve_prefixes(self, prefixes: Iterable[str]) -> None:
-        """Make room for the names that will stand before log lines."""
         self._prefixes.reserve(prefixes)
 
     def log(self, prefix: str, line: str) -> None:
-        """Show one line that a member wrote."""
         if self._options.show_logs:
             self._queue_line(self._prefixes.prefix_line(prefix, line))
 
     def note(self, text: str) -> None:
-        """Say something that happened once."""
         if self._options.show_notes:
             self._queue_line(self._style.paint(NOTE_COLOUR, text))
 
     def show(self, groups: Sequence[GroupStatusLine]) -> None:
-        """Show where the groups stand now."""
         if groups != self._groups:
             self._groups = groups
             self._schedule_repaint()
 
     def close(self) -> None:
-        """Write out what is still held back, and take the groups away."""
         self._repaint()
         if self._timer is not None:
             self._timer.cancel()
@@ -118,21 +100,21 @@ class LiveView:
         self._timer = self._loop.call_at(when, self._repaint)
 
     def _repaint(self) -> None:
-        held, self._queued_lines = self._queued_lines, []
+        lines, self._queued_lines = self._queued_lines, []
         elapsed = timedelta(seconds=self._loop.time() - self._started_at)
         try:
-            if held:
-                self._console.print(_RawText("\n".join(held) + "\n"))
+            if lines:
+                self._console.print(_RawText("\n".join(lines) + "\n"))
             width, height = self._console.size
             self._live.update(render_status_area(self._groups, elapsed, width, height), refresh=True)
-        except OSError:  # nobody looks any more
+        except OSError:  # the terminal was closed
             self._on_hangup()
         self._painted_at = self._loop.time()
         self._repaint_at(self._painted_at + IDLE_REPAINT_INTERVAL)
 
 
 class _RawText:
-    """Text that goes to the terminal as it is: laying out every log line would cost more than the training."""
+    """Text that is printed unchanged: laying out every log line is expensive."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -142,16 +124,16 @@ class _RawText:
 
 
 def render_status_area(groups: Sequence[GroupStatusLine], elapsed: timedelta, width: int, height: int = 1000) -> Group:
-    """The lines that stay: a rule with the time that has passed, and a line per group as far as there is room."""
+    """Render a rule with the elapsed time and as many group lines as fit."""
     clock = f" {format_duration(elapsed)} "
     rule = Text(f"──{clock}{'─' * max(width - len(clock) - 2, 0)}", style="dim")
     name_width = max((len(_group_name(line)) for line in groups), default=0)
     room = max(width - CTRL_C_COLUMNS, 1)
     lines = [render_group_line(line, name_width, room) for line in groups]
     lines = lines or [Text("starting the cluster…", style="dim")]
-    most = max(height - RESERVED_ROWS, 1)
-    if len(lines) > most:
-        lines[most:] = [Text(f"… and {len(lines) - most} more", style="dim")]
+    max_lines = max(height - RESERVED_ROWS, 1)
+    if len(lines) > max_lines:
+        lines[max_lines:] = [Text(f"… and {len(lines) - max_lines} more", style="dim")]
     for line in (rule, *lines):
         line.no_wrap = True
         line.truncate(width if line is rule else room, overflow="ellipsis")
@@ -159,13 +141,13 @@ def render_status_area(groups: Sequence[GroupStatusLine], elapsed: timedelta, wi
 
 
 def render_group_line(line: GroupStatusLine, name_width: int, width: int = 0) -> Text:
-    """One group: `bert/worker  Running  2/2  1 restart  all replicas are running`; numbers go before the bar."""
+    """Render a group: `bert/worker  Running  2/2  1 restart  all replicas are running`."""
     restarts = f"{line.restarts} restart{'' if line.restarts == 1 else 's'}" if line.restarts else ""
     message = "" if line.progress and line.message == ALL_RUNNING_MESSAGE else line.message
     text = Text.assemble(
         (f"{_group_name(line):<{name_width}}", "bold"),
         "  ",
-        (f"{line.phase:<10}", PHASE_COLOURS.get(line.phase, "yellow")),
+        (f"{line.phase:<10}", _RICH_COLOURS[PHASE_COLOURS.get(line.phase, "33")]),
         f"  {line.ready_text}",
         (f"  {restarts}" if restarts else "", "yellow"),
     )
@@ -176,17 +158,15 @@ def render_group_line(line: GroupStatusLine, name_width: int, width: int = 0) ->
 
 
 def _render_progress(progress: GroupProgress, width: int) -> Text:
-    """How far it said it has come, `████░░  60 %  step 120/200  loss 0.31`: the bar gets what the rest leaves."""
-    share, figures = progress.fraction_done, f"  {progress}"
-    if share is None:
-        return Text(figures, style="cyan")
-    percent = f" {share:4.0%}"
-    size = min(width - len(figures) - len(percent) - 2, MAX_BAR_WIDTH)
-    painted = render_bar(share, size) if size >= MIN_BAR_WIDTH else ""
-    full = painted.rstrip(BAR_EMPTY)
-    return Text.assemble(
-        "  " if painted else "", (full, "cyan"), (painted[len(full) :], "dim cyan"), (percent + figures, "cyan")
-    )
+    """Render `████░░  60 %  step 120/200  loss 0.31`; the bar takes the remaining width."""
+    fraction, text = progress.fraction_done, f"  {progress}"
+    if fraction is None:
+        return Text(text, style="cyan")
+    percent = f" {fraction:4.0%}"
+    bar_width = min(width - len(text) - len(percent) - 2, MAX_BAR_WIDTH)
+    bar = render_bar(fraction, bar_width) if bar_width >= MIN_BAR_WIDTH else ""
+    full = bar.rstrip(BAR_EMPTY)
+    return Text.assemble("  " if bar else "", (full, "cyan"), (bar[len(full) :], "dim cyan"), (percent + text, "cyan"))
 
 
 def _group_name(line: GroupStatusLine) -> str:

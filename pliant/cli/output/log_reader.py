@@ -1,17 +1,17 @@
-"""Reads the logs of a job's members: what is there, or whatever comes until the job ends."""
+"""Reads or follows the logs of the replicas of a job."""
 
 from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TextIO
 
 from pliant.cli.cluster.job_context import list_job_pods, pod_group, pod_index, pod_selector, replica_name
 from pliant.cli.cluster.job_lookup import JobObject, parse_job_object
-from pliant.cli.cluster.reachability import monitor_reachability
+from pliant.cli.cluster.waiting import monitor_reachability
 from pliant.cli.output.log_lines import LineSplitter, LogPrefixes
 from pliant.cli.output.log_streams import LogStreams, LogWindow
 from pliant.cli.output.style import TerminalStyle
@@ -22,12 +22,11 @@ from pliant.kube.objects import Pod
 from pliant.kube.resources import PODS
 from pliant.model.labels import normalize_group_name
 
-DRAIN_IDLE_TIMEOUT = timedelta(seconds=2)
-"""How long the streams of a job that has ended may be silent."""
+DRAIN_IDLE_TIMEOUT = timedelta(seconds=2)  # how long streams of a finished job may be idle before they are closed
 
 
 class LogReader:
-    """Writes the lines of the members that were asked for."""
+    """Writes the log lines of the selected replicas."""
 
     def __init__(self, client: KubeClient, job_object: JobObject, args: Namespace, out: TextIO) -> None:
         self._client = client
@@ -39,38 +38,39 @@ class LogReader:
         self._has_job_ended = asyncio.Event()
 
     async def read_existing(self) -> bool:
-        """Everything that is there, member by member; False if nothing is."""
-        has_spoken = False
+        """Write the existing logs, replica by replica; return whether there were any."""
+        has_output = False
         pods = [pod for pod in await list_job_pods(self._client, self._job_object) if self._is_selected(pod)]
         self._prefixes.reserve(self._log_prefix(pod) for pod in pods)
         for pod in pods:
-            for container in self._selected_containers(pod):
-                has_spoken |= await self._read_container(pod, container)
+            for container in (*pod.spec.init_containers, *pod.spec.containers):
+                if self._args.container in (None, container.name):
+                    has_output |= await self._read_container(pod, container.name)
         self._out.flush()
-        return has_spoken
+        return has_output
 
     async def follow(self, tasks: asyncio.TaskGroup) -> None:
-        """Everything that comes until the job has ended or is gone, and its last lines are read."""
+        """Follow the logs until the job has ended or is deleted."""
         streams = LogStreams(self._client, tasks, self._write_line)
         present = await list_job_pods(self._client, self._job_object)
         self._prefixes.reserve(map(self._log_prefix, present))
         known = {pod.metadata.uid for pod in present}
 
-        def notice(pod: Pod) -> None:
-            # Only what was there before is cut short: of newcomers every line is wanted.
-            if self._is_selected(pod) and self._is_owned_by_job(pod):
+        def follow_pod(pod: Pod) -> None:
+            # --tail and --since apply only to pods that exist already.
+            if self._is_selected(pod) and any(o.uid == self._job_object.uid for o in pod.metadata.owner_references):
                 streams.follow_pod(pod, self._window if pod.metadata.uid in known else None)
 
         informers = [
             tasks.create_task(informer.run())
-            for informer in (self._pod_informer(notice, streams.mark_pod_deleted), self._job_informer())
+            for informer in (self._pod_informer(follow_pod, streams.mark_pod_deleted), self._job_informer())
         ]
         informers.append(tasks.create_task(monitor_reachability(self._client)))
         await self._has_job_ended.wait()
         with suppress(ApiError):
-            # The end of the job may be known before that of its pods: there are two watches.
+            # The job watch may report the end before the pod watch reports the last containers.
             for pod in await list_job_pods(self._client, self._job_object):
-                notice(pod)
+                follow_pod(pod)
         await streams.drain(DRAIN_IDLE_TIMEOUT)
         for task in informers:
             task.cancel()
@@ -83,8 +83,8 @@ class LogReader:
             elif old is not None:
                 on_deleted(old)
 
-        where, selector = self._job_object.key.namespace, pod_selector(self._job_object)
-        return Informer(self._client, PODS, Pod, namespace=where, labels=selector, on_change=changed)
+        namespace, selector = self._job_object.key.namespace, pod_selector(self._job_object)
+        return Informer(self._client, PODS, Pod, namespace=namespace, labels=selector, on_change=changed)
 
     def _job_informer(self) -> Informer[dict[str, Any]]:
         def changed(old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
@@ -92,18 +92,12 @@ class LogReader:
             if new is None or (state is not None and state.phase.is_final):
                 self._has_job_ended.set()
 
-        key = self._job_object.key
-        return Informer(
-            self._client,
-            self._job_object.resource,
-            dict,
-            namespace=key.namespace,
-            fields=f"metadata.name={key.name}",
-            on_change=changed,
-        )
+        key, resource = self._job_object.key, self._job_object.resource
+        selector = f"metadata.name={key.name}"
+        return Informer(self._client, resource, dict, namespace=key.namespace, fields=selector, on_change=changed)
 
     async def _read_container(self, pod: Pod, container: str) -> bool:
-        splitter, has_spoken, meta = LineSplitter(), False, pod.metadata
+        splitter, has_output, meta = LineSplitter(), False, pod.metadata
         try:
             async for chunk in self._client.stream_logs(
                 meta.namespace,
@@ -114,28 +108,23 @@ class LogReader:
                 previous=self._args.previous,
             ):
                 for line in splitter.feed(chunk):
-                    has_spoken = True
+                    has_output = True
                     self._write_line(pod, container, line)
         except ApiError:
-            return has_spoken  # it has not started, there was no run before, or its node is gone
+            return has_output  # not started, no previous instance, or the node is gone
         for line in splitter.close():
-            has_spoken = True
+            has_output = True
             self._write_line(pod, container, line)
-        return has_spoken
+        return has_output
 
     def _write_line(self, pod: Pod, container: str, line: str) -> None:
         if self._args.container and container != self._args.container:
             return
-        many = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
-        name = f"{self._log_prefix(pod)}/{container}" if many else self._log_prefix(pod)
-        self._out.write(f"{self._prefixes.prefix_line(name, line) if self._args.prefix else line}\n")
+        is_ambiguous = len(pod.spec.containers) + len(pod.spec.init_containers) > 1
+        prefix = f"{self._log_prefix(pod)}/{container}" if is_ambiguous else self._log_prefix(pod)
+        self._out.write(f"{self._prefixes.prefix_line(prefix, line) if self._args.prefix else line}\n")
         if self._args.follow:
             self._out.flush()
-
-    def _selected_containers(self, pod: Pod) -> Iterator[str]:
-        for container in (*pod.spec.init_containers, *pod.spec.containers):
-            if self._args.container in (None, container.name):
-                yield container.name
 
     def _is_selected(self, pod: Pod) -> bool:
         job, args = self._job_object.job, self._args
@@ -145,6 +134,3 @@ class LogReader:
 
     def _log_prefix(self, pod: Pod) -> str:
         return replica_name(self._job_object.job, pod)
-
-    def _is_owned_by_job(self, pod: Pod) -> bool:
-        return any(owner.uid == self._job_object.uid for owner in pod.metadata.owner_references)

@@ -1,4 +1,4 @@
-"""Follows what every container writes, from its start to its last line."""
+"""Follows the logs of all containers of pods."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from typing import NamedTuple
 from pliant.cli.output.log_lines import LineSplitter
 from pliant.errors import ApiError
 from pliant.kube.client import KubeClient
-from pliant.kube.objects import ContainerStatus, Pod
+from pliant.kube.objects import Pod
 
-TAIL_LINES = 10
-"""Lines remembered of each container, to be shown if it turns out to be the culprit."""
+TAIL_LINES = 10  # lines kept per container, for the report of a failure
 
-LogLineHandler = Callable[[Pod, str, str], None]
-"""Takes a pod, the name of a container and a line it wrote."""
+LogLineHandler = Callable[[Pod, str, str], None]  # pod, container name, line
 
 
 class ContainerLogKey(NamedTuple):
-    """One life of one container; a restart within the pod begins another."""
+    """One instance of a container; a restart within the pod creates another."""
 
     pod_uid: str
     container: str
@@ -29,15 +27,14 @@ class ContainerLogKey(NamedTuple):
 
 
 class LogWindow(NamedTuple):
-    """How much of what was written before is read."""
+    """How much of the existing log is read."""
 
     tail_lines: int | None = None
     since_seconds: int | None = None
-    """Seconds."""
 
 
 class LogStreams:
-    """Opens a stream for each container as soon as it has started, and reads it to its end."""
+    """Opens a log stream for each container when it starts and reads it to the end."""
 
     def __init__(self, client: KubeClient, tasks: asyncio.TaskGroup, on_line: LogLineHandler) -> None:
         self._client = client
@@ -45,52 +42,48 @@ class LogStreams:
         self._on_line = on_line
         self._streams: dict[ContainerLogKey, asyncio.Task[None]] = {}
         self._running: set[ContainerLogKey] = set()
-        """Those that go on writing, as far as is known."""
         self._tails: dict[tuple[str, str], deque[str]] = {}
         self._chunks_received = 0
 
     def follow_pod(self, pod: Pod, window: LogWindow | None = None) -> None:
-        """Begin to follow whatever has started in this pod since the last look."""
+        """Open streams for the containers of a pod that have started since the last call."""
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-            spell = ContainerLogKey(pod.metadata.uid, status.name, status.restart_count)
+            key = ContainerLogKey(pod.metadata.uid, status.name, status.restart_count)
             if status.state.running is not None:
-                self._running.add(spell)
+                self._running.add(key)
             else:
-                self._running.discard(spell)
-            if _has_started(status) and spell not in self._streams:
-                self._streams[spell] = self._tasks.create_task(
-                    self._follow_container(pod, status.name, window or LogWindow())
-                )
+                self._running.discard(key)
+            has_started = status.state.running is not None or status.state.terminated is not None
+            if has_started and key not in self._streams:
+                stream = self._follow_container(pod, status.name, window or LogWindow())
+                self._streams[key] = self._tasks.create_task(stream)
 
     def last_lines(self, pod_uid: str, container: str) -> tuple[str, ...]:
-        """The last lines of a container."""
         return tuple(self._tails.get((pod_uid, container), ()))
 
     def last_line_of_pod(self, pod_uid: str) -> str:
-        """What any container of a pod wrote last; empty if nothing."""
         tails = [tail for (pod, _), tail in self._tails.items() if pod == pod_uid and tail]
         return tails[-1][-1] if tails else ""
 
     def mark_pod_deleted(self, pod: Pod) -> None:
-        """Take in that a pod is no more: what it wrote last is on its way."""
-        self._running = {spell for spell in self._running if spell.pod_uid != pod.metadata.uid}
+        self._running = {key for key in self._running if key.pod_uid != pod.metadata.uid}
 
     async def drain(self, idle_timeout: timedelta) -> None:
-        """Read to the end what has ended, unless that falls silent for so long; then let go of everything."""
-        open_ones = {spell: stream for spell, stream in self._streams.items() if not stream.done()}
-        unread = {stream for spell, stream in open_ones.items() if spell not in self._running}
-        heard = -1
-        while unread and heard != self._chunks_received:
-            heard = self._chunks_received
+        """Read the streams of ended containers to the end, unless they are idle for too long; close all streams."""
+        open_streams = {key: stream for key, stream in self._streams.items() if not stream.done()}
+        unread = {stream for key, stream in open_streams.items() if key not in self._running}
+        received_before = -1
+        while unread and received_before != self._chunks_received:
+            received_before = self._chunks_received
             _, unread = await asyncio.wait(unread, timeout=idle_timeout.total_seconds())
-        for stream in open_ones.values():
+        for stream in open_streams.values():
             stream.cancel()
 
     async def _follow_container(self, pod: Pod, container: str, window: LogWindow) -> None:
-        meta, splitter, has_spoken = pod.metadata, LineSplitter(), False
+        meta, splitter, has_output = pod.metadata, LineSplitter(), False
         tail = self._tails.setdefault((meta.uid, container), deque(maxlen=TAIL_LINES))
 
-        def tell(lines: list[str]) -> None:
+        def emit(lines: list[str]) -> None:
             tail.extend(lines)
             for line in lines:
                 self._on_line(pod, container, line)
@@ -104,17 +97,13 @@ class LogStreams:
                 tail_lines=window.tail_lines,
                 since_seconds=window.since_seconds,
             ):
-                has_spoken = True
+                has_output = True
                 self._chunks_received += 1
-                tell(splitter.feed(chunk))
-                await asyncio.sleep(0)  # a container that writes without pause must not keep everyone else waiting
+                emit(splitter.feed(chunk))
+                await asyncio.sleep(0)  # a container that writes constantly must not block other tasks
         except ApiError as error:
-            # A container that never came to run has no log, and a pod that is gone by now had none either.
-            if has_spoken:
-                tell([*splitter.close(), f"(its log breaks off: {error})"])
+            # A container that never ran has no log.
+            if has_output:
+                emit([*splitter.close(), f"(log stream interrupted: {error})"])
         else:
-            tell(splitter.close())
-
-
-def _has_started(status: ContainerStatus) -> bool:
-    return status.state.running is not None or status.state.terminated is not None
+            emit(splitter.close())

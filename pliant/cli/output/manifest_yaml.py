@@ -1,4 +1,4 @@
-"""Writes Kubernetes objects as YAML that people can review: short lists in one line, and no references."""
+"""Writes Kubernetes objects as readable YAML: short lists on one line, no aliases."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import Any, TextIO
 import yaml
 
 MAX_LINE_WIDTH = 115
-MAX_INLINE_LIST_LENGTH = 90
-"""How many characters a list may have that is written in one line."""
+MAX_INLINE_LIST_LENGTH = 90  # characters of a list that is written on one line
 
 _BaseDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _ManifestDumper(_BaseDumper):  # type: ignore[misc]
     def ignore_aliases(self, _: object) -> bool:
-        """Write everything out: what occurs twice would otherwise become a reference."""
         return True
 
     def represent_sequence(self, tag: str, sequence: Iterable[Any], flow_style: bool | None = None) -> yaml.Node:
-        """Write `verbs: [get, list, watch]` in one line, and one item a line where that would be long."""
         items = list(sequence)
         is_plain = all(isinstance(item, str | int) for item in items)
         is_short = is_plain and sum(len(str(item)) + 2 for item in items) <= MAX_INLINE_LIST_LENGTH
@@ -37,11 +34,10 @@ DUMP_OPTIONS: dict[str, Any] = {
 
 
 def write_manifests(manifests: Iterable[dict[str, Any]], stream: TextIO) -> None:
-    """Write objects as the documents of a YAML stream, in this order."""
+    """Write objects as the documents of a YAML stream."""
     yaml.dump_all(manifests, stream, explicit_start=True, **DUMP_OPTIONS)
 
 
 def dump_manifest(manifest: dict[str, Any]) -> str:
-    """Return one object as YAML."""
     text: str = yaml.dump(manifest, **DUMP_OPTIONS)
     return text

@@ -1,4 +1,4 @@
-"""Reads what a program reports about its progress: `pliant: step=120 loss=0.31`, JSON, or a bar's `45%|`."""
+"""Parses the progress that a program prints: `pliant: step=120 loss=0.31`, JSON lines, or tqdm bars."""
 
 from __future__ import annotations
 
@@ -11,36 +11,33 @@ from itertools import islice
 PROGRESS_PREFIX = "pliant: "
 MAX_FIELDS = 8
 BAR_FULL, BAR_EMPTY = "█", "░"
-MAX_LINE_LENGTH = 4096
-"""Characters of a line without the mark that is looked at."""
+MAX_LINE_LENGTH = 4096  # longer lines without the prefix are ignored
 MAX_NAME_LENGTH = 32
 _FIELD_PATTERN = re.compile(
     r"(?<![^\s,;(\[])([A-Za-z_][\w.]{0,31})=([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf|-inf)(?=[\s,;)\]]|$)"
 )
 
 _PERCENT_PATTERN = re.compile(r"\s*(?P<percent>\d{1,3}(?:\.\d+)?)\s?%")
+# ` 45%|████▌     | 45/100 [00:01<00:01, 40.0it/s]`
 _TQDM_PATTERN = re.compile(
     r"(?<![\d.])(?P<percent>\d{1,3})%\|[^|]*\|\s*(?:(?P<step>\d{1,15})/(?P<total>\d{1,15})(?=\s))?"
 )
-"""How tqdm draws one: ` 45%|████▌     | 45/100 [00:01<00:01, 40.0it/s]`."""
 _FIELD_ALIASES = {"global_step": "step", "iteration": "step", "total_steps": "total", "max_steps": "total"}
 _STEP_FIELDS = ("step", "total", "percent")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupProgress:
-    """How far a group has come."""
+    """The progress of a group."""
 
     step: int | None = None
     total: int | None = None
-    metrics: tuple[tuple[str, float], ...] = ()
-    """Everything else that was reported, in the order written: `loss`, `accuracy`, …"""
-    percent: float | None = None
-    """The part that is done, as far as a program says so itself."""
+    metrics: tuple[tuple[str, float], ...] = ()  # other reported values in their order, such as `loss`
+    percent: float | None = None  # as reported by the program
 
     @property
     def fraction_done(self) -> float | None:
-        """The part that is done, from 0 to 1; None if nobody said what is the whole."""
+        """The fraction from 0 to 1; None if the total is unknown."""
         if self.step is not None and self.total and self.total > 0:
             return min(max(self.step / self.total, 0.0), 1.0)
         return None if self.percent is None else min(max(self.percent / 100, 0.0), 1.0)
@@ -56,27 +53,27 @@ class GroupProgress:
 
 
 def parse_progress(line: str, previous: GroupProgress | None = None) -> GroupProgress | None:
-    """What a line reports, added to what was known; None if it reports nothing."""
+    """Return the previous progress updated with what a line reports; None if it reports nothing."""
     fields = _parse_fields(line)
     if not fields:
         return None
     known = previous or GroupProgress()
     named = {_FIELD_ALIASES.get(name, name): value for name, value in fields.items()}
-    figures = {**dict(known.metrics), **{n: v for n, v in named.items() if n not in _STEP_FIELDS}}
+    metrics = {**dict(known.metrics), **{n: v for n, v in named.items() if n not in _STEP_FIELDS}}
     return GroupProgress(
         step=_to_int(named.get("step"), known.step),
         total=_to_int(named.get("total"), known.total),
         percent=named.get("percent", known.percent),
-        metrics=tuple(figures.items())[:MAX_FIELDS],
+        metrics=tuple(metrics.items())[:MAX_FIELDS],
     )
 
 
 def _parse_fields(line: str) -> dict[str, float]:
-    """The numbers in a line by name: those after the mark, or those of a line that nobody would mistake."""
+    """Return the numbers in a line by name: after the prefix, or in a line with an unambiguous format."""
     start = line.find(PROGRESS_PREFIX)
     if start >= 0:
-        said = line[start + len(PROGRESS_PREFIX) :]
-        return _parse_pairs(said) or _parse_percent(_PERCENT_PATTERN.match(said))
+        report = line[start + len(PROGRESS_PREFIX) :]
+        return _parse_pairs(report) or _parse_percent(_PERCENT_PATTERN.match(report))
     if len(line) > MAX_LINE_LENGTH:
         return {}
     if line.startswith("{") and line.rstrip().endswith("}"):
@@ -87,7 +84,7 @@ def _parse_fields(line: str) -> dict[str, float]:
 
 
 def _require_step_field(fields: dict[str, float]) -> dict[str, float]:
-    """The fields of a line without a mark, if there is a step among them: others are not meant for us."""
+    """Return the fields if one is a step; lines without the prefix and a step are not progress reports."""
     return fields if any(_FIELD_ALIASES.get(name, name) == "step" for name in fields) else {}
 
 
@@ -97,27 +94,25 @@ def _parse_pairs(text: str) -> dict[str, float]:
 
 def _parse_json_fields(line: str) -> dict[str, float]:
     try:
-        told = json.loads(line)
+        document = json.loads(line)
     except ValueError:
         return {}
     numbers = (
         (name, float(value))
-        for name, value in (told.items() if isinstance(told, dict) else ())
+        for name, value in (document.items() if isinstance(document, dict) else ())
         if isinstance(value, int | float) and not isinstance(value, bool) and len(name) <= MAX_NAME_LENGTH
     )
     return dict(islice(numbers, MAX_FIELDS))
 
 
 def _parse_percent(match: re.Match[str] | None) -> dict[str, float]:
-    """What a bar says: the part that is done and, if it counts them, the steps."""
     if match is None:
         return {}
-    counted = {"step": match["step"], "total": match["total"]} if match.re is _TQDM_PATTERN and match["total"] else {}
-    return {"percent": float(match["percent"]), **{name: float(text) for name, text in counted.items()}}
+    steps = {"step": match["step"], "total": match["total"]} if match.re is _TQDM_PATTERN and match["total"] else {}
+    return {"percent": float(match["percent"]), **{name: float(text) for name, text in steps.items()}}
 
 
 def parse_number(text: str) -> float | None:
-    """The number that a text is; None if it is none."""
     try:
         return float(text)
     except ValueError:
@@ -125,7 +120,7 @@ def parse_number(text: str) -> float | None:
 
 
 def render_bar(fraction: float, width: int = 20) -> str:
-    """A bar of so many characters: `███████░░░`."""
+    """Return a bar: `███████░░░`."""
     full = round(fraction * width)
     return BAR_FULL * full + BAR_EMPTY * (width - full)
 

@@ -1,4 +1,4 @@
-"""Shows what came of simulated runs: policies side by side for people, or as data."""
+"""Formats the results of simulations as table, JSON, CSV or charts."""
 
 from __future__ import annotations
 
@@ -21,44 +21,42 @@ from pliant.simulation.svg_charts import render_svg
 
 
 def format_outcomes(output_format: str, outcomes: Sequence[SimulationResult], stream: TextIO) -> str:
-    """The figures in the form asked for: table, json or csv."""
     if output_format == "json":
         return json.dumps([_outcome_to_dict(outcome) for outcome in outcomes], indent=2) + "\n"
     if output_format == "csv":
         return _to_csv([_flatten_for_csv(_outcome_to_dict(outcome)) for outcome in outcomes])
-    shown = [outcome.summary for outcome in outcomes]
-    table = Table(
-        ["", *(figures.policy for figures in shown)], TerminalStyle.for_stream(stream), terminal_width(stream)
-    )
-    return "\n".join(table.render(_comparison_rows(shown))) + "\n"
+    summaries = [outcome.summary for outcome in outcomes]
+    titles = ["", *(summary.policy for summary in summaries)]
+    table = Table(titles, TerminalStyle.for_stream(stream), terminal_width(stream))
+    return "\n".join(table.render(_comparison_rows(summaries))) + "\n"
 
 
-def _comparison_rows(figures: Sequence[RunSummary]) -> list[list[str]]:
-    first = figures[0]
+def _comparison_rows(summaries: Sequence[RunSummary]) -> list[list[str]]:
+    first = summaries[0]
     rows = [
-        ["completed jobs", *(f"{each.completed_jobs:,} of {each.jobs:,}" for each in figures)],
-        ["jobs never started", *(f"{each.never_started_jobs:,}" for each in figures)],
-        ["pending time, mean", *(_format_seconds(each.pending_mean) for each in figures)],
-        ["pending time, max", *(_format_seconds(each.pending_max) for each in figures)],
-        ["completion time, mean", *(_format_seconds(each.completion_mean) for each in figures)],
-        ["CPU utilization, mean", *(_format_percent(each.cpu_utilization_mean) for each in figures)],
-        ["  plateau", *(_format_percent(each.cpu_utilization_plateau) for each in figures)],
+        ["completed jobs", *(f"{summary.completed_jobs:,} of {summary.jobs:,}" for summary in summaries)],
+        ["jobs never started", *(f"{summary.never_started_jobs:,}" for summary in summaries)],
+        ["pending time, mean", *(_format_seconds(summary.pending_mean) for summary in summaries)],
+        ["pending time, max", *(_format_seconds(summary.pending_max) for summary in summaries)],
+        ["completion time, mean", *(_format_seconds(summary.completion_mean) for summary in summaries)],
+        ["CPU utilization, mean", *(_format_percent(summary.cpu_utilization_mean) for summary in summaries)],
+        ["  plateau", *(_format_percent(summary.cpu_utilization_plateau) for summary in summaries)],
     ]
     rows += [
-        [f"  {name}", *(_format_percent(each.cpu_utilization_windows[name]) for each in figures)]
+        [f"  {name}", *(_format_percent(summary.cpu_utilization_windows[name]) for summary in summaries)]
         for name in first.cpu_utilization_windows
     ]
     rows += [
-        ["fairness, plateau (Jain)", *(f"{each.jain_plateau:.2f}" for each in figures)],
-        ["resizes", *(f"{each.resizes:,}" for each in figures)],
+        ["fairness, plateau (Jain)", *(f"{summary.jain_plateau:.2f}" for summary in summaries)],
+        ["resizes", *(f"{summary.resizes:,}" for summary in summaries)],
     ]
-    if any(each.service_pod_wait_max or each.service_pods_pending for each in figures):
+    if any(summary.service_pod_wait_max or summary.service_pods_pending for summary in summaries):
         rows += [
-            ["service pod wait, mean", *(_format_seconds(each.service_pod_wait_mean) for each in figures)],
-            ["  max", *(_format_seconds(each.service_pod_wait_max) for each in figures)],
-            ["  pending at the end", *(f"{each.service_pods_pending:,}" for each in figures)],
+            ["service pod wait, mean", *(_format_seconds(summary.service_pod_wait_mean) for summary in summaries)],
+            ["  max", *(_format_seconds(summary.service_pod_wait_max) for summary in summaries)],
+            ["  pending at the end", *(f"{summary.service_pods_pending:,}" for summary in summaries)],
         ]
-    rows.append(["planning rounds", *(f"{each.planning_rounds:,}" for each in figures)])
+    rows.append(["planning rounds", *(f"{summary.planning_rounds:,}" for summary in summaries)])
     return rows
 
 
@@ -71,7 +69,7 @@ def _format_percent(fraction: float) -> str:
 
 
 def _outcome_to_dict(outcome: SimulationResult) -> dict[str, Any]:
-    """Figures as data; what planning took is left out, as it differs from run to run."""
+    """Return the results as data, without planning times, which differ between runs."""
     return {**_round_floats(asdict(outcome.summary)), "reasons": outcome.resize_counts}
 
 
@@ -108,18 +106,18 @@ _FONT_TEST_SVG = (
 
 
 def check_plot_path(path: str) -> None:
-    """Refuse what could not be written in the end, before anything is reckoned."""
+    """Raise an error before the simulation if the plot could not be written after it."""
     target = Path(path)
     if target.suffix.lower() == ".png":
         _load_png_renderer()
     elif target.suffix and target.suffix.lower() != ".svg" and not target.is_dir():
-        raise UserError(f"--plot: `{path}` is neither FILE.svg nor FILE.png nor a folder")
+        raise UserError(f"--plot: `{path}` must be FILE.svg, FILE.png or a directory")
     if target.suffix and not target.is_dir() and not target.parent.is_dir():
-        raise UserError(f"--plot: there is no folder `{target.parent}`; make it first")
+        raise UserError(f"--plot: directory `{target.parent}` not found; create it first")
 
 
 def write_plots(path: str, outcomes: Sequence[SimulationResult], title: str) -> None:
-    """Write one picture, or one for each policy into a folder, and say where."""
+    """Write one chart, or one per policy into a directory."""
     try:
         _write_plot_files(Path(path), outcomes, title)
     except OSError as error:
@@ -145,17 +143,12 @@ def _write_picture(target: Path, svg: str) -> None:
 
 
 def _load_png_renderer() -> Any:
-    """What makes PNG of SVG, tried out: without a font it would silently leave all words out."""
+    """Return the PNG renderer; raise UnsupportedEnvironment if it has no font, because it would omit all text."""
     try:
         resvg = import_module("resvg_py")
     except ImportError:
-        raise UnsupportedEnvironment(
-            "--plot: PNG needs a renderer: `pip install 'pliant[plots]'`, or name FILE.svg, which needs nothing"
-        ) from None
-    if resvg.svg_to_bytes(svg_string=_FONT_TEST_SVG.format("W")) == resvg.svg_to_bytes(
-        svg_string=_FONT_TEST_SVG.format("")
-    ):
-        raise UnsupportedEnvironment(
-            "--plot: PNG needs a font on this machine (on Debian: fonts-dejavu-core), or name FILE.svg"
-        )
+        raise UnsupportedEnvironment("--plot: PNG requires `pip install 'pliant[plots]'`; or use FILE.svg") from None
+    with_text, without_text = (resvg.svg_to_bytes(svg_string=_FONT_TEST_SVG.format(text)) for text in ("W", ""))
+    if with_text == without_text:
+        raise UnsupportedEnvironment("--plot: PNG requires a font (on Debian: fonts-dejavu-core), or use FILE.svg")
     return resvg

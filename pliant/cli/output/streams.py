@@ -1,4 +1,4 @@
-"""The standard streams, also where they are closed, full or of a narrow character set."""
+"""Makes the standard streams safe to write to, also if they are closed or cannot encode all characters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TextIO
 
 
 def repair_standard_streams() -> None:
-    """Let no closed stream and no narrow character set end a command."""
     sys.stdout = sys.stdout or open_devnull()
     sys.stderr = sys.stderr or open_devnull()
     for stream in (sys.stdout, sys.stderr):
@@ -18,11 +17,10 @@ def repair_standard_streams() -> None:
 
 
 def open_devnull() -> TextIO:
-    """A stream that nobody reads."""
     return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def redirect_to_devnull(stream: TextIO) -> None:
-    """Let what is still held back for a stream, and whatever is written to it, go nowhere: it could only fail."""
-    with open_devnull() as nothing:
-        os.dup2(nothing.fileno(), stream.fileno())
+    """Redirect a stream to /dev/null, so that flushing its buffer cannot fail again."""
+    with open_devnull() as devnull:
+        os.dup2(devnull.fileno(), stream.fileno())

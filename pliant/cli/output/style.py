@@ -1,4 +1,4 @@
-"""Colours a word when the terminal can show it."""
+"""Terminal colours."""
 
 from __future__ import annotations
 
@@ -9,35 +9,27 @@ from typing import TextIO
 
 @dataclass(frozen=True, slots=True)
 class TerminalStyle:
-    """Wraps text in terminal colours, or leaves it alone."""
-
     has_colour: bool = False
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> TerminalStyle:
-        """The style that suits a stream; `NO_COLOR` is respected."""
+        """Return a style with colours if the stream is a terminal and NO_COLOR is not set."""
         return cls(stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb")
 
     def paint(self, ansi_code: int | str, text: str) -> str:
-        """The text in the colour of that number."""
         return f"\x1b[{ansi_code}m{text}\x1b[0m" if self.has_colour else text
 
     def bold(self, text: str) -> str:
-        """The text, in bold."""
         return self.paint(1, text)
 
     def dim(self, text: str) -> str:
-        """The text, faint."""
         return self.paint(2, text)
 
     def red(self, text: str) -> str:
-        """The text, in the colour of failure."""
         return self.paint("1;31", text)
 
     def green(self, text: str) -> str:
-        """The text, in the colour of success."""
         return self.paint("1;32", text)
 
     def yellow(self, text: str) -> str:
-        """The text, in the colour of doubt."""
         return self.paint("1;33", text)

@@ -1,4 +1,4 @@
-"""Jobs to start from, one for each framework: who takes part, and how each kind writes it."""
+"""Starter jobs for `pliant new`, one per framework."""
 
 from __future__ import annotations
 
@@ -10,55 +10,50 @@ AITRAININGJOB, KUBEFLOW, ELASTICJOB = "aitrainingjob", "kubeflow", "elasticjob"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeflowStarter:
-    """How a kind of Kubeflow writes a framework's job."""
+    """How a Kubeflow kind writes the job of a framework."""
 
     kind: str
     replica_specs_field: str
     container_name: str
     groups: tuple[tuple[str, int], ...]
-    extra_spec_lines: tuple[str, ...] = ()
-    """Lines of the spec beside the groups."""
+    extra_spec_lines: tuple[str, ...] = ()  # lines of the spec besides the groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StarterJob:
-    """A job that runs as it is, where its library is there."""
+    """A job that runs unchanged if its packages are installed."""
 
     description: str
     pip_packages: str = ""
-    """What to install with pip."""
     image: str
     groups: tuple[tuple[str, int], ...] = (("worker", 2),)
-    spec_lines: tuple[str, ...] = ()
-    """Lines of an AITrainingJob's spec beside the groups."""
+    spec_lines: tuple[str, ...] = ()  # lines of the AITrainingJob spec besides the groups
+    # lines of each group
     group_lines: tuple[str, ...] = ("restartPolicy: OnFailure", "restartScope: All", "restartLimit: 3")
-    """Lines of each of its groups."""
     pod_lines: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
-    """What each member asks for, where it should not be left to others to say."""
     command: str = "[python3, train.py]"
     kubeflow: KubeflowStarter | None = None
-    kinds: tuple[str, ...] = (AITRAININGJOB, KUBEFLOW)
-    """Those it can be written in, the usual one first."""
+    kinds: tuple[str, ...] = (AITRAININGJOB, KUBEFLOW)  # supported kinds, the default first
 
 
 STARTERS: dict[str, StarterJob] = {
     "generic": StarterJob(
-        description="Two members of any program.",
+        description="Two replicas of any program.",
         image="python:3.12-slim",
         kinds=(AITRAININGJOB,),
         group_lines=("restartPolicy: OnFailure", "restartScope: Pod", "restartLimit: 3"),
     ),
     "elastic": StarterJob(
-        description="Two workers, or up to four, draw shards of data from the job's own master, and may come and go.",
+        description="Two to four elastic workers, which get shards of the data from the master of the job.",
         image="python:3.12-slim",
         kinds=(ELASTICJOB,),
-        # A master would give a whole core to workers that ask for nothing.
+        # The master requests a whole core for workers without requests.
         requests={"cpu": "100m", "memory": "64Mi"},
     ),
     "pytorch": StarterJob(
-        description="Three members train one network with DistributedDataParallel over gloo; the master is rank 0.",
+        description="Three replicas train a network with DistributedDataParallel over gloo; the master is rank 0.",
         pip_packages="torch",
         image="pytorch/pytorch",
         groups=(("master", 1), ("worker", 2)),
@@ -70,11 +65,11 @@ STARTERS: dict[str, StarterJob] = {
         ),
     ),
     "tensorflow": StarterJob(
-        description="ParameterServerStrategy: a chief directs two workers, and one server holds the weights.",
+        description="ParameterServerStrategy: one chief, two workers, and a parameter server with the weights.",
         pip_packages="tensorflow",
         image="tensorflow/tensorflow",
         groups=(("chief", 1), ("ps", 1), ("worker", 2)),
-        # Servers and workers never end by themselves: the chief's end is the job's.
+        # Servers and workers never exit: the job ends with its chief.
         spec_lines=("completePolicy: Any",),
         group_lines=(),
         pod_lines=("terminationGracePeriodSeconds: 1",),
@@ -109,7 +104,7 @@ STARTERS: dict[str, StarterJob] = {
         ),
     ),
     "jax": StarterJob(
-        description="Two processes fit one line, each on half of the data; the first one also coordinates.",
+        description="Two processes train a linear model, each on half of the data; the first is the coordinator.",
         pip_packages="jax",
         image="python:3.12-slim",
         kubeflow=KubeflowStarter(
@@ -117,7 +112,7 @@ STARTERS: dict[str, StarterJob] = {
         ),
     ),
     "xgboost": StarterJob(
-        description="Three members grow one forest; the first one also runs the tracker.",
+        description="Three replicas train boosted trees; the first runs the tracker.",
         pip_packages="xgboost",
         image="python:3.12-slim",
         groups=(("worker", 3),),
@@ -146,7 +141,6 @@ STARTERS: dict[str, StarterJob] = {
 
 
 def program_files(framework: str) -> dict[str, str]:
-    """The training program of a starter, and what it imports from beside it."""
     texts = {"train.py": files(__package__).joinpath(f"{framework}.txt").read_text()}
     if ELASTICJOB in STARTERS[framework].kinds:
         texts["training.py"] = files("pliant").joinpath("training.py").read_text()
@@ -154,13 +148,12 @@ def program_files(framework: str) -> dict[str, str]:
 
 
 def render_job(framework: str, name: str, kind: str) -> str:
-    """The job of a starter, as YAML."""
     starter = STARTERS[framework]
-    needs = f" Needs a python3 with {starter.pip_packages} on the PATH." if starter.pip_packages else ""
+    needs = f" It requires a python3 with {starter.pip_packages} on the PATH." if starter.pip_packages else ""
     head = [
         f"# {starter.description}",
-        f"# `pliant run job.yaml` runs it on this machine.{needs}",
-        f"# On Kubernetes the image must hold all that, and {' and '.join(program_files(framework))} where it starts.",
+        f"# Run it on this machine with `pliant run job.yaml`.{needs}",
+        f"# On Kubernetes, the image must contain them and {' and '.join(program_files(framework))} in its workdir.",
     ]
     dialect = starter.kubeflow if kind == KUBEFLOW else None
     if kind == ELASTICJOB:
@@ -196,7 +189,7 @@ def _render_kubeflow(starter: StarterJob, kubeflow: KubeflowStarter, name: str) 
     lines += [f"  {line}" for line in kubeflow.extra_spec_lines] + [f"  {kubeflow.replica_specs_field}:"]
     for group, size in kubeflow.groups:
         lines += [f"    {group}:", f"      replicas: {size}"]
-        # Workers of MPI that are told nothing wait for their launcher.
+        # MPI workers without a command wait for their launcher.
         is_idle = kubeflow.kind == "MPIJob" and group == "Worker"
         lines += _render_template(starter, kubeflow.container_name, "" if is_idle else starter.command)
     return lines

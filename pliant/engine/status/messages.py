@@ -8,6 +8,7 @@ from pliant.engine.pods.replicas import Replica, ReplicaState
 from pliant.model.observed import PodExit
 
 MAX_LISTED_NAMES = 3
+ALL_RUNNING_MESSAGE = "all replicas are running"
 START_ERROR_REASONS = frozenset({"StartError", "ContainerCannotRun"})
 """Reasons of containers whose program never ran: the exit code is not that of the program."""
 

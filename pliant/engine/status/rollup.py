@@ -12,7 +12,13 @@ from pliant.engine.pods.deletion import list_stuck_terminating
 from pliant.engine.pods.replicas import Replica, Replicas, ReplicaState
 from pliant.engine.sizing import RESIZED_REASON
 from pliant.engine.status.failures import list_new_failures, record_failures
-from pliant.engine.status.messages import describe_failure, describe_problems, join_names, pluralize
+from pliant.engine.status.messages import (
+    ALL_RUNNING_MESSAGE,
+    describe_failure,
+    describe_problems,
+    join_names,
+    pluralize,
+)
 from pliant.model.job import Job, ReplicaGroup
 from pliant.model.labels import normalize_group_name
 from pliant.model.state import EngineState, GroupState, JobPhase, ReplicaCounts
@@ -157,7 +163,7 @@ def _running_message(replicas: Replicas) -> str:
         return f"running with failed replicas: {join_names(failures)}"
     finished, total = sum(replica.outcome is not None for replica in replicas.all), len(replicas.all)
     if not finished:
-        return "all replicas are running"
+        return ALL_RUNNING_MESSAGE
     return f"{total - finished} of {total} replicas are running, {finished} finished"
 
 

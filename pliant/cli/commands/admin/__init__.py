@@ -1,1 +1,1 @@
-"""Subcommands for cluster administrators, and about the command line itself."""
+"""Subcommands for cluster administrators and for the command line itself."""

@@ -1,4 +1,4 @@
-"""`pliant completion`: what makes a shell complete commands, options and the names of jobs."""
+"""`pliant completion`: prints a shell completion script."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 
+DESCRIPTION = "Print a script that completes commands, options and names of jobs in a shell."
 EPILOG = """\
 examples:
-  source <(pliant completion bash)                                    for this bash
+  source <(pliant completion bash)                                    for the current shell
   pliant completion bash > ~/.local/share/bash-completion/completions/pliant
   pliant completion zsh > "${fpath[1]}/_pliant"
   pliant completion fish > ~/.config/fish/completions/pliant.fish
 """
+# commands whose arguments are names of jobs
 JOB_COMMANDS = ("get", "describe", "why", "logs", "scale", "suspend", "resume", "delete", "top", "events")
-"""Commands whose arguments are names of jobs."""
 _LIST_JOBS_COMMAND = "pliant get -o name 2>/dev/null"
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Declare the options."""
-    parser.epilog = EPILOG
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="Shell: bash, zsh or fish")
 
 
 def execute(args: Namespace) -> int:
-    """Print the script."""
     from pliant.cli.main import COMMAND_SUMMARIES
 
     write = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell]
@@ -34,14 +32,13 @@ def execute(args: Namespace) -> int:
 
 
 def list_options(command: str) -> list[tuple[str, str]]:
-    """The long options of a command, each with its help."""
     from pliant.cli.main import load_command
 
     parser = ArgumentParser(prog="pliant", add_help=True)
     load_command(command).configure(parser)
     return [
         (option, (action.help or "").replace("'", "’"))
-        for action in parser._actions  # noqa: SLF001 — argparse has no other way to list them
+        for action in parser._actions  # noqa: SLF001 — argparse has no public way to list options
         for option in action.option_strings
         if option.startswith("--")
     ]
@@ -51,7 +48,6 @@ CommandOptions = Mapping[str, Sequence[tuple[str, str]]]
 
 
 def bash_script(commands: Mapping[str, str], options: CommandOptions) -> str:
-    """For bash 4 and later."""
     cases = "\n".join(f'    {name}) opts="{" ".join(option for option, _ in options[name])}" ;;' for name in commands)
     return f"""\
 # bash completion of pliant
@@ -79,12 +75,11 @@ complete -o default -F _pliant pliant
 
 
 def zsh_script(commands: Mapping[str, str], options: CommandOptions) -> str:
-    """For zsh, as a function that its completion system loads."""
     described = "\n".join(f"    '{name}:{summary}'" for name, summary in commands.items())
-    quoted = {
-        name: " ".join(f"'{option}:{_escape_zsh(about)}'" for option, about in options[name]) for name in commands
-    }
-    cases = "\n".join(f"    {name}) opts=({words}) ;;" for name, words in quoted.items())
+    cases = ""
+    for name in commands:
+        words = " ".join(f"'{option}:{_escape_zsh(help_text)}'" for option, help_text in options[name])
+        cases += f"    {name}) opts=({words}) ;;\n"
     return f"""\
 #compdef pliant
 _pliant() {{
@@ -97,8 +92,7 @@ _pliant() {{
     return
   fi
   case $words[2] in
-{cases}
-  esac
+{cases}  esac
   if [[ $words[CURRENT] == -* ]]; then
     _describe option opts
     return
@@ -115,16 +109,12 @@ _pliant "$@"
 
 
 def fish_script(commands: Mapping[str, str], options: CommandOptions) -> str:
-    """For fish."""
     lines = ["# fish completion of pliant"]
-    lines += [
-        f"complete -c pliant -f -n __fish_use_subcommand -a {name} -d '{about}'" for name, about in commands.items()
-    ]
-    lines += [
-        f"complete -c pliant -n '__fish_seen_subcommand_from {name}' -l {option[2:]} -d '{about}'"
-        for name in commands
-        for option, about in options[name]
-    ]
+    for name, summary in commands.items():
+        lines.append(f"complete -c pliant -f -n __fish_use_subcommand -a {name} -d '{summary}'")
+    for name in commands:
+        for option, text in options[name]:
+            lines.append(f"complete -c pliant -n '__fish_seen_subcommand_from {name}' -l {option[2:]} -d '{text}'")
     names = f'({_LIST_JOBS_COMMAND} | string replace -r ".*/" "")'
     lines.append(f"complete -c pliant -f -n '__fish_seen_subcommand_from {' '.join(JOB_COMMANDS)}' -a '{names}'")
     return "\n".join(lines) + "\n"

@@ -1,48 +1,43 @@
-"""`pliant uninstall`: what `pliant install` put on a cluster, as YAML, to be deleted."""
+"""`pliant uninstall`: prints the manifests of the operator, for deletion."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from pliant.cli.input.install_options import add_namespace_options
+from pliant.cli.input.install_options import add_namespace_options, installation_from_options, print_manifests
 from pliant.cli.input.kinds_option import add_kinds_option
 
+DESCRIPTION = "Print the manifests of `pliant install` for `kubectl delete`. The command itself changes nothing."
 EPILOG = """\
-Prints what `pliant install` with the same options does, in the order in which it should go: the operator first,
-then its rights and its account. Changes nothing by itself.
+Use the same options as for `pliant install`. The manifests are in deletion order: the Deployment first, then the roles
+and the ServiceAccount.
 
-Running jobs stay. Their pods go on training without an operator, but nothing restarts, resizes or ends them: a job
-that is over keeps its pods and its last status until an operator comes back.
+Jobs stay on the cluster and their pods continue, but nothing restarts, resizes or finishes them. A finished job keeps
+its pods and its last status until an operator runs again.
 
-Two things stay on the cluster unless you say otherwise:
-  the definitions       with them goes every job, and with a job its pods: --crds
-  the namespace         other things may live in it: kubectl delete namespace pliant-system
+Two things are not deleted by default:
+  the CRDs          deleting them deletes all jobs and their pods: --crds
+  the namespace     it may contain other objects: kubectl delete namespace pliant-system
 
 examples:
   pliant uninstall | kubectl delete --ignore-not-found -f -
   pliant uninstall --crds | kubectl delete --ignore-not-found -f -
-                                                  the operator, then every job on the cluster
+                                                  delete the operator, then all jobs on the cluster
   pliant uninstall --crds --kinds paddle | kubectl delete --ignore-not-found -f -
-                                                  the operator, then every job of these kinds
+                                                  delete the operator, then all jobs of these kinds
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Declare the options."""
-    parser.epilog = EPILOG
     add_namespace_options(parser)
     add_kinds_option(parser)
-    parser.add_argument(
-        "--crds", action="store_true", help="the definitions too, and so every job of our kinds and its pods"
-    )
+    parser.add_argument("--crds", action="store_true", help="Also print the CRDs; deleting them deletes all jobs")
 
 
 def execute(args: Namespace) -> int:
-    """Print the objects, each before those it needs."""
     from pliant.cli.cluster.operator_manifests import crd_manifests, operator_manifests
-    from pliant.cli.input.install_options import installation_from_options, print_manifests
 
-    installed = installation_from_options(args)
-    printed = crd_manifests(installed.frontends) if args.crds else ()
-    print_manifests([*reversed([*operator_manifests(installed)]), *printed])
+    installation = installation_from_options(args)
+    crds = crd_manifests(installation.frontends) if args.crds else ()
+    print_manifests([*reversed([*operator_manifests(installation)]), *crds])
     return 0

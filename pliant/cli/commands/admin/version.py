@@ -1,4 +1,4 @@
-"""`pliant version`: which Pliant this is, and on what it runs."""
+"""`pliant version`: prints the version."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from argparse import ArgumentParser, Namespace
 
 from pliant import __version__
 
+DESCRIPTION = "Print the version of Pliant, of Python and of the operating system."
+EPILOG = ""
+
 
 def configure(parser: ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument("--short", action="store_true", help="print the number alone")
+    parser.add_argument("--short", action="store_true", help="Print only the version number")
 
 
 def execute(args: Namespace) -> int:
-    """Print the version."""
     host = os.uname()
     python = ".".join(str(part) for part in sys.version_info[:3])
-    about = "" if args.short else f" (Python {python}, {host.sysname} {host.release} {host.machine})"
-    sys.stdout.write(f"{'' if args.short else 'pliant '}{__version__}{about}\n")
+    platform = "" if args.short else f" (Python {python}, {host.sysname} {host.release} {host.machine})"
+    sys.stdout.write(f"{'' if args.short else 'pliant '}{__version__}{platform}\n")
     return 0

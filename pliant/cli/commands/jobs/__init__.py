@@ -1,1 +1,1 @@
-"""Subcommands about jobs, on any cluster."""
+"""Subcommands for jobs on any cluster."""

@@ -1,4 +1,4 @@
-"""`pliant submit`: give the objects of files to a cluster that is up."""
+"""`pliant submit`: creates jobs and the objects they need on a running cluster."""
 
 from __future__ import annotations
 
@@ -7,48 +7,40 @@ import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options
-from pliant.cli.cluster.waiting import NO_TIMEOUT, add_wait_options
+from pliant.cli.cluster.target import TARGET_HELP, ClusterTarget, add_target_options, connect_target
+from pliant.cli.cluster.waiting import NO_TIMEOUT, add_wait_options, wait_for_job
+from pliant.cli.output.style import TerminalStyle
 
 if TYPE_CHECKING:
     from pliant.cli.cluster.job_lookup import JobObject
-    from pliant.cli.cluster.target import ClusterTarget
 
+DESCRIPTION = "Create jobs, and create or update the objects they need, on a running cluster."
 EPILOG = f"""\
 {TARGET_HELP}
-Objects that jobs need, such as ConfigMaps, are created or brought up to date first. With --wait and --follow the
-exit codes are those of `pliant run`.
+Objects that jobs need, such as ConfigMaps, are created or updated first. With --wait and --follow the exit codes are
+those of `pliant run`.
 
 examples:
-  pliant submit job.yaml                     create it and return
-  pliant submit job.yaml --follow            show its logs until it ends
-  pliant submit job.yaml --replace --wait    in place of the job of that name
+  pliant submit job.yaml                     create a job and return
+  pliant submit job.yaml --follow            also follow its logs until it ends
+  pliant submit job.yaml --replace --wait    replace the job of that name
   pliant submit job.yaml --set spec.replicaSpecs.worker.replicas=4
 """
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Declare the options."""
-    parser.epilog = EPILOG
-    parser.add_argument("files", nargs="+", metavar="FILE", help="YAML with jobs and what they need; - reads stdin")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="PATH=VALUE", help="set a field of the jobs (as for `pliant run`)"
-    )
-    parser.add_argument("--replace", action="store_true", help="delete jobs of the same names first")
-    parser.add_argument("--follow", "-f", action="store_true", help="show what the jobs write until they end")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="YAML file with jobs and other objects; - reads stdin")
+    set_help = "Set a field of the jobs, as in `pliant run`"
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help=set_help)
+    parser.add_argument("--replace", action="store_true", help="Delete existing jobs of the same names first")
+    parser.add_argument("--follow", "-f", action="store_true", help="Follow the logs of the jobs until they end")
     add_wait_options(parser, "the jobs have ended", NO_TIMEOUT)
     add_target_options(parser)
 
 
-def execute(args: Namespace) -> int:
-    """Create everything, and wait if asked to."""
-    return asyncio.run(_submit_files(args))
-
-
-async def _submit_files(args: Namespace) -> int:
+async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.apply import catalog_for_manifests
     from pliant.cli.cluster.submission import ManifestSubmission
-    from pliant.cli.cluster.target import connect_target
     from pliant.cli.input.manifest_checks import check_jobs
     from pliant.cli.input.manifests import load_manifests
     from pliant.cli.input.set_option import with_settings
@@ -57,23 +49,21 @@ async def _submit_files(args: Namespace) -> int:
     async with connect_target(args) as target:
         check_jobs(manifests, catalog_for_manifests(manifests), target.default_namespace)
         jobs = await ManifestSubmission(target, args).create(manifests)
-        ends = [await _wait_for_end(target, one, args) for one in jobs] if args.wait or args.follow else []
-    return 1 if 1 in ends else next((code for code in ends if code), 0)
+        codes = [await _wait_for_end(target, job, args) for job in jobs] if args.wait or args.follow else []
+    return 1 if 1 in codes else next((code for code in codes if code), 0)
 
 
 async def _wait_for_end(target: ClusterTarget, job_object: JobObject, args: Namespace) -> int:
-    """Wait for a job's end, and say how it ended."""
-    from pliant.cli.cluster.waiting import wait_for_job
+    """Wait until a job has ended, print the result, and return the exit code."""
     from pliant.cli.local.run_result import PHASE_EXITS
     from pliant.cli.output.log_reader import LogReader
-    from pliant.cli.output.style import TerminalStyle
     from pliant.model.state import JobPhase
 
     if args.follow:
-        everybody = {"group": None, "rank": None, "container": None, "tail": None, "since": None}
-        reading = Namespace(**everybody, prefix=True, previous=False, follow=True)
+        no_filter = {"group": None, "rank": None, "container": None, "tail": None, "since": None}
+        log_args = Namespace(**no_filter, prefix=True, previous=False, follow=True)
         async with asyncio.TaskGroup() as tasks:
-            await LogReader(target.client, job_object, reading, sys.stdout).follow(tasks)
+            await LogReader(target.client, job_object, log_args, sys.stdout).follow(tasks)
 
     def has_ended(latest: JobObject | None) -> bool:
         return latest is None or (latest.state is not None and latest.state.phase.is_final)
@@ -81,13 +71,13 @@ async def _wait_for_end(target: ClusterTarget, job_object: JobObject, args: Name
     latest = await wait_for_job(target, job_object, has_ended, args.timeout, "ended")
     style = TerminalStyle.for_stream(sys.stderr)
     if latest is None or latest.state is None:
-        sys.stderr.write(f"{style.red('✘')} {job_object.key.name} was deleted before it had ended\n")
+        sys.stderr.write(f"{style.red('✘')} {job_object.key.name} was deleted before it finished\n")
         return 1
     if latest.state.phase is JobPhase.SUCCEED:
         sys.stderr.write(f"{style.green('✔')} {job_object.key.name} succeeded\n")
         return 0
-    code, words = PHASE_EXITS[latest.state.phase]
+    code, result = PHASE_EXITS[latest.state.phase]
     sys.stderr.write(
-        f"{style.red('✘')} {job_object.key.name} {words}: {latest.message} (pliant why {job_object.key.name})\n"
+        f"{style.red('✘')} {job_object.key.name} {result}: {latest.message} (pliant why {job_object.key.name})\n"
     )
     return code

@@ -1,56 +1,49 @@
-"""`pliant top`: what members use of CPU and memory."""
+"""`pliant top`: shows the CPU and memory usage of replicas."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from pliant.cli.cluster.target import TARGET_HELP, add_target_options
+from pliant.cli.cluster.target import TARGET_HELP, ClusterTarget, add_target_options, connect_target
+from pliant.cli.output.style import TerminalStyle
+from pliant.cli.output.table import Table
+from pliant.errors import NotFound, ServerError, UnsupportedEnvironment
+from pliant.kube.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from pliant.cli.cluster.job_lookup import JobObject
-    from pliant.cli.cluster.target import ClusterTarget
 
+DESCRIPTION = "Show the CPU and memory usage of the replicas of jobs, and their progress."
 EPILOG = f"""\
 {TARGET_HELP}
-Needs a cluster that serves metrics.k8s.io.
+The cluster must serve metrics.k8s.io (metrics-server).
 
 examples:
-  pliant top                       the members of all jobs of this namespace
-  pliant top bert                  of one job
+  pliant top                       the replicas of all jobs of the namespace
+  pliant top bert                  the replicas of one job
 """
-_NO_METRICS = "this cluster serves no metrics (metrics.k8s.io): on a real one install metrics-server"
+_NO_METRICS = "the cluster does not serve metrics.k8s.io; install metrics-server"
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Declare the options."""
-    parser.epilog = EPILOG
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help="NAME or KIND/NAME (all)")
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help="NAME or KIND/NAME (default: all jobs)")
     add_target_options(parser, all_namespaces=True)
 
 
-def execute(args: Namespace) -> int:
-    """Tell it."""
-    return asyncio.run(_show_usage(args))
-
-
-async def _show_usage(args: Namespace) -> int:
+async def execute(args: Namespace) -> int:
     from pliant.cli.cluster.job_lookup import find_jobs, list_jobs
-    from pliant.cli.cluster.target import connect_target
-    from pliant.cli.output.style import TerminalStyle
-    from pliant.cli.output.table import Table
 
     async with connect_target(args) as target:
         jobs = await (find_jobs(target, args.jobs) if args.jobs else list_jobs(target))
-        used = await _pod_usage(target)
-        rows = [row for one in jobs for row in await _job_rows(target, one, used)]
+        usage_by_pod = await _pod_usage(target)
+        rows = [row for job in jobs for row in await _job_rows(target, job, usage_by_pod)]
     if not rows:
-        sys.stderr.write("no member is running\n")
+        sys.stderr.write("no replica is running\n")
         return 0
-    titles = ["JOB", "MEMBER", "NODE", "CPU", "MEMORY", "PROGRESS"]
+    titles = ["JOB", "REPLICA", "NODE", "CPU", "MEMORY", "PROGRESS"]
     if not any(row[-1] for row in rows):
         titles, rows = titles[:-1], [row[:-1] for row in rows]
     table = Table(titles, TerminalStyle.for_stream(sys.stdout))
@@ -59,12 +52,11 @@ async def _show_usage(args: Namespace) -> int:
 
 
 async def _pod_usage(target: ClusterTarget) -> dict[tuple[str, str], dict[str, Any]]:
-    """What each pod uses, by namespace and name."""
-    from pliant.errors import NotFound, ServerError, UnsupportedEnvironment
+    """Return the PodMetrics by namespace and name."""
 
-    where = f"/namespaces/{target.namespace}" if target.namespace else ""
+    scope = f"/namespaces/{target.namespace}" if target.namespace else ""
     try:
-        listed = json.loads(await target.client.get_raw(f"/apis/metrics.k8s.io/v1beta1{where}/pods"))
+        listed = json.loads(await target.client.get_raw(f"/apis/metrics.k8s.io/v1beta1{scope}/pods"))
     except (NotFound, ServerError):
         raise UnsupportedEnvironment(_NO_METRICS) from None
     return {(pod["metadata"].get("namespace", ""), pod["metadata"]["name"]): pod for pod in listed["items"]}
@@ -79,21 +71,20 @@ async def _job_rows(
     rows = []
     reporter, progress = progress_reporter(job_object), job_progress(job_object)
     for pod in await list_job_pods(target.client, job_object):
-        title = replica_name(job_object.job, pod)
+        replica = replica_name(job_object.job, pod)
         usage = usage_by_pod.get((pod.metadata.namespace, pod.metadata.name))
         if pod.status.phase == "Running":
-            used_by = cpu_and_memory_text(usage) if usage else ("–", "–")
-            told = str(progress) if progress and title == reporter else ""
-            rows.append([job_object.key.name, title, pod.spec.node_name, *used_by, told])
+            cpu_and_memory = cpu_and_memory_text(usage) if usage else ("–", "–")
+            progress_text = str(progress) if progress and replica == reporter else ""
+            rows.append([job_object.key.name, replica, pod.spec.node_name, *cpu_and_memory, progress_text])
     return rows
 
 
 def cpu_and_memory_text(usage: dict[str, Any]) -> tuple[str, str]:
-    """The CPU and the memory of all containers of a pod: `250m`, `128Mi`."""
-    from pliant.kube.quantity import parse_quantity
+    """Return the CPU and memory usage of all containers of a pod: `250m`, `128Mi`."""
 
-    parts = [container.get("usage") or {} for container in usage.get("containers") or ()]
-    cpu = sum(parse_quantity(part.get("cpu", "0")) for part in parts)
-    memory = sum(parse_quantity(part.get("memory", "0")) for part in parts)
-    kibi = round(memory / 1024)
-    return f"{round(cpu * 1000)}m", f"{round(kibi / 1024)}Mi" if kibi >= 10 * 1024 else f"{kibi}Ki"
+    usages = [container.get("usage") or {} for container in usage.get("containers") or ()]
+    cpu = sum(parse_quantity(usage_of_container.get("cpu", "0")) for usage_of_container in usages)
+    memory = sum(parse_quantity(usage_of_container.get("memory", "0")) for usage_of_container in usages)
+    kibibytes = round(memory / 1024)
+    return f"{round(cpu * 1000)}m", f"{round(kibibytes / 1024)}Mi" if kibibytes >= 10 * 1024 else f"{kibibytes}Ki"

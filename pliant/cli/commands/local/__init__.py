@@ -1,1 +1,1 @@
-"""Subcommands that work on this machine: run jobs, manage the local cluster, simulate."""
+"""Subcommands for this machine: run jobs, manage the local cluster, simulate."""

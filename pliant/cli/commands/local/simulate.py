@@ -1,4 +1,4 @@
-"""`pliant simulate`: what would become of jobs on a cluster under each policy, in seconds and without one."""
+"""`pliant simulate`: simulates jobs under autoscaling policies, without a cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pliant.cli.output.formats import add_output_option
@@ -15,52 +16,46 @@ if TYPE_CHECKING:
     from pliant.simulation.run import SimulationResult, SimulationSettings
     from pliant.simulation.trace import SimulationTrace
 
+DESCRIPTION = "Simulate jobs on a cluster of any size under one or more autoscaling policies, and compare the results."
 EPILOG = """\
-Policies are edl, fair and goodput, the very code of the operator; edl-published, the autoscaler of PaddlePaddle
-EDL as it was published; and none, under which every job has its `fixed` size. Several are compared side by side.
-Experiments are edl-1 and edl-2, the two that were published for EDL, and large: 100,000 jobs on 10,000 nodes.
-The same input always gives the same answer. Files, figures and what is left out: docs/simulator.md.
+policies:
+  fair, edl, goodput   the policies of the operator; the simulator runs the same code
+  edl-published        the autoscaler of PaddlePaddle EDL, as published
+  none                 no autoscaling: every job has its `fixed` size
+
+The experiments edl-1 and edl-2 were published for EDL; large has 100,000 jobs on 10,000 nodes. The same input always
+gives the same result. docs/simulator.md describes the files, the figures and the simplifications.
 
 examples:
-  pliant simulate --experiment edl-1                            nobody scales, or `fair` does
+  pliant simulate --experiment edl-1                            no autoscaling, compared with `fair`
   pliant simulate --experiment edl-2 --policy edl-published,fair --delays published
   pliant simulate --experiment edl-1 --policy fair --plot fair.svg
-  pliant simulate nodes.csv jobs.csv services.csv -o json       traces of your own
+  pliant simulate nodes.csv jobs.csv services.csv -o json       simulate your own traces
   pliant simulate trace.yaml --policy fair,goodput --until 2h
 """
 MAX_JOBS = 1_000_000
-PROGRESS_INTERVAL = 10.0
-"""Seconds from one word on how far a run is to the next; most are over before the first."""
+PROGRESS_INTERVAL = 10.0  # seconds between progress lines
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Declare the options."""
-    parser.epilog = EPILOG
-    parser.add_argument("files", nargs="*", metavar="FILE", help="traces: nodes, jobs and services, as CSV or YAML")
-    parser.add_argument("--experiment", metavar="NAME", help="edl-1, edl-2 or large, in place of files")
-    parser.add_argument("--jobs", type=_parse_job_count, metavar="N", help="how many jobs an experiment has")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="what chance follows from (1)")
-    parser.add_argument("--policy", default="none,fair", metavar="NAME[,NAME…]", help="whom to compare (none,fair)")
-    parser.add_argument(
-        "--delays",
-        default="",
-        metavar="WHAT",
-        help="in seconds: schedule=0.1,start=3,terminate=2,reschedule=1,jitter=0 (default), or `published`",
-    )
-    parser.add_argument("--period", metavar="TIME", help="from one round of the autoscaler to the next (5s)")
-    parser.add_argument(
-        "--max-load", type=float, default=0.97, metavar="PART", help="how much may be given away (0.97)"
-    )
-    parser.add_argument(
-        "--scheduler", choices=("spread", "packed"), default="spread", metavar="HOW", help="spread or packed (spread)"
-    )
-    parser.add_argument("--until", metavar="TIME", help="stop then (when the last job has ended)")
-    parser.add_argument("--plot", metavar="PATH", help="draw it: FILE.svg, FILE.png, or a folder for a file per policy")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="CSV or YAML file with nodes, jobs or services")
+    parser.add_argument("--experiment", metavar="NAME", help="Experiment instead of files: edl-1, edl-2 or large")
+    parser.add_argument("--jobs", type=_parse_job_count, metavar="N", help="Number of jobs of the experiment")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="Seed of the random number generator (1)")
+    parser.add_argument("--policy", default="none,fair", metavar="NAME[,NAME…]", help="Policies to compare (none,fair)")
+    delays_help = "Delays in seconds (schedule=0.1,start=3,terminate=2,reschedule=1,jitter=0), or `published`"
+    parser.add_argument("--delays", default="", metavar="DELAYS", help=delays_help)
+    parser.add_argument("--period", metavar="TIME", help="Time between two rounds of the autoscaler (5s)")
+    load_help = "Fraction of the capacity that the autoscaler may use (0.97)"
+    parser.add_argument("--max-load", type=float, default=0.97, metavar="FRACTION", help=load_help)
+    scheduler_help = "Placement of pods: spread or packed (spread)"
+    parser.add_argument("--scheduler", choices=("spread", "packed"), default="spread", help=scheduler_help)
+    parser.add_argument("--until", metavar="TIME", help="End of the simulation (default: when the last job has ended)")
+    parser.add_argument("--plot", metavar="PATH", help="Draw charts: FILE.svg, FILE.png, or a directory")
     add_output_option(parser, ("table", "json", "csv"))
 
 
 def execute(args: Namespace) -> int:
-    """Run the trace under each policy and compare."""
     from pliant.cli.output.simulation_report import check_plot_path, format_outcomes, write_plots
 
     if args.plot:
@@ -77,7 +72,7 @@ def execute(args: Namespace) -> int:
 
 def _parse_job_count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= MAX_JOBS:
-        raise ArgumentTypeError(f"`{text}` is not a number from 1 to {MAX_JOBS:,}")
+        raise ArgumentTypeError(f"`{text}` is not a number between 1 and {MAX_JOBS:,}")
     return int(text)
 
 
@@ -89,27 +84,28 @@ def _parse_policies(text: str) -> list[str]:
     chosen = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in chosen:
         if name not in known:
-            raise UserError(f"--policy: there is no policy `{name}`; there are {', '.join(sorted(known))}")
+            raise UserError(f"--policy: unknown policy `{name}`; use one of: {', '.join(sorted(known))}")
     if not chosen:
-        raise UserError("--policy: name at least one, as fair")
+        raise UserError("--policy: at least one policy is required, for example fair")
     return chosen
 
 
 def _load_trace(args: Namespace) -> SimulationTrace:
-    from dataclasses import replace
     from random import Random
 
     from pliant.cli.input.trace_files import read_trace
     from pliant.simulation.experiments import EXPERIMENTS
 
     if bool(args.files) == bool(args.experiment):
-        raise UserError("name either files or an --experiment: " + ", ".join(EXPERIMENTS))
+        raise UserError("specify either files or an --experiment: " + ", ".join(EXPERIMENTS))
     if args.experiment:
         if args.experiment not in EXPERIMENTS:
-            raise UserError(f"--experiment: there is no `{args.experiment}`; there are {', '.join(EXPERIMENTS)}")
+            raise UserError(
+                f"--experiment: unknown experiment `{args.experiment}`; use one of: {', '.join(EXPERIMENTS)}"
+            )
         trace = EXPERIMENTS[args.experiment](Random(args.seed), args.jobs)
     elif args.jobs:
-        raise UserError("--jobs: only experiments can have another number of jobs; files name their own")
+        raise UserError("--jobs: requires --experiment; trace files list their own jobs")
     else:
         trace = read_trace(args.files)
     if args.until:
@@ -124,12 +120,12 @@ def _parse_seconds(option: str, text: str) -> float:
     from pliant.simulation.delays import parse_seconds
 
     try:
-        found = parse_seconds(text)
+        seconds = parse_seconds(text)
     except ValueError as error:
         raise UserError(f"{option}: {error}") from None
-    if not found:
-        raise UserError(f"{option}: must be above 0")
-    return found
+    if not seconds:
+        raise UserError(f"{option}: must be greater than 0")
+    return seconds
 
 
 def _simulation_settings(args: Namespace) -> SimulationSettings:
@@ -138,7 +134,7 @@ def _simulation_settings(args: Namespace) -> SimulationSettings:
     from pliant.simulation.run import SimulationSettings
 
     if not 0 < args.max_load <= 1:
-        raise UserError(f"--max-load: must be above 0 and at most 1, not {args.max_load:g}")
+        raise UserError(f"--max-load: must be greater than 0 and at most 1, not {args.max_load:g}")
     try:
         delays = parse_delays(args.delays)
     except ValueError as error:
@@ -165,13 +161,13 @@ def _simulate_policy(trace: SimulationTrace, policy: str, settings: SimulationSe
 
 
 def _progress_printer(policy: str, job_count: int) -> Callable[[float, int], None]:
-    """Tells on the standard error how far a long run is."""
+    """Return a callback that reports the progress of long simulations on standard error."""
     last = time.monotonic()
 
-    def tell(now: float, ended: int) -> None:
+    def print_progress(now: float, ended: int) -> None:
         nonlocal last
         if time.monotonic() - last >= PROGRESS_INTERVAL:
             last = time.monotonic()
             sys.stderr.write(f"{policy}: {ended:,} of {job_count:,} jobs have ended, {now:,.0f} seconds simulated\n")
 
-    return tell
+    return print_progress
