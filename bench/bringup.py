@@ -202,7 +202,7 @@ def rounds(args: argparse.Namespace, folder: Path) -> dict[str, list[Run]]:
 
 def report(runs: dict[str, list[Run]], jobs: int) -> None:
     """Print medians and spreads."""
-    columns = f"{'CPU s':>6}{'peak MiB':>10}{'server CPU s':>14}{'looks per job':>15}"
+    columns = f"{'CPU s':>6}{'peak MiB':>10}{'server CPU s':>14}{'reconciles/job':>15}"
     print(f"{'':<8}{'seconds':<24}{'to the floor, same round':<26}{columns}")
     for name, taken in runs.items():
         ratios = [run.seconds / floor.seconds for run, floor in zip(taken, runs[FLOOR], strict=False)]

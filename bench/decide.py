@@ -3,9 +3,9 @@
     python -m bench.decide [--sizes 1000 4000] [--rounds 7]
 
 Each round decides about every size once, so that whatever else the machine does falls on all of them alike. The
-job has one group that listens on one port. `coming up` decides to create every pod and service, and is what makes
-their manifests; `anew` does the same with a framework that shares nothing among members; `all well` finds
-everybody running and nothing to do; `one lost` must replace a single pod.
+job has one group that listens on one port. `startup` creates every pod and service with
+their manifests; `unshared` does the same with a framework that shares nothing among replicas; in `running`
+all replicas run and there is nothing to do; `one lost` must replace a single pod.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def running(job: Job, lost: int = 0) -> Observed:
     return Observed(pods=pods, services={name: ObservedService(name=name, uid=name) for name in names})
 
 
-class Anew(Generic):
-    """Lists all members for each of them."""
+class UnsharedFramework(Generic):
+    """A framework that lists all replicas for each replica."""
 
     def shared_environment(self, job: Job) -> Mapping[str, str]:
         return {}
@@ -74,9 +74,9 @@ def seconds(job: Job, seen: Observed, framework: Framework) -> float:
 
 
 CASES: dict[str, tuple[Callable[[Job], Observed], Framework]] = {
-    "coming up": (lambda job: Observed(), Generic()),
-    "anew": (lambda job: Observed(), Anew()),
-    "all well": (running, Generic()),
+    "startup": (lambda job: Observed(), Generic()),
+    "unshared": (lambda job: Observed(), UnsharedFramework()),
+    "running": (running, Generic()),
     "one lost": (lambda job: running(job, lost=1), Generic()),
 }
 
@@ -99,7 +99,7 @@ def main() -> None:
             times = taken[case, size]
             here, first = statistics.median(times), statistics.median(taken[case, least])
             spread = f"({min(times) * 1e3:.1f} to {max(times) * 1e3:.1f})"
-            print(f"{case:<10} {size:>6} members {here * 1e3:8.1f} ms {spread:<18} {here / first:6.2f} ×")
+            print(f"{case:<10} {size:>6} replicas {here * 1e3:8.1f} ms {spread:<18} {here / first:6.2f} ×")
 
 
 if __name__ == "__main__":

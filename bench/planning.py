@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--policies", nargs="+", default=sorted(POLICIES))
     parser.add_argument("--pictures", nargs="+", default=PICTURES)
     args = parser.parse_args()
-    print("policy   picture    nodes    jobs  members  resized   CPU s (least to most)     to linear")
+    print("policy   snapshot   nodes    jobs replicas  resized   CPU s (least to most)     to linear")
     first: dict[tuple[str, str], float] = {}
     for size in args.sizes:
         cluster = cluster_of(size)
