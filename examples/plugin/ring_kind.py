@@ -1,4 +1,4 @@
-"""RingJob: workers that stand in a ring, each of which is told where the next one is."""
+"""RingJob: workers in a ring; each worker gets the address of the next one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pliant.plugins import ContainerProperties, DLJob, DLReplica
 
 
 class RingJob(DLJob):
-    """A job whose workers stand in a ring."""
+    """A job whose workers form a ring."""
 
     job_type = "RingJob"
     group = "example.com"
@@ -18,7 +18,7 @@ class RingJob(DLJob):
     )
 
     def get_environment_variables(self, replica: DLReplica) -> Mapping[str, str]:
-        """Who one is, how many there are, and where the next one listens."""
+        """Return the rank, the number of workers, and the address of the next worker."""
         size = replica.count("worker")
         following = (replica.index + 1) % size
         return {
