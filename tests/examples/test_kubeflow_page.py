@@ -28,7 +28,7 @@ def test_a_job_that_is_shown_is_a_job() -> None:
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 def test_every_kind_has_a_row_that_is_true(kind: KubeflowJobFrontend) -> None:
     dialect = kind.kubeflow_kind
-    groups, container, port, restarts, _ = rows("The kinds")[kind.kind]
+    groups, container, port, restarts, _ = rows("Kinds")[kind.kind]
     assert all(role in groups for role in dialect.roles)
     assert f"`{dialect.main_container}`" in container
     assert port == f"`{dialect.default_port.name}` {dialect.default_port.number}"
@@ -36,7 +36,7 @@ def test_every_kind_has_a_row_that_is_true(kind: KubeflowJobFrontend) -> None:
 
 
 def test_every_field_of_the_run_policy_has_a_row() -> None:
-    told = " ".join(rows("The run policy"))
+    told = " ".join(rows("Run policy"))
     schema = KINDS["TFJob"].crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     fields = schema["properties"]["spec"]["properties"]["runPolicy"]["properties"]
     assert [name for name in fields if f"`{name}" not in told] == []
