@@ -31,7 +31,7 @@ def test_jobs_that_are_shown_and_the_examples_are_jobs() -> None:
 
 
 def test_every_field_of_the_spec_and_every_phase_is_told_of() -> None:
-    rows = " ".join(re.findall(r"^\| (.*?) \|", section("The spec"), re.MULTILINE))
+    rows = " ".join(re.findall(r"^\| (.*?) \|", section("Spec"), re.MULTILINE))
     assert [name for name in SCHEMA["properties"]["spec"]["properties"] if f"`{name}" not in rows] == []
     phases = re.findall(r"\b[A-Z]\w+\b", SCHEMA["properties"]["status"]["properties"]["phase"]["description"])
     assert [phase for phase in phases if f"`{phase}`" not in section("Status")] == []
@@ -40,7 +40,7 @@ def test_every_field_of_the_spec_and_every_phase_is_told_of() -> None:
 def test_every_variable_that_is_told_of_is_given() -> None:
     job = parsed(withGloo=1, ps=role(), worker=role(2), heter=role())
     given = told(job, "worker", 1)
-    rows = re.findall(r"^\| (`.*?) \|", section("Members"), re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?) \|", section("Pods"), re.MULTILINE)
     named = [name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)]
     assert len(named) > 10
     assert [name for name in named if name not in given] == []
