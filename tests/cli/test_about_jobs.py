@@ -197,7 +197,7 @@ def test_whoever_waits_for_a_cluster_that_is_gone_is_told() -> None:
 
 def test_without_any_cluster_the_way_to_one_is_told(user: OrdinaryUser) -> None:
     done = said(user, "get", code=2)
-    assert "start a cluster of your own with `pliant up`" in done.err
+    assert "start an embedded cluster with `pliant up`" in done.err
 
 
 def test_a_terminal_gets_colours_and_lines_that_fit_unless_it_wants_none(bert: OrdinaryUser) -> None:

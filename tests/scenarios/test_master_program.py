@@ -65,7 +65,7 @@ async def test_our_master_leads_a_job_to_its_end_with_no_more_rights_than_it_is_
         # Killed: the next one finds both at work, and leaves them at it.
         async with program(scene, site, tmp_path) as process:
             assert process.stdout is not None
-            while b"takes_over=True" not in (line := await process.stdout.readline()):
+            while b"has_state=True" not in (line := await process.stdout.readline()):
                 assert line, "it has ended"
             for index in ("0", "2"):
                 nodes.order(f"{NAME}-edljob-worker-{index}", Ends(0))
