@@ -85,7 +85,7 @@ def main() -> None:
             print(f"worker {job.rank}: {done} shards, epoch {shard.epoch}", flush=True)
     test = [record(RECORDS + number) for number in range(2000)]
     right = sum((guess(model, features) > 0.5) == (answer > 0.5) for features, answer in test)
-    print(f"worker {job.rank} learned {done} shards; {100 * right / len(test):.1f} % of new records are told right")
+    print(f"worker {job.rank} learned {done} shards; accuracy on new records: {100 * right / len(test):.1f} %")
     if job.rank == 0:
         time.sleep(2)  # others may still ask
 
